@@ -1,0 +1,73 @@
+"""How discreet compiles: one decorator, one kind of dispatch, one cache that cannot go stale.
+
+``@kernel`` compiles a function with the settings that the hot loops need (no Python error model, which stops
+vectorisation; no GIL; cached on disk). numba keys its cache by the file of the compiled function alone, so an edit in a
+function that it calls would go unnoticed; the cache therefore lives in a folder named by a fingerprint of every file
+that holds a kernel.
+
+``@dispatch`` declares a kernel by its first argument: a NamedTuple whose class decides which implementation runs. Loops
+written against it are compiled once per combination of classes, and those compilations are cached on disk, which is not
+so for functions passed as arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.extending import overload
+
+
+@cache
+def _cache_folder() -> str:
+    package = Path(__file__).parent
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_bytes()
+        if b"@kernel" in text or b"@dispatch" in text or b"intrinsic" in text:
+            digest.update(str(path.relative_to(package)).encode() + text)
+    base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return str(Path(base) / "discreet" / digest.hexdigest()[:16])
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function without the GIL and keep the machine code on disk."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _cache_folder()
+    try:
+        return numba.njit(error_model="numpy", cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def dispatch(declaration: Callable[..., Any]) -> Any:
+    """Declare a kernel whose implementation is chosen by the class of its first argument.
+
+    The result can be called from compiled code and from Python. ``result.implement(cls)`` registers a kernel for
+    first arguments of the NamedTuple class ``cls``.
+    """
+    implementations: dict[type, Callable[..., Any]] = {}
+
+    @wraps(declaration)
+    def call(first: Any, *rest: Any) -> Any:
+        return implementations[type(first)](first, *rest)
+
+    def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
+        chosen = implementations.get(getattr(first, "instance_class", type(None)))
+        return None if chosen is None else lambda first, *_rest: chosen(first, *_rest)
+
+    def implement(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            implementations[cls] = kernel(function)
+            return implementations[cls]
+
+        return register
+
+    overload(call, strict=False)(choose)
+    call.implement = implement  # type: ignore[attr-defined]
+    return call
