@@ -1,0 +1,229 @@
+"""Tabular worlds: finitely many states and actions, a horizon, and laws that are known exactly.
+
+A world knows its own optimal value, so regret is computed and never estimated; and it can be played, one episode at a
+time, by compiled code. Arrays have a first axis of G *groups*: one if the laws are the same at every step, else one
+per step. The reward of a step may depend on the state that follows, so that state is drawn first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import kernel
+from discreet.errors import InvalidInput
+from discreet.planning.backward import evaluate, evaluate_stochastic, group, plan
+from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.shape import Shape
+from discreet.streams import Stream, categorical
+from discreet.validation import check_array, check_count, check_probabilities, check_range
+from discreet.worlds.rewards import RewardLaw, check_declared, checked, draw_reward, mean, regroup
+
+Floats = NDArray[np.float64]
+
+
+class WorldArrays(NamedTuple):
+    """A world as compiled code takes it: (G, S, A, S), (S,), and the reward law."""
+
+    cumulative_transitions: Floats
+    cumulative_start: Floats
+    rewards: RewardLaw
+
+
+@kernel
+def start_state(world: WorldArrays, stream: Stream) -> int:
+    """Draw the state in which an episode starts."""
+    return categorical(world.cumulative_start, stream)  # type: ignore[no-any-return]
+
+
+@kernel
+def next_state(world: WorldArrays, h: int, s: int, a: int, stream: Stream) -> int:
+    """Draw the state that follows action ``a`` in state ``s`` at step ``h``."""
+    g = group(world.cumulative_transitions.shape[0], h)
+    return categorical(world.cumulative_transitions[g, s, a], stream)  # type: ignore[no-any-return]
+
+
+@kernel
+def rollout(
+    world: WorldArrays,
+    actions: NDArray[np.int64],
+    stream: Stream,
+    states: NDArray[np.int64],
+    acts: NDArray[np.int64],
+    rewards: Floats,
+) -> None:
+    """Play one episode of the deterministic policy ``actions`` (H, S) into the buffers.
+
+    ``acts`` and ``rewards`` have room for H steps; ``states`` too, or for H + 1 to keep the state after the last step.
+    """
+    H = actions.shape[0]
+    s = start_state(world, stream)
+    states[0] = s
+    for h in range(H):
+        a = actions[h, s]
+        t = next_state(world, h, s, a, stream)
+        acts[h] = a
+        rewards[h] = draw_reward(world.rewards, group(world.cumulative_transitions.shape[0], h), s, a, t, stream)
+        if h + 1 < states.shape[0]:
+            states[h + 1] = t
+        s = t
+
+
+@dataclass(frozen=True, eq=False)
+class TabularWorld:
+    """A Markov decision process given by tables.
+
+    ``transitions`` is (G, S, A, S) with G equal to 1 or the horizon, ``rewards`` a law of ``discreet.worlds.rewards``
+    with tables of the same G, S and A, ``start`` (S,) the distribution of the first state. ``reward_range`` is
+    declared, and the world refuses a law that can leave it.
+    """
+
+    name: str
+    transitions: Floats
+    rewards: RewardLaw
+    start: Floats
+    horizon: int
+    reward_range: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        horizon = check_count("horizon", self.horizon)
+        table = check_array("transitions", self.transitions)
+        if table.ndim != 4 or table.shape[1] != table.shape[3] or table.shape[0] not in (1, horizon):
+            raise InvalidInput(
+                f"transitions must have shape (G, S, A, S) with G equal to 1 or the horizon, {horizon}; "
+                f"got {table.shape}"
+            )
+        transitions = np.ascontiguousarray(check_probabilities("transitions", table))
+        groups, states, actions, _ = transitions.shape
+        start = check_probabilities("start", self.start, (states,))
+        law = checked(self.rewards, groups, states, actions)
+        declared = check_range("reward_range", self.reward_range)
+        check_declared(law, transitions, declared)
+        for array in (transitions, start, *law):
+            array.flags.writeable = False
+        object.__setattr__(self, "transitions", transitions)
+        object.__setattr__(self, "rewards", law)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "horizon", horizon)
+        object.__setattr__(self, "reward_range", declared)
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether the laws are declared the same at every step."""
+        return bool(self.transitions.shape[0] == 1)
+
+    @property
+    def shape(self) -> Shape:
+        """What may be known about this world in public; the start state is, if there is only one."""
+        _, states, actions, _ = self.transitions.shape
+        certain = np.flatnonzero(self.start == 1.0)
+        start = int(certain[0]) if certain.size else None
+        return Shape(states, actions, self.horizon, self.homogeneous, self.reward_range, start)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Expected rewards, (G, S, A)."""
+        return mean(self.rewards, self.transitions)
+
+    def optimal(self) -> tuple[Floats, Policy]:
+        """The optimal values (H + 1, S), and a policy that attains them (ties: the lowest action)."""
+        return self._optimal
+
+    @cached_property
+    def _optimal(self) -> tuple[Floats, Policy]:
+        states = self.transitions.shape[1]
+        values = np.empty((self.horizon + 1, states))
+        actions = np.empty((self.horizon, states), dtype=np.int64)
+        plan(*self._model, self.horizon, values, actions)
+        values.flags.writeable = False
+        return values, Policy(actions)
+
+    @property
+    def optimal_value(self) -> float:
+        """The expected return of the best policy, over the start distribution."""
+        return float(self.start @ self._optimal[0][0])
+
+    def value(self, policy: AnyPolicy) -> float:
+        """The expected return of a policy: exact, over the start distribution and the components of a mixture."""
+        self.check_policy(policy)
+        match policy:
+            case Mixture(components, weights):
+                return float(sum(w * self._value(component) for w, component in zip(weights, components, strict=True)))
+            case _:
+                return self._value(policy)
+
+    def gap(self, policy: AnyPolicy) -> float:
+        """How much less than the best a policy earns per episode; at least 0, rounding aside."""
+        return max(0.0, self.optimal_value - self.value(policy))
+
+    def check_policy(self, policy: AnyPolicy) -> None:
+        """Refuse a policy made for another horizon, other states or other actions."""
+        _, states, actions, _ = self.transitions.shape
+        if (policy.horizon, policy.states) != (self.horizon, states):
+            raise InvalidInput(
+                f"the policy is for horizon {policy.horizon} and {policy.states} states, "
+                f"world {self.name} has horizon {self.horizon} and {states} states"
+            )
+        match policy:
+            case StochasticPolicy(probabilities):
+                fits = probabilities.shape[2] == actions
+            case Mixture(components):
+                fits = all(component.actions.max() < actions for component in components)
+            case Policy(table):
+                fits = table.max() < actions
+        if not fits:
+            raise InvalidInput(
+                f"the policy has other actions than world {self.name}, which has actions 0..{actions - 1}"
+            )
+
+    def arrays(self) -> WorldArrays:
+        """The world for compiled code."""
+        law = type(self.rewards)(*(np.array(table) for table in self.rewards))
+        return WorldArrays(cumulative(self.transitions), cumulative(self.start), law)
+
+    def with_time(self, homogeneous: bool) -> TabularWorld:
+        """The same world declared time-homogeneous, or with separate laws per step."""
+        if homogeneous == self.homogeneous or self.horizon == 1:
+            return self
+        if not homogeneous:
+            return self._regrouped(lambda table: np.repeat(table, self.horizon, axis=0))
+        first = self._regrouped(lambda table: np.repeat(table[:1], self.horizon, axis=0))
+        if any((a != b).any() for a, b in zip(self._tables(), first._tables(), strict=True)):
+            raise InvalidInput(f"world {self.name} cannot be declared homogeneous: its laws differ from step to step")
+        return self._regrouped(lambda table: table[:1])
+
+    def _regrouped(self, change: Callable[[Floats], Floats]) -> TabularWorld:
+        return replace(self, transitions=change(self.transitions), rewards=regroup(self.rewards, change))
+
+    def _tables(self) -> tuple[Floats, ...]:
+        return (self.transitions, *self.rewards)
+
+    @cached_property
+    def _model(self) -> tuple[Floats, Floats]:
+        # numba compiles a kernel once more for read-only arrays, so planning works on writable copies.
+        return np.array(self.transitions), np.array(self.means)
+
+    def _value(self, policy: Policy | StochasticPolicy) -> float:
+        values = np.empty((self.horizon + 1, self.start.size))
+        match policy:
+            case Policy(actions):
+                evaluate(*self._model, np.array(actions), values)
+            case StochasticPolicy(probabilities):
+                evaluate_stochastic(*self._model, np.array(probabilities), values)
+        return float(self.start @ values[0])
+
+
+def cumulative(probabilities: Floats) -> Floats:
+    """Cumulative sums over the last axis that reach one, exactly, at the last entry of positive probability.
+
+    A sum that rounding left below one would give the remainder to the last entry, which may be impossible.
+    """
+    sums = np.cumsum(probabilities, axis=-1)
+    last = probabilities.shape[-1] - 1 - (probabilities[..., ::-1] > 0).argmax(axis=-1)
+    sums[np.arange(probabilities.shape[-1]) >= last[..., None]] = 1.0
+    return np.asarray(sums)
