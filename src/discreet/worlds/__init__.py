@@ -2,6 +2,22 @@
 
 from discreet.worlds.catalogue import bandit, from_arrays, random_mdp, river_swim
 from discreet.worlds.family import WorldFamily
+from discreet.worlds.gym_bridge import cliff_walking, from_gymnasium, frozen_lake, taxi
+from discreet.worlds.registry import WORLDS, NamedWorld, make_world
 from discreet.worlds.tabular import TabularWorld
 
-__all__ = ["TabularWorld", "WorldFamily", "bandit", "from_arrays", "random_mdp", "river_swim"]
+__all__ = [
+    "WORLDS",
+    "NamedWorld",
+    "TabularWorld",
+    "WorldFamily",
+    "bandit",
+    "cliff_walking",
+    "from_arrays",
+    "from_gymnasium",
+    "frozen_lake",
+    "make_world",
+    "random_mdp",
+    "river_swim",
+    "taxi",
+]

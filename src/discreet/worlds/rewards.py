@@ -48,7 +48,14 @@ class Finite(NamedTuple):
     cumulative: Floats
 
 
-RewardLaw: TypeAlias = Deterministic | Bernoulli | OnTransition | Finite
+class FiniteOnTransition(NamedTuple):
+    """As ``Finite``, given the state t that follows: ``cumulative[g, s, a, t, i]``."""
+
+    values: Floats
+    cumulative: Floats
+
+
+RewardLaw: TypeAlias = Deterministic | Bernoulli | OnTransition | Finite | FiniteOnTransition
 
 
 @dispatch
@@ -77,6 +84,11 @@ def _draw_finite(law: Finite, g: int, s: int, a: int, _t: int, stream: Stream) -
     return law.values[categorical(law.cumulative[g, s, a], stream)]  # type: ignore[no-any-return]
 
 
+@draw_reward.implement(FiniteOnTransition)
+def _draw_finite_on_transition(law: FiniteOnTransition, g: int, s: int, a: int, t: int, stream: Stream) -> float:
+    return law.values[categorical(law.cumulative[g, s, a, t], stream)]  # type: ignore[no-any-return]
+
+
 @singledispatch
 def mean(law: Any, transitions: Floats) -> Floats:  # noqa: ARG001
     """The expected reward of every group, state and action: (G, S, A)."""
@@ -97,6 +109,11 @@ def _(law: OnTransition, transitions: Floats) -> Floats:
 @mean.register(Finite)
 def _(law: Finite, transitions: Floats) -> Floats:  # noqa: ARG001
     return np.asarray(_probabilities(law) @ law.values)
+
+
+@mean.register(FiniteOnTransition)
+def _(law: FiniteOnTransition, transitions: Floats) -> Floats:
+    return np.asarray(np.einsum("gsat,gsat->gsa", transitions, _probabilities(law) @ law.values))
 
 
 @singledispatch
@@ -127,6 +144,12 @@ def _(law: Finite, transitions: Floats) -> tuple[float, float]:  # noqa: ARG001
     return float(possible.min()), float(possible.max())
 
 
+@value_range.register(FiniteOnTransition)
+def _(law: FiniteOnTransition, transitions: Floats) -> tuple[float, float]:
+    possible = law.values[(_probabilities(law)[transitions > 0] > 0).any(axis=0)]
+    return float(possible.min()), float(possible.max())
+
+
 def checked(law: RewardLaw, groups: int, states: int, actions: int) -> RewardLaw:
     """The law as float64 arrays of the world's shape, or an error that says what is wrong with it."""
     cells = (groups, states, actions)
@@ -144,14 +167,9 @@ def checked(law: RewardLaw, groups: int, states: int, actions: int) -> RewardLaw
         case OnTransition(values):
             return OnTransition(_own("rewards on transitions", values, (*cells, states)))
         case Finite(values, cumulative):
-            points = _own("reward values", values, None)
-            if points.ndim != 1 or points.size == 0:
-                raise InvalidInput(f"reward values must be a non-empty list, got shape {points.shape}")
-            table = _own("cumulative reward probabilities", cumulative, (*cells, points.size))
-            steps = np.diff(table, axis=-1, prepend=0.0)
-            if steps.min() < 0 or np.abs(table[..., -1] - 1).max() > 1e-8:
-                raise InvalidInput("cumulative reward probabilities must not decrease along the last axis and end at 1")
-            return Finite(points, table)
+            return Finite(*_finite(values, cumulative, cells))
+        case FiniteOnTransition(values, cumulative):
+            return FiniteOnTransition(*_finite(values, cumulative, (*cells, states)))
         case _:
             raise Unsupported(f"{type(law).__name__} is not a reward law: use one of those in discreet.worlds.rewards")
 
@@ -171,7 +189,17 @@ def regroup(law: RewardLaw, change: Callable[[Floats], Floats]) -> RewardLaw:
     return type(law)(*(change(table) if table.ndim > 1 else table for table in law))
 
 
-def _probabilities(law: Finite) -> Floats:
+def _finite(values: Floats, cumulative: Floats, cells: tuple[int, ...]) -> tuple[Floats, Floats]:
+    points = _own("reward values", values, None)
+    if points.ndim != 1 or points.size == 0:
+        raise InvalidInput(f"reward values must be a non-empty list, got shape {points.shape}")
+    table = _own("cumulative reward probabilities", cumulative, (*cells, points.size))
+    if np.diff(table, axis=-1, prepend=0.0).min() < 0 or np.abs(table[..., -1] - 1).max() > 1e-8:
+        raise InvalidInput("cumulative reward probabilities must not decrease along the last axis and must end at 1")
+    return points, table
+
+
+def _probabilities(law: Finite | FiniteOnTransition) -> Floats:
     return np.diff(law.cumulative, axis=-1, prepend=0.0)
 
 

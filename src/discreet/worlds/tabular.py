@@ -25,6 +25,7 @@ from discreet.validation import check_array, check_count, check_probabilities, c
 from discreet.worlds.rewards import RewardLaw, check_declared, checked, draw_reward, mean, regroup
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 class WorldArrays(NamedTuple):
@@ -50,28 +51,41 @@ def next_state(world: WorldArrays, h: int, s: int, a: int, stream: Stream) -> in
 
 @kernel
 def rollout(
-    world: WorldArrays,
-    actions: NDArray[np.int64],
-    stream: Stream,
-    states: NDArray[np.int64],
-    acts: NDArray[np.int64],
-    rewards: Floats,
+    world: WorldArrays, actions: Integers, stream: Stream, states: Integers, acts: Integers, rewards: Floats
 ) -> None:
     """Play one episode of the deterministic policy ``actions`` (H, S) into the buffers.
 
     ``acts`` and ``rewards`` have room for H steps; ``states`` too, or for H + 1 to keep the state after the last step.
     """
-    H = actions.shape[0]
     s = start_state(world, stream)
-    states[0] = s
-    for h in range(H):
-        a = actions[h, s]
-        t = next_state(world, h, s, a, stream)
-        acts[h] = a
-        rewards[h] = draw_reward(world.rewards, group(world.cumulative_transitions.shape[0], h), s, a, t, stream)
-        if h + 1 < states.shape[0]:
-            states[h + 1] = t
-        s = t
+    for h in range(actions.shape[0]):
+        s = _play(world, h, s, actions[h, s], stream, states, acts, rewards)
+    if states.shape[0] > actions.shape[0]:
+        states[actions.shape[0]] = s
+
+
+@kernel
+def rollout_stochastic(
+    world: WorldArrays, cumulative_policy: Floats, stream: Stream, states: Integers, acts: Integers, rewards: Floats
+) -> None:
+    """Play one episode of the policy with cumulative action probabilities (H, S, A); buffers as in ``rollout``."""
+    s = start_state(world, stream)
+    for h in range(cumulative_policy.shape[0]):
+        a = categorical(cumulative_policy[h, s], stream)
+        s = _play(world, h, s, a, stream, states, acts, rewards)
+    if states.shape[0] > cumulative_policy.shape[0]:
+        states[cumulative_policy.shape[0]] = s
+
+
+@kernel
+def _play(
+    world: WorldArrays, h: int, s: int, a: int, stream: Stream, states: Integers, acts: Integers, rewards: Floats
+) -> int:
+    t = next_state(world, h, s, a, stream)
+    states[h] = s
+    acts[h] = a
+    rewards[h] = draw_reward(world.rewards, group(world.cumulative_transitions.shape[0], h), s, a, t, stream)
+    return t  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
