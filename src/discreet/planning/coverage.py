@@ -1,0 +1,191 @@
+"""Coverage design: a mixture of policies that visits everything the set can visit, as evenly as possible.
+
+Let d^mu be the occupancies of a policy mu over the coordinates i = (h, x, a) that the set reaches, d of them, and let y
+be those of a mixture. The mixture whose worst ratio is smallest,
+
+    min over y in conv{d^mu}  of  max over mu  of  sum_i d^mu_i / y_i,
+
+is the one that maximises sum_i log y_i: at its maximum no direction d^mu - y ascends, which says that the ratio of
+every mu is at most d, and the ratio of y itself is d whatever y is. So the optimum is d exactly, never above X A H.
+
+Each round calls the oracle (the best policy of the set for the rewards 1/y), takes an exact line search towards its
+answer, and shares the weights out again among the policies found so far by w_j <- w_j (sum_i v_ji / y_i) / d, which
+never lowers the objective. The oracle's value over d is a certificate, at least 1, of how far the mixture is from the
+best one; it does not depend on how the mixture was found.
+
+The multiplicative step is that of Titterington (1976) and Silvey, Titterington and Torsney (1978) for optimal designs.
+The design itself is the fine exploration policy of policy elimination (Qiao, Yin, Min and Wang, 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from discreet.compiled import kernel
+from discreet.errors import InvalidInput
+from discreet.validation import check_array, check_count
+
+# A coordinate that the first mixture visits less than this counts as out of reach: its reward 1/y would drown the rest.
+_OUT_OF_REACH = 1e-14
+# Policies with less than this share of an even weight are dropped; the oracle brings back any that is missed.
+_NEGLIGIBLE = 1e-3
+
+
+class Atoms(NamedTuple):
+    """n points of a policy set, each a mixture of m deterministic policies, with their occupancies in one model."""
+
+    actions: NDArray[np.int64]  # (n, m, H, X)
+    weights: NDArray[np.float64]  # (n, m), rows sum to one
+    occupancy: NDArray[np.float64]  # (n, H, X, A)
+
+
+Oracle = Callable[[NDArray[np.float64]], Atoms]
+"""Takes rewards (H, X, A) and returns one atom of the set (n = 1) that earns the most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A mixture of deterministic policies and how close it is to the best one.
+
+    ``max over the set of sum d^mu / occupancy`` is ``certificate * coordinates``; 1 would be optimal.
+    """
+
+    actions: NDArray[np.int64]  # (n, H, X)
+    weights: NDArray[np.float64]  # (n,)
+    occupancy: NDArray[np.float64]  # (H, X, A)
+    coordinates: int
+    certificate: float
+    calls: int
+
+
+def atoms(
+    actions: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    transitions: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> Atoms:
+    """Mixtures (n, m, H, X) with weights (n, m), evaluated in a (possibly sub-stochastic) model."""
+    actions = np.ascontiguousarray(actions, dtype=np.int64)
+    return Atoms(actions, weights, _occupancies(actions, weights, transitions, start))
+
+
+def check_model(transitions: ArrayLike, start: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A sub-stochastic model: P (H, X, A, X) with rows that sum to at most one, and a start (X,) that does too."""
+    P = np.ascontiguousarray(check_array("transitions", transitions))
+    if P.ndim != 4 or P.shape[1] != P.shape[3]:
+        raise InvalidInput(f"transitions must have shape (steps, states, actions, states), got {P.shape}")
+    d1 = np.ascontiguousarray(check_array("start", start, (P.shape[1],)))
+    for name, sums, least in (("transitions", P.sum(axis=-1).max(), P.min()), ("start", d1.sum(), d1.min())):
+        if least < 0 or sums > 1 + 1e-9:
+            raise InvalidInput(
+                f"{name} must be at least 0 and sum to at most 1, got a minimum of {least:.3g} and a sum of {sums:.6g}"
+            )
+    return P, d1
+
+
+def coverage_design(
+    oracle: Oracle, initial: Atoms, *, target: float = 1.05, calls: int = 200, reweightings: int = 50
+) -> Design:
+    """A mixture whose worst coverage ratio over the oracle's set is at most ``target`` times the best possible.
+
+    ``initial`` must visit every coordinate that is to be covered; the policies of a crude exploration do. It stops at
+    the target or after ``calls`` calls of the oracle; read ``certificate`` to see which.
+    """
+    check_count("calls", calls)
+    check_count("reweightings", reweightings, at_least=0)
+    if not target > 1:
+        raise InvalidInput(f"target must be above 1, the best possible ratio, got {target!r}; 1.05 is usual")
+    points = initial
+    weights = np.full(len(points.weights), 1.0 / max(1, len(points.weights)))
+    reached = np.tensordot(weights, points.occupancy, 1) > _OUT_OF_REACH
+    d = int(reached.sum())
+    if d == 0:
+        raise InvalidInput("the initial policies visit nothing, so there is nothing to cover; check the model's start")
+    rows = points.occupancy[:, reached]
+    for call in range(1, calls + 1):
+        weights, kept = _share_out(rows, weights, reweightings)
+        points = Atoms(points.actions[kept], points.weights[kept], points.occupancy[kept])
+        rows = rows[kept]
+        y = weights @ rows
+        rewards = np.zeros(reached.shape)
+        rewards[reached] = 1.0 / y
+        found = oracle(rewards)
+        row = found.occupancy[0, reached]
+        certificate = float(row @ rewards[reached]) / d
+        if certificate <= target or call == calls:
+            break
+        step = _line_search(y, row)
+        weights = np.append((1.0 - step) * weights, step)
+        rows = np.vstack([rows, row])
+        points = Atoms(
+            np.concatenate([points.actions, found.actions]),
+            np.concatenate([points.weights, found.weights]),
+            np.concatenate([points.occupancy, found.occupancy]),
+        )
+    return _design(points, weights, d, certificate, call)
+
+
+def _share_out(
+    rows: NDArray[np.float64], weights: NDArray[np.float64], rounds: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Multiplicative reweighting; returns the weights of the rows worth keeping, and which those are."""
+    d = rows.shape[1]
+    for _ in range(rounds):
+        weights = weights * (rows @ (1.0 / (weights @ rows))) / d
+    kept = weights >= _NEGLIGIBLE / max(len(weights), d)
+    if not ((weights[kept] @ rows[kept]) > 0).all():
+        kept = np.ones(len(weights), dtype=np.bool_)
+    return weights[kept] / weights[kept].sum(), kept
+
+
+def _line_search(y: NDArray[np.float64], v: NDArray[np.float64]) -> float:
+    """The g in [0, 1] that maximises sum log((1-g) y + g v), a concave function: the root of its slope."""
+    direction = v / y - 1.0
+
+    def slope(g: float) -> float:
+        return float((direction / (1.0 + g * direction)).sum())
+
+    end = 1.0 - 1e-9  # v may miss coordinates, and the slope at 1 is then minus infinity
+    if slope(end) >= 0:
+        return end
+    return float(brentq(slope, 0.0, end, xtol=1e-12)) if slope(0.0) > 0 else 0.0
+
+
+def _design(points: Atoms, weights: NDArray[np.float64], d: int, certificate: float, calls: int) -> Design:
+    """Flatten mixtures of mixtures into one, a policy at most once."""
+    shares = (weights[:, None] * points.weights).ravel()
+    flat = points.actions.reshape(-1, *points.actions.shape[2:])[shares > 0]
+    unique, where = np.unique(flat, axis=0, return_inverse=True)
+    merged = np.bincount(where.ravel(), weights=shares[shares > 0])
+    return Design(unique, merged / merged.sum(), np.tensordot(weights, points.occupancy, 1), d, certificate, calls)
+
+
+@kernel
+def _occupancies(
+    actions: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    transitions: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    n, m, H, X = actions.shape
+    out = np.zeros((n, H, X, transitions.shape[2]))
+    here, there = np.empty(X), np.empty(X)
+    for i in range(n):
+        for j in range(m):
+            here[:] = weights[i, j] * start
+            for h in range(H):
+                there[:] = 0.0
+                for x in range(X):
+                    mass, a = here[x], actions[i, j, h, x]
+                    if mass > 0:
+                        out[i, h, x, a] += mass
+                        for y in range(X):
+                            there[y] += mass * transitions[h, x, a, y]
+                here[:] = there
+    return out
