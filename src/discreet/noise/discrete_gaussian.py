@@ -1,0 +1,183 @@
+"""Discrete Gaussian noise: P(x) proportional to exp(-x^2 / 2 sigma^2) on the integers (Canonne, Kamath, Steinke 2020).
+
+It is zero-concentrated with rho = L2^2 / 2 sigma^2 at integer shifts, like the Gaussian, but not exactly Gaussian
+private: at the Gaussian's sigma its delta can be more than twice as large. For a shift v the loss is
+(|v|^2 - 2 <v, x>) / 2 sigma^2, a function of <v, x> alone; for unit shifts that is a sum of k draws, whose law on the
+integers is computed exactly, so ``profile`` involves no discretisation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from discreet.errors import Unsupported
+from discreet.noise.gaussian import standard_lines
+from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.law import Floats, Size
+from discreet.noise.tails import stitched_radius
+from discreet.privacy.losses import LossDistribution
+from discreet.privacy.profiles import LossProfile, Profile, ZeroConcentratedProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.streams import Stream, to_unit
+from discreet.validation import check_count, check_open_unit, check_positive
+
+# Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
+_REACH = 9.2
+_LONGEST_TABLE = 1 << 21
+
+
+class DiscreteGaussianKernel(NamedTuple):
+    cumulative: Floats
+    guide: NDArray[np.int64]
+    lowest: float
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """Discrete Gaussian noise with parameter sigma (its standard deviation, but for very small sigma)."""
+
+    sigma: float
+    discrete: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
+
+    @property
+    def variance(self) -> float:
+        pmf = _sum_pmf(self.sigma, 1)
+        x = np.arange(len(pmf)) - len(pmf) // 2
+        return float(np.dot(x * x, pmf))
+
+    def log_probability(self, x: ArrayLike) -> Floats:
+        x = np.asarray(x, dtype=np.float64)
+        inside = -((x / self.sigma) ** 2) / 2 - _log_normaliser(self.sigma, 0.0)
+        return np.where(x == np.round(x), inside, -np.inf)
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """Exact for unit shifts; otherwise zero-concentrated, which only needs the L2 norm of integer shifts."""
+        if sensitivity.unit and sensitivity.cells:
+            return _unit_profile(self.sigma, sensitivity.cells)
+        return ZeroConcentratedProfile((sensitivity.l2 / self.sigma) ** 2 / 2)
+
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        return self.draw_sum(1, rng, size)
+
+    def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        """By a table of the sum's law, one for every different number of copies."""
+        n = np.broadcast_to(copies, size)
+        out = np.zeros(n.shape)
+        for count in np.unique(n[n > 0]):
+            pmf = _sum_pmf(self.sigma, int(count))
+            chosen = n == count
+            index = np.searchsorted(np.cumsum(pmf)[:-1], rng.random(int(chosen.sum())), side="right")
+            out[chosen] = index - len(pmf) // 2
+        return out
+
+    def secure(self, size: Size) -> NDArray[np.int64]:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+        zeros = np.zeros(size, dtype=np.int64)
+        return np.array(dp.m.make_gaussian(*space, scale=self.sigma)(zeros.ravel().tolist()), np.int64).reshape(
+            zeros.shape
+        )
+
+    def sum_quantile(self, copies: int, tail: float) -> float:
+        """Exact while a table of the sum's law fits in memory, then the sub-Gaussian bound (some 15% larger)."""
+        check_count("copies", copies, at_least=0)
+        check_open_unit("tail", tail)
+        return _sum_quantile(self.sigma, int(copies), float(tail)) if copies else 0.0
+
+    def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        """The Gaussian's: the discrete law's cumulants are at most sigma^2 l^2 / 2."""
+        return self.sigma * stitched_radius(standard_lines(failure_probability), copies)
+
+    def kernel(self) -> DiscreteGaussianKernel:
+        pmf = _sum_pmf(self.sigma, 1)
+        cumulative = np.cumsum(pmf)
+        cumulative[-1] = 1.0
+        guide = np.searchsorted(cumulative, np.arange(len(pmf)) / len(pmf), side="right")
+        return DiscreteGaussianKernel(cumulative, guide.astype(np.int64), float(-(len(pmf) // 2)))
+
+
+@add_noise.implement(DiscreteGaussianKernel)
+def _add_discrete_gaussian(law: DiscreteGaussianKernel, out: Floats, state: Stream) -> None:
+    """Inverse distribution function by table; the guide says where to start the scan, so it takes about one step."""
+    base = state[0]
+    entries = law.guide.shape[0]
+    for i in range(out.shape[0]):
+        u = to_unit(word_at(base, i))
+        k = law.guide[np.int64(u * entries)]
+        while u >= law.cumulative[k]:
+            k += 1
+        out[i] += law.lowest + k
+    advance(state, out.shape[0])
+
+
+def _log_normaliser(sigma: float, centre: float) -> float:
+    x = np.arange(-math.ceil(_REACH * sigma) - 1, math.ceil(_REACH * sigma) + 2) - (centre - round(centre))
+    return math.log(float(np.exp(-((x / sigma) ** 2) / 2).sum()))
+
+
+@lru_cache(maxsize=64)
+def _sum_pmf(sigma: float, copies: int, centre: float = 0.0) -> Floats:
+    """The law of a sum of draws of exp(-(x - centre)^2 / 2 sigma^2), on integers around round(copies * centre).
+
+    Entry i is the probability of i - length // 2 + round(copies * centre). Convolution happens on a circle that is so
+    long that less than 1e-17 wraps around it; the transform's own error is of that order too.
+    """
+    length = 1 << math.ceil(math.log2(2 * math.ceil(_REACH * sigma * math.sqrt(copies)) + 4))
+    if length > _LONGEST_TABLE:
+        raise Unsupported(
+            f"a sum of {copies} discrete Gaussian draws with sigma {sigma:g} needs a table of {length} entries, "
+            f"more than {_LONGEST_TABLE}: use Gaussian in simulations of this size"
+        )
+    x = np.arange(length) - length // 2
+    pmf = np.exp(-(((x - (centre - round(centre))) / sigma) ** 2) / 2)
+    pmf /= pmf.sum()
+    if copies > 1:
+        drift = round(copies * (centre - round(centre)))
+        spectrum = np.fft.rfft(np.roll(pmf, length // 2)) ** copies
+        pmf = np.roll(np.maximum(np.fft.irfft(spectrum, length), 0.0), length // 2 - drift)
+    pmf.flags.writeable = False
+    return pmf
+
+
+@lru_cache(maxsize=1024)
+def _unit_profile(sigma: float, cells: int) -> LossProfile:
+    pmf = _sum_pmf(sigma, cells)
+    start = (cells - 2 * (len(pmf) // 2)) / (2 * sigma**2)
+    losses = LossDistribution(start, sigma**-2, pmf)
+    return LossProfile(losses, losses, math.inf, cells / (2 * sigma**2))
+
+
+@lru_cache(maxsize=4096)
+def _sum_quantile(sigma: float, n: int, tail: float) -> float:
+    """One exponentially tilted table: the tilted law is a discrete Gaussian centred where the quantile should be.
+
+    P(S = s) = exp(n ln M - l s) P_tilted(S = s) with l = c / sigma^2, so that errors of the transform, which are
+    relative to the largest entry, are relative to the tail too.
+    """
+    wide = sigma * math.sqrt(n)
+    if 2 * _REACH * wide + 4 > _LONGEST_TABLE / 2:
+        return wide * math.sqrt(2 * math.log(2 / tail))
+    centre = -wide * float(ndtri(tail / 2)) / n
+    pmf = _sum_pmf(sigma, n, centre)
+    middle = round(n * centre)
+    s = np.arange(len(pmf)) - len(pmf) // 2 + middle
+    # n ln M - l s with everything measured from s = n c, where it is -n c^2 / 2 sigma^2 plus the normalisers' ratio.
+    log_ratio = n * (_log_normaliser(sigma, centre) - _log_normaliser(sigma, 0.0) + centre**2 / (2 * sigma**2))
+    keep = s >= max(0, middle - 4 * math.ceil(wide))
+    s, pmf = s[keep], pmf[keep]
+    beyond = np.cumsum((pmf * np.exp(log_ratio - centre * s / sigma**2))[::-1])[::-1]
+    # beyond[i] = P(S >= s[i]); the answer is the smallest s with 2 P(S > s) <= tail.
+    enough = np.flatnonzero(2 * beyond * (1 + 1e-9) <= tail)
+    return float(max(0, s[enough[0]] - 1)) if len(enough) else wide * math.sqrt(2 * math.log(2 / tail))

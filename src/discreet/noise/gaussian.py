@@ -1,0 +1,126 @@
+"""Gaussian noise: exactly mu-Gaussian privacy with mu = L2 / sigma; simulation only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from discreet.compiled import kernel
+from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.noise.tails import stitched_lines, stitched_radius
+from discreet.privacy.profiles import GaussianProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.streams import Stream, fast_log, to_unit
+from discreet.validation import check_count, check_open_unit, check_positive
+
+
+class GaussianKernel(NamedTuple):
+    sigma: float
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian noise of standard deviation sigma."""
+
+    sigma: float
+    discrete: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
+
+    @property
+    def variance(self) -> float:
+        return self.sigma**2
+
+    def log_probability(self, x: ArrayLike) -> Floats:
+        z = np.asarray(x, dtype=np.float64) / self.sigma
+        return -z * z / 2 - math.log(self.sigma * math.sqrt(2 * math.pi))
+
+    def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
+        """Spherical noise: the length of the shift is all that counts."""
+        return GaussianProfile(sensitivity.l2 / self.sigma)
+
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        return rng.normal(0.0, self.sigma, size)
+
+    def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        return self.sigma * np.sqrt(np.asarray(copies, dtype=np.float64)) * rng.standard_normal(size)
+
+    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+        raise refuse_secure("Gaussian noise", "DiscreteGaussian")
+
+    def sum_quantile(self, copies: int, tail: float) -> float:
+        """Exact."""
+        check_count("copies", copies, at_least=0)
+        check_open_unit("tail", tail)
+        return -self.sigma * math.sqrt(copies) * float(ndtri(tail / 2))
+
+    def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        return self.sigma * stitched_radius(standard_lines(failure_probability), copies)
+
+    def kernel(self) -> GaussianKernel:
+        return GaussianKernel(self.sigma)
+
+
+@lru_cache(maxsize=256)
+def standard_lines(failure_probability: float) -> tuple[Floats, Floats]:
+    """Lines for any law whose cumulants are at most those of the standard Gaussian."""
+    return stitched_lines(lambda l: l * l / 2, math.inf, failure_probability / 2, 1.0)
+
+
+@kernel
+def _sine(x: float) -> float:
+    """sin x on [-pi/4, pi/4] by its Taylor polynomial, error below 1e-16."""
+    z = x * x
+    series = -7.647163731819816e-13 + z * 2.8114572543455206e-15
+    series = 1.6059043836821613e-10 + z * series
+    series = 2.7557319223985893e-6 + z * (-2.505210838544172e-8 + z * series)
+    series = -0.16666666666666666 + z * (0.008333333333333333 + z * (-1.984126984126984e-4 + z * series))
+    return x + x * z * series
+
+
+@kernel
+def _cosine(x: float) -> float:
+    """cos x on [-pi/4, pi/4] by its Taylor polynomial, error below 1e-16."""
+    z = x * x
+    series = 4.779477332387385e-14 - z * 1.5619206968586225e-16
+    series = 2.08767569878681e-9 + z * (-1.1470745597729725e-11 + z * series)
+    series = 2.48015873015873e-5 + z * (-2.755731922398589e-7 + z * series)
+    series = -0.5 + z * (0.041666666666666664 + z * (-0.001388888888888889 + z * series))
+    return 1.0 + z * series
+
+
+@add_noise.implement(GaussianKernel)
+def _add_gaussian(law: GaussianKernel, out: Floats, state: Stream) -> None:
+    """Box and Muller: a pair of draws from a pair of words, without branches."""
+    base = state[0]
+    n = out.shape[0]
+    half = n // 2
+    for i in range(half):
+        first, second = _pair(law.sigma, word_at(base, 2 * i), word_at(base, 2 * i + 1))
+        out[i] += first
+        out[half + i] += second
+    if n % 2 == 1:
+        out[n - 1] += _pair(law.sigma, word_at(base, n - 1), word_at(base, n))[0]
+    advance(state, n + n % 2)
+
+
+@kernel
+def _pair(sigma: float, length: np.uint64, angle: np.uint64) -> tuple[float, float]:
+    radius = sigma * math.sqrt(-2.0 * fast_log(to_unit(length)))
+    # A quarter turn is chosen by two bits of the word, the angle inside it by 53 others.
+    x = (to_unit(angle) - 0.5) * (math.pi / 2)
+    quarter = angle & np.uint64(3)
+    sine, cosine = _sine(x), _cosine(x)
+    swap = quarter & np.uint64(1)
+    horizontal = sine if swap else cosine
+    vertical = cosine if swap else sine
+    flip = 1.0 - 2.0 * np.float64(quarter >> np.uint64(1))
+    return radius * flip * horizontal, radius * flip * vertical

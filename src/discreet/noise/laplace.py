@@ -1,0 +1,151 @@
+"""Laplace noise: density exp(-|x|/b) / 2b. Pure epsilon = L1 / b; simulation only.
+
+A coordinate that moves by d has loss d/b with probability 1/2 (all x on the far side), -d/b with probability
+exp(-d/b)/2, and between them a density, so with delta > 0 several coordinates cost less than the sum of their bounds:
+``profile`` composes the exact loss of every coordinate of the worst shift. A sum of n draws is b (G1 - G2) with
+independent Gamma(n) variables, and its absolute value is a mixture of Gamma(1..n) variables with positive weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaincc, gammaln
+
+from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.noise.tails import stitched_lines, stitched_radius
+from discreet.privacy.losses import LossDistribution, convolve, repeat, split_intervals
+from discreet.privacy.profiles import LossProfile, Profile, PureProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.streams import Stream, fast_log, to_unit
+from discreet.validation import check_count, check_open_unit, check_positive
+
+
+class LaplaceKernel(NamedTuple):
+    scale: float
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Laplace noise of scale b (standard deviation b * sqrt(2))."""
+
+    scale: float
+    discrete: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+
+    @property
+    def variance(self) -> float:
+        return 2 * self.scale**2
+
+    def log_probability(self, x: ArrayLike) -> Floats:
+        return -np.abs(np.asarray(x, dtype=np.float64)) / self.scale - math.log(2 * self.scale)
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """Exact for the worst shift where one is known; otherwise the pure bound, which only needs the L1 norm."""
+        pure = PureProfile(sensitivity.l1 / self.scale)
+        return _worst_shift_profile(self.scale, sensitivity) if sensitivity.shifts else pure
+
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        return rng.laplace(0.0, self.scale, size)
+
+    def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        n = np.broadcast_to(np.asarray(copies, dtype=np.float64), size)
+        difference: Floats = rng.standard_gamma(n) - rng.standard_gamma(n)
+        return self.scale * difference
+
+    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+        raise refuse_secure("Laplace noise", "DiscreteLaplace")
+
+    def sum_quantile(self, copies: int, tail: float) -> float:
+        """Exact: P(|sum| > t) is a positive combination of incomplete gamma functions."""
+        check_count("copies", copies, at_least=0)
+        check_open_unit("tail", tail)
+        return self.scale * _standard_sum_quantile(int(copies), float(tail)) if copies else 0.0
+
+    def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        return self.scale * stitched_radius(_standard_lines(failure_probability), copies)
+
+    def kernel(self) -> LaplaceKernel:
+        return LaplaceKernel(self.scale)
+
+
+@add_noise.implement(LaplaceKernel)
+def _add_laplace(law: LaplaceKernel, out: Floats, state: Stream) -> None:
+    base = state[0]
+    scale = law.scale
+    for i in range(out.shape[0]):
+        word = word_at(base, i)
+        # The lowest bit is not among the 53 that make the magnitude.
+        sign = 1.0 - 2.0 * np.float64(word & np.uint64(1))
+        out[i] -= sign * scale * fast_log(to_unit(word))
+    advance(state, out.shape[0])
+
+
+# Grid points per smallest loss of one coordinate.
+_RESOLUTION = 200
+
+
+@lru_cache(maxsize=256)
+def _worst_shift_profile(scale: float, sensitivity: Sensitivity) -> LossProfile:
+    shifts = sensitivity.shifts or ()
+    unit = math.gcd(*(magnitude for magnitude, _, _ in shifts))
+    smallest = min(magnitude for magnitude, _, _ in shifts) // unit
+    # Every |loss| bound is then a whole number of steps, and so are the atoms there.
+    per_unit = max(1, math.ceil(_RESOLUTION / smallest))
+    step = unit / (scale * per_unit)
+    # Symmetric noise: both signs of a shift, and both directions, have one loss distribution.
+    parts = [repeat(_coordinate(magnitude // unit * per_unit, step), up + down) for magnitude, up, down in shifts]
+    total = reduce(convolve, parts)
+    bound = sensitivity.l1 / scale
+    return LossProfile(total, total, bound, bound**2 / 2)
+
+
+def _coordinate(steps: int, step: float) -> LossDistribution:
+    """The loss of a coordinate that moves by ``steps * step`` scales, on losses -steps..steps times the step.
+
+    Interval i of losses, (i, i+1) * step, has P-mass (1 - e^(-step/2)) e^(-(bound - (i+1) step)/2) / 2 and Q-mass
+    the mirror image of it; masses at both ends are the atoms.
+    """
+    bound = steps * step
+    p = -math.expm1(-step / 2) * np.exp((step * np.arange(1 - steps, steps + 1) - bound) / 2) / 2
+    masses = split_intervals(-bound, step, p, p[::-1])
+    masses[0] += math.exp(-bound) / 2
+    masses[-1] += 0.5
+    return LossDistribution(-bound, step, masses)
+
+
+@lru_cache(maxsize=4096)
+def _standard_sum_quantile(n: int, tail: float) -> float:
+    # |G1 - G2| is Gamma(m) with probability C(2n-m-1, n-m) 2^(m-2n+1), m = 1..n. These weights fall with m, and so
+    # does their ratio: what is left out beyond the last m kept is at most a geometric series, counted as certain.
+    last = min(n, math.ceil(2 * math.sqrt(n * (math.log(1 / tail) + 45))) + 2)
+    m = np.arange(1, last + 1)
+    log_weights = gammaln(2 * n - m) - gammaln(n - m + 1) - gammaln(n) + (m - 2 * n + 1) * math.log(2)
+    weights = np.exp(log_weights)
+    ratio = 2 * (n - last) / (2 * n - last - 1) if last < n else 0.0
+    beyond = weights[-1] * ratio / (1 - ratio) if ratio < 1 else 0.0
+
+    def log_tail(t: float) -> float:
+        return math.log(float(np.dot(weights, gammaincc(m, t))) + beyond) - math.log(tail)
+
+    low, high = 0.0, math.sqrt(2 * n) + 1.0
+    while log_tail(high) > 0:
+        low, high = high, 2 * high
+    if log_tail(low) <= 0:
+        return low
+    root = float(brentq(log_tail, low, high, xtol=1e-300, rtol=1e-13))
+    return root * (1 + 1e-10)
+
+
+@lru_cache(maxsize=256)
+def _standard_lines(failure_probability: float) -> tuple[Floats, Floats]:
+    return stitched_lines(lambda l: -math.log1p(-l * l), 1.0, failure_probability / 2, math.sqrt(2))

@@ -1,0 +1,28 @@
+"""What a mechanism promises, computed exactly: sensitivity, privacy profiles, composition, calibration.
+
+Nothing here knows about decision problems: a statistic is a vector, a user can move it, noise hides the move.
+"""
+
+from discreet.privacy.calibration import calibrate_noise
+from discreet.privacy.profiles import (
+    GaussianProfile,
+    LossProfile,
+    Profile,
+    PureProfile,
+    ZeroConcentratedProfile,
+    compose,
+    group,
+)
+from discreet.privacy.sensitivity import Sensitivity
+
+__all__ = [
+    "GaussianProfile",
+    "LossProfile",
+    "Profile",
+    "PureProfile",
+    "Sensitivity",
+    "ZeroConcentratedProfile",
+    "calibrate_noise",
+    "compose",
+    "group",
+]

@@ -1,0 +1,99 @@
+"""What replacing one user can do to the vector that noise is added to.
+
+Neighbouring data sets have the same number of users and differ in one of them. The statistic then moves by a shift
+vector v, and everything that privacy depends on is a function of the set of possible shifts: its largest L1, L2 and
+L-infinity norm, and, where it is known, the one shift that is worst for every epsilon at once.
+
+When one shift is the worst. For product noise with a log-concave density the delta of a shift is quasi-convex in the
+shift (Prekopa), so the worst one is an extreme point of the convex hull of all shifts. On the integers that argument
+fails, but for a log-concave lattice law delta never falls when one |v_i| grows, so if every cell moves by at most one,
+the shift that moves the most cells up and the most cells down is the worst (``unit`` shifts).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from discreet.errors import InvalidInput
+from discreet.validation import check_count, check_not_negative
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The largest moves that replacing one user can cause.
+
+    ``shifts`` is the worst shift where it is known: groups ``(magnitude, up, down)`` say that ``up`` cells rise by
+    ``magnitude`` and ``down`` cells fall by it. None means that no single worst shift is known, and then only the norms
+    count. ``unit`` says that no cell ever moves by more than one, and by whole numbers.
+    """
+
+    l1: float
+    l2: float
+    linf: float
+    shifts: tuple[tuple[int, int, int], ...] | None = None
+    unit: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2", "linf"):
+            object.__setattr__(self, name, check_not_negative(name, getattr(self, name)))
+        slack = 1 + 1e-9
+        if not (self.linf <= self.l2 * slack and self.l2 <= self.l1 * slack):
+            raise InvalidInput(
+                f"norms must satisfy linf <= l2 <= l1, got l1={self.l1:g}, l2={self.l2:g}, linf={self.linf:g}"
+            )
+        if self.unit and (self.linf > 1 or self.shifts is None):
+            raise InvalidInput(
+                "unit shifts need linf <= 1 and the worst shift: build them with Sensitivity.unit_shifts"
+            )
+        if self.shifts is not None:
+            self._check_shifts(self.shifts)
+
+    def _check_shifts(self, shifts: tuple[tuple[int, int, int], ...]) -> None:
+        for magnitude, up, down in shifts:
+            check_count("magnitude of a shift", magnitude)
+            check_count("cells that go up", up, at_least=0)
+            check_count("cells that go down", down, at_least=0)
+        l1 = sum(magnitude * (up + down) for magnitude, up, down in shifts)
+        l2 = math.sqrt(sum(magnitude**2 * (up + down) for magnitude, up, down in shifts))
+        if l1 > self.l1 * (1 + 1e-9) or l2 > self.l2 * (1 + 1e-9):
+            raise InvalidInput(
+                f"the worst shift has norms l1={l1:g}, l2={l2:g}, above the stated l1={self.l1:g}, l2={self.l2:g}"
+            )
+
+    @classmethod
+    def unit_shifts(cls, up: int, down: int) -> Sensitivity:
+        """At most ``up`` cells rise by one and at most ``down`` others fall by one."""
+        up = check_count("up", up, at_least=0)
+        down = check_count("down", down, at_least=0)
+        cells = up + down
+        return cls(
+            l1=cells, l2=math.sqrt(cells), linf=min(cells, 1), shifts=((1, up, down),) if cells else (), unit=True
+        )
+
+    @classmethod
+    def worst_shift(cls, *groups: tuple[int, int, int]) -> Sensitivity:
+        """The norms of one shift, given as groups ``(magnitude, up, down)``, which the caller knows to be the worst."""
+        kept = tuple(group for group in groups if group[1] + group[2] > 0)
+        return cls(
+            l1=sum(magnitude * (up + down) for magnitude, up, down in kept),
+            l2=math.sqrt(sum(magnitude**2 * (up + down) for magnitude, up, down in kept)),
+            linf=max((magnitude for magnitude, _, _ in kept), default=0),
+            shifts=kept,
+            unit=all(magnitude == 1 for magnitude, _, _ in kept),
+        )
+
+    def scaled(self, trajectories: int) -> Sensitivity:
+        """The sensitivity to a user who contributes up to ``trajectories`` records, all of them replaced at once."""
+        m = check_count("trajectories", trajectories)
+        if m == 1:
+            return self
+        shifts = (
+            None if self.shifts is None else tuple((m * magnitude, up, down) for magnitude, up, down in self.shifts)
+        )
+        return Sensitivity(m * self.l1, m * self.l2, m * self.linf, shifts, unit=self.l1 == 0)
+
+    @property
+    def cells(self) -> int:
+        """How many cells the worst shift moves."""
+        return sum(up + down for _, up, down in self.shifts or ())
