@@ -1,0 +1,38 @@
+"""Accumulators inside the compiled episode loop: what the noise does between one user's release and the next."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import dispatch
+from discreet.noise.kernels import add_noise
+from discreet.streams import Stream
+
+
+@dispatch
+def advance(accumulator: Any, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:
+    """Turn the noise in ``cells`` from that of release t - 1 into that of release t (t counts from one)."""
+
+
+@dispatch
+def draws_at(accumulator: Any, t: int) -> int:
+    """How many independent draws of noise each cell of release t carries."""
+
+
+class TotalArrays(NamedTuple):
+    """Every user adds a draw of noise of her own."""
+
+    per_user: int = 1
+
+
+@advance.implement(TotalArrays)
+def _advance_total(accumulator: TotalArrays, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:  # noqa: ARG001
+    add_noise(law, cells, stream)
+
+
+@draws_at.implement(TotalArrays)
+def _draws_total(accumulator: TotalArrays, t: int) -> int:  # noqa: ARG001
+    return t

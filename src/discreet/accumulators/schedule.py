@@ -1,0 +1,99 @@
+"""When a release happens: public block sizes, fixed before any data are seen.
+
+A schedule maps the users already served to the size of the next block. Every user is in exactly one block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from discreet.errors import InvalidInput
+from discreet.validation import check_count, check_positive
+
+
+class Schedule(Protocol):
+    def next_block(self, served: int, total: int) -> int:
+        """How many users the next block has, after ``served`` of ``total``."""
+
+    def describe(self) -> str:
+        """In a few words, for derivations and tables."""
+
+
+@dataclass(frozen=True)
+class EveryEpisode:
+    """A release after every user."""
+
+    def next_block(self, served: int, total: int) -> int:
+        return 1
+
+    def describe(self) -> str:
+        return "a release after every user"
+
+
+@dataclass(frozen=True)
+class Equal:
+    """``blocks`` blocks of equal size (sizes differ by at most one)."""
+
+    blocks: int
+
+    def __post_init__(self) -> None:
+        check_count("blocks", self.blocks)
+
+    def next_block(self, served: int, total: int) -> int:
+        blocks = min(self.blocks, total)
+        following = -(-(served + 1) * blocks // total)  # block i ends at floor(i * total / blocks)
+        return following * total // blocks - served
+
+    def describe(self) -> str:
+        return f"{self.blocks} equal blocks"
+
+
+@dataclass(frozen=True)
+class Growing:
+    """Blocks that grow with the users served: each is ``growth`` times what was served before, at least ``first``."""
+
+    first: int = 1
+    growth: float = 0.02
+
+    def __post_init__(self) -> None:
+        check_count("first", self.first)
+        check_positive("growth", self.growth)
+
+    def next_block(self, served: int, total: int) -> int:
+        return min(total - served, max(self.first, int(served * self.growth)))
+
+    def describe(self) -> str:
+        return f"blocks that grow by {self.growth:.0%}, the first of {self.first} users"
+
+
+@dataclass(frozen=True)
+class GrowThenEqual:
+    """Short blocks early, when exploration is cheap, that double until they reach the size of equal ones."""
+
+    blocks: int
+    first: int
+
+    def __post_init__(self) -> None:
+        check_count("blocks", self.blocks)
+        check_count("first", self.first)
+
+    def next_block(self, served: int, total: int) -> int:
+        largest = max(1, total // self.blocks)
+        return min(total - served, largest, max(self.first, served))
+
+    def describe(self) -> str:
+        return f"blocks that double from {self.first} users up to one {self.blocks}th of all"
+
+
+def sizes(schedule: Schedule, total: int) -> list[int]:
+    """All block sizes of a schedule; they add up to ``total``."""
+    check_count("total", total)
+    served, blocks = 0, []
+    while served < total:
+        block = schedule.next_block(served, total)
+        if not 1 <= block <= total - served:
+            raise InvalidInput(f"the schedule asked for a block of {block} users with {total - served} left")
+        blocks.append(block)
+        served += block
+    return blocks

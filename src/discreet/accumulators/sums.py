@@ -1,0 +1,88 @@
+"""Accumulators whose releases add up: one draw of noise per batch of users, or one per user.
+
+=========  ====================  =====================================================================
+name       noise per batch       what it serves
+=========  ====================  =====================================================================
+Once       one draw              one release of a whole data set (offline)
+Blocks     one draw              online; every user is in one block, so a user moves one release only
+Total      one draw per user     the local model: every user adds noise to her own message
+=========  ====================  =====================================================================
+
+A cell that no step of the public policy can play is a known zero: its *increment* is zero and carries no noise.
+Drawing no noise there has the same law as zeroing the increment after noise was added, because the noise is
+independent across cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.compiled import TotalArrays
+from discreet.errors import Unsupported
+
+
+class SumRun:
+    """Running sums of noisy increments."""
+
+    def __init__(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource, per_user: bool) -> None:
+        self.values = np.zeros(size)
+        self.copies = np.zeros(rows, np.int64)
+        self._law, self._noise, self._per_user = law, noise, per_user
+
+    def add(
+        self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]
+    ) -> None:
+        copies = users if self._per_user else 1
+        where = np.flatnonzero(cells)
+        self.values[where] += tally[where] + self._noise.draw(self._law, copies, len(where))
+        self.copies += rows * copies
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Every user is in exactly one block; each block is released once, with one draw of noise per cell."""
+
+    name: str = "blocks"
+
+    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> SumRun:
+        return SumRun(size, rows, law, noise, per_user=False)
+
+
+@dataclass(frozen=True)
+class Total:
+    """Every user's message carries noise of its own; the server adds the messages up."""
+
+    name: str = "total"
+
+    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> SumRun:
+        return SumRun(size, rows, law, noise, per_user=True)
+
+    def arrays(self, size: int) -> TotalArrays:  # noqa: ARG002
+        """The compiled form, for a release after every user."""
+        return TotalArrays()
+
+
+class OnceRun(SumRun):
+    """A sum that refuses a second release."""
+
+    def add(
+        self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]
+    ) -> None:
+        if self.copies.any():
+            raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
+        super().add(tally, users, rows, cells)
+
+
+@dataclass(frozen=True)
+class Once:
+    """One release of everybody's data."""
+
+    name: str = "once"
+
+    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> OnceRun:
+        return OnceRun(size, rows, law, noise, per_user=False)

@@ -1,0 +1,1 @@
+"""Encoders: a trajectory in, integer cells with an exact sensitivity out. One file per encoder."""

@@ -1,0 +1,141 @@
+"""What an encoder is: a user's trajectory in, a vector of integer cells out, with its exact sensitivity.
+
+An encoder is bound to a public :class:`~discreet.shape.Shape`. Its cells come in *rows*, one for each
+(group, state, action); statistics (visits, transitions, rewards) are sums of cells of one row, so the noise of a
+statistic is that of a known number of cells, and a row that nobody can play is a known zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import dispatch, kernel
+from discreet.policies import AnyPolicy, Mixture, Policy
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Layer, Linear, Statistics
+from discreet.shape import Shape
+from discreet.streams import Stream, uniform
+from discreet.trajectories import Trajectories
+
+Cells = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What everybody knows while a user's record is encoded: never anything that depends on her data."""
+
+    policy: AnyPolicy
+    what: Layer | Linear | None = None  # the part of the statistics that was asked for; None = all of them
+
+
+class Statistic(NamedTuple):
+    """One statistic of a release: its values, and how many noisy cells each of them sums.
+
+    ``values`` has shape (groups, states, actions) or, for transitions, (groups, states, actions, states);
+    ``cells`` has shape (groups, 1, 1) because last steps may sum fewer cells than others.
+    """
+
+    values: NDArray[np.float64]
+    cells: NDArray[np.int64]
+
+
+class Encoder(Protocol):
+    """The interface of an encoder that adds up (messages that need decoding have one of their own)."""
+
+    shape: Shape
+    name: str
+    statistics: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+
+    def sensitivity(self) -> Sensitivity:
+        """What replacing one whole trajectory can do to one user's vector, for any policy."""
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Spread an array over (group, state, action) to the cells of each row."""
+
+    def possible(self) -> NDArray[np.bool_]:
+        """Which cells can be non-zero at all, whatever the data and the policy."""
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """The statistics, as sums of cells."""
+
+    def arrays(self) -> Any:
+        """The compiled form: a NamedTuple that :func:`encode_into` knows. Not shared between threads."""
+
+
+@dispatch
+def encode_into(
+    encoder: Any,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    """Add the encoding of one trajectory (its first ``length`` steps) to ``cells``."""
+
+
+@dispatch
+def marginals_into(encoder: Any, cells: Cells, statistics: Statistics) -> None:
+    """Refresh compiled statistics from the cells (nothing to do where they are views of the cells)."""
+
+
+@kernel
+def reward_bit(reward: float, low: float, span: float, stream: Stream) -> int:
+    """A reward in [low, low + span] as one unbiased bit (stochastic rounding); values outside are clipped."""
+    share = (reward - low) / span
+    if share >= 1.0:
+        return 1
+    if not share > 0.0:
+        return 0
+    return 1 if uniform(stream) < share else 0
+
+
+@kernel
+def encode_all(
+    encoder: Any,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    lengths: NDArray[np.int64],
+    stream: Stream,
+    out: NDArray[np.float64],
+) -> None:
+    """Encode users one by one: into a row of ``out`` each, or all into the same row if it has only one."""
+    for i in range(states.shape[0]):
+        row = out[i] if out.shape[0] > 1 else out[0]
+        encode_into(encoder, states[i], actions[i], rewards[i], lengths[i], stream, row)
+
+
+def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> NDArray[np.float64]:
+    """The encodings of recorded trajectories, one row of cells per user."""
+    out = np.zeros((len(trajectories), encoder.size))
+    t = trajectories
+    encode_all(encoder.arrays(), t.states, t.actions, t.rewards, t.lengths, stream, out)
+    return out
+
+
+def playable_rows(shape: Shape, policy: AnyPolicy) -> NDArray[np.bool_]:
+    """Which (group, state, action) can be visited under a public policy, whatever the world.
+
+    The policy is public, so a pair that no step of it plays is a known zero; so is every state but the public start
+    state at the first step.
+    """
+    S, A, H, G = shape.states, shape.actions, shape.horizon, shape.groups
+    plays = np.zeros((H, S, A), np.bool_)
+    for component in policy.components if isinstance(policy, Mixture) else (policy,):
+        if isinstance(component, Policy):
+            plays |= component.actions[:, :, None] == np.arange(A)
+        else:
+            plays |= component.probabilities > 0
+    if shape.start is not None:
+        plays[0, np.arange(S) != shape.start] = False
+    return plays if G == H and not shape.homogeneous else plays.any(axis=0, keepdims=True)

@@ -1,0 +1,108 @@
+"""First visits only: each user contributes, for each (state, action), the first transition out of it.
+
+For worlds declared time-homogeneous (transition *and* reward laws). By the Markov property the first transition out of
+(s, a) is still an unbiased draw of P(.|s,a), whatever the policy, and pooled counts no longer move by up to H: a user
+sets at most min(H, S*A) cells, each to one. Replacing her moves at most that many cells down and as many up,
+
+    L1 = L2^2 = 2 min(H, S*A),  L-infinity = 1,
+
+instead of L2 = sqrt(2) H for pooled counts of every visit. The last step of a trajectory gives an "end" cell: its
+reward counts, its successor is unknown.
+
+Not valid with these counts: flow consistency between states, and "the total is the number of users".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
+from discreet.encoders.joint_histogram import (
+    ALL_THREE,
+    joint_cells,
+    joint_marginals,
+    joint_marginals_into,
+    possible_joint_cells,
+    rows_to_joint_cells,
+)
+from discreet.errors import Unsupported
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Statistics
+from discreet.shape import Shape
+from discreet.streams import Stream
+
+
+class FirstVisitArrays(NamedTuple):
+    states: int
+    actions: int
+    low: float
+    span: float
+    seen: NDArray[np.int64]  # the last user who visited each pair; one extra entry counts users
+
+
+@dataclass(frozen=True)
+class FirstVisit:
+    """The joint histogram of first visits, for time-homogeneous worlds."""
+
+    shape: Shape
+    name: str = "first-visit"
+    statistics: frozenset[str] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        if not self.shape.homogeneous:
+            raise Unsupported(
+                "first-visit counts need a world that is declared time-homogeneous: declare it, or use the joint-histogram encoder"
+            )
+
+    @property
+    def size(self) -> int:
+        return joint_cells(self.shape)
+
+    def sensitivity(self) -> Sensitivity:
+        pairs = min(self.shape.horizon, self.shape.states * self.shape.actions)
+        return Sensitivity.unit_shifts(up=pairs, down=pairs)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows_to_joint_cells(self.shape, rows)
+
+    def possible(self) -> NDArray[np.bool_]:
+        return possible_joint_cells(self.shape)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        return joint_marginals(self.shape, cells)
+
+    def arrays(self) -> FirstVisitArrays:
+        S, A = self.shape.states, self.shape.actions
+        return FirstVisitArrays(S, A, self.shape.rewards[0], self.shape.reward_span, np.zeros(S * A + 1, np.int64))
+
+
+@encode_into.implement(FirstVisitArrays)
+def _encode(
+    encoder: FirstVisitArrays,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    S, A, seen = encoder.states, encoder.actions, encoder.seen
+    seen[S * A] += 1
+    user = seen[S * A]
+    for h in range(length):
+        pair = states[h] * A + actions[h]
+        if seen[pair] == user:
+            continue
+        seen[pair] = user
+        successor = states[h + 1] if h + 1 < length else S
+        bit = reward_bit(rewards[h], encoder.low, encoder.span, stream)
+        cells[(pair * (S + 1) + successor) * 2 + bit] += 1.0
+
+
+@marginals_into.implement(FirstVisitArrays)
+def _marginals(encoder: FirstVisitArrays, cells: Cells, statistics: Statistics) -> None:  # noqa: ARG001
+    joint_marginals_into(cells, statistics)

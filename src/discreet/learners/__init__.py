@@ -1,0 +1,7 @@
+"""Learners: pure functions of a state that is fed by releases. One file per family, under the papers' names."""
+
+from __future__ import annotations
+
+from discreet.learners.optimistic import UCBVI
+
+__all__ = ["UCBVI"]

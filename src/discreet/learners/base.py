@@ -1,0 +1,58 @@
+"""What a learner is: ``init``, ``ask``, ``update``, ``policy``, all pure functions of a state.
+
+A learner sees releases and nothing else. It never imports worlds, trajectories, encoders or privatizers, and none of
+its knobs touches privacy: whatever it computes from a release is post-processing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import dispatch
+from discreet.policies import AnyPolicy
+from discreet.release import Release, Request, Statistics
+from discreet.shape import Shape
+from discreet.streams import Stream
+
+
+class Problem(NamedTuple):
+    """What a learner is told before it starts: all of it public."""
+
+    shape: Shape
+    episodes: int
+
+
+class Learner(Protocol):
+    """The interface of a learner; frozen data with its knobs as fields."""
+
+    name: str
+    needs: frozenset[str]
+
+    def init(self, problem: Problem, coins: Stream) -> Any:
+        """The state before any release. ``coins`` is public randomness (ties, mixtures)."""
+
+    def ask(self, state: Any) -> Request:
+        """The policy to deploy next, and what should be released about it."""
+
+    def update(self, state: Any, release: Release) -> Any:
+        """The state after a release."""
+
+    def policy(self, state: Any) -> AnyPolicy:
+        """The policy that would be deployed next."""
+
+
+class CompiledLearner(Learner, Protocol):
+    """A learner that can also replan inside a compiled loop, after every episode."""
+
+    def arrays(self, problem: Problem) -> Any:
+        """Constants and scratch space: a NamedTuple that :func:`plan_into` knows. Not shared between threads."""
+
+
+@dispatch
+def plan_into(
+    learner: Any, statistics: Statistics, coins: Stream, values: NDArray[np.float64], actions: NDArray[np.int64]
+) -> None:
+    """Plan from released statistics: write the policy into ``actions`` (H, S), its optimistic values into ``values``."""

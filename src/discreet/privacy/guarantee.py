@@ -1,0 +1,264 @@
+"""What is promised, to whom, and why: a guarantee as frozen data with the derivation it was computed from.
+
+A guarantee is only ever built by the functions below. Each takes guarantees that are already true and applies one
+rule of differential privacy, so the tree that ``explain()`` prints can be checked line by line.
+
+==========================  ================================================================================
+function                    rule
+==========================  ================================================================================
+``from_mechanism``          a law with a known privacy profile, at a stated sensitivity
+``compose``                 adaptive composition: one user moves several releases
+``parallel``                disjoint users: each user moves one release only
+``billboard``               the policies shown to a user depend on the others' data through releases alone
+``group``                   a user who contributes several trajectories
+``post_process``            a function of releases and public coins
+``nothing``                 no promise at all
+==========================  ================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from discreet.errors import InvalidInput, Unsupported
+from discreet.privacy import profiles
+from discreet.privacy.profiles import Profile, PureProfile
+from discreet.privacy.sensitivity import Sensitivity
+
+MODELS = ("none", "joint", "local", "shuffle", "central")
+_IMPLIED = {"local": ("shuffle", "joint"), "shuffle": ("joint",)}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says about a mechanism; kept beside what is true."""
+
+    epsilon: float
+    delta: float = 0.0
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One line of a derivation and the lines that it rests on."""
+
+    rule: str
+    statement: str
+    premises: tuple[Reason, ...] = ()
+
+    def lines(self, depth: int = 0) -> list[str]:
+        own = f"{'   ' * depth}{'└─ ' if depth else ''}{self.rule}: {self.statement}"
+        return [own] + [line for premise in self.premises for line in premise.lines(depth + 1)]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """An (epsilon, delta) guarantee for replacing one user, with the exact profile and derivation behind it.
+
+    ``epsilon`` is computed from the profile at ``delta``; it is never copied from a target or from a claim.
+    """
+
+    model: str
+    epsilon: float
+    delta: float
+    profile: Profile
+    derivation: Reason
+    rho: float | None = None
+    claimed: Claim | None = None
+    neighbours: str = "replace one user"
+    unit: str = "one user = one whole trajectory"
+    simulated: bool = True
+    public: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise InvalidInput(f"model must be one of {', '.join(MODELS)}, got {self.model!r}")
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """The models whose promise follows at the same epsilon and delta."""
+        return _IMPLIED.get(self.model, ())
+
+    def epsilon_at(self, delta: float) -> float:
+        """The smallest epsilon that holds with this delta."""
+        return self.profile.epsilon(delta)
+
+    def delta_at(self, epsilon: float) -> float:
+        """The smallest delta that holds with this epsilon."""
+        return self.profile.delta(epsilon)
+
+    def statement(self) -> str:
+        """The guarantee in one line."""
+        if self.model == "none":
+            return "no privacy"
+        kind = "pure " if self.delta == 0 else ""
+        delta = "" if self.delta == 0 else f", delta {self.delta:.3g}"
+        return f"{kind}{self.model} differential privacy, epsilon {self.epsilon:.4g}{delta}, {self.neighbours}"
+
+    def explain(self) -> str:
+        """The derivation as text, from the promise down to the laws and sensitivities that it rests on."""
+        lines = [self.statement()]
+        if self.claimed is not None:
+            claim = f"epsilon {self.claimed.epsilon:.4g}" + (
+                f", delta {self.claimed.delta:.3g}" if self.claimed.delta else ""
+            )
+            verdict = "true" if self._claim_holds() else "NOT TRUE"
+            lines.append(f"claimed in {self.claimed.source}: {claim} ({verdict})")
+        if self.model != "none":
+            lines += [f"unit: {self.unit}; neighbours: {self.neighbours}; the number of users is public"]
+            lines += [f"also holds in the {model} model" for model in self.also]
+            lines += [f"public: {thing}" for thing in self.public]
+            lines.append(
+                "simulated noise: no real data was protected"
+                if self.simulated
+                else "noise from the operating system's entropy"
+            )
+        return "\n".join([*lines, "because", *self.derivation.lines(1)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; absent and infinite values are null."""
+        return {
+            "model": self.model,
+            "epsilon": finite_or_none(self.epsilon),
+            "delta": finite_or_none(self.delta),
+            "rho": finite_or_none(self.rho),
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "also": list(self.also),
+            "claimed": None
+            if self.claimed is None
+            else {"epsilon": self.claimed.epsilon, "delta": self.claimed.delta, "source": self.claimed.source},
+            "simulated": self.simulated,
+            "public": list(self.public),
+            "derivation": self.explain().splitlines(),
+        }
+
+    def _claim_holds(self) -> bool:
+        assert self.claimed is not None
+        return self.profile.delta(self.claimed.epsilon) <= self.claimed.delta * (1 + 1e-9) + 1e-15
+
+
+def describe_sensitivity(sensitivity: Sensitivity) -> str:
+    """A sensitivity in words."""
+    norms = f"L1 {sensitivity.l1:g}, L2 {sensitivity.l2:.4g}, L-infinity {sensitivity.linf:g}"
+    if not sensitivity.shifts:
+        return f"the cells by at most {norms}"
+    worst = " and ".join(f"{up} up and {down} down by {magnitude}" for magnitude, up, down in sensitivity.shifts)
+    return f"at worst {worst} ({norms})"
+
+
+def describe_law(law: Any) -> str:
+    """A law in words: its name, its parameters and its standard deviation."""
+    parameters = ", ".join(f"{f.name} {getattr(law, f.name):.6g}" for f in fields(law))
+    return f"{type(law).__name__} with {parameters} (standard deviation {math.sqrt(law.variance):.4g})"
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """JSON has no infinity: absent and infinite values are null."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def nothing() -> Guarantee:
+    """No promise: the learner sees the data as they are."""
+    return Guarantee(
+        "none",
+        math.inf,
+        1.0,
+        PureProfile(math.inf),
+        Reason("no mechanism", "the data are released as they are"),
+        public=(),
+    )
+
+
+def from_mechanism(law: Any, sensitivity: Sensitivity, *, delta: float, name: str) -> Guarantee:
+    """One release of a statistic of known sensitivity with independent noise of a known law."""
+    profile: Profile = law.profile(sensitivity)
+    reasons = (
+        Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
+        Reason("law", f"independent noise in every cell, {describe_law(law)}"),
+    )
+    return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
+
+
+def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:
+    """Adaptive composition of releases that one user moves together."""
+    if len(parts) == 1:
+        return parts[0]
+    _same_model(parts)
+    profile = profiles.compose([part.profile for part in parts])
+    reason = Reason("composition", why, tuple(_summary(part) for part in parts))
+    return _at(parts[0].model, profile, delta, reason)
+
+
+def parallel(part: Guarantee, why: str) -> Guarantee:
+    """Disjoint groups of users: each user moves exactly one of the releases, so the whole costs what one costs.
+
+    Holds adaptively: what a later group is asked may depend on earlier releases, never on raw data.
+    """
+    return replace(part, derivation=Reason("parallel composition", why, (part.derivation,)))
+
+
+def billboard(part: Guarantee) -> Guarantee:
+    """Joint differential privacy of all policies shown to the *other* users, from the privacy of the releases."""
+    if part.model not in ("central", "shuffle"):
+        raise Unsupported(
+            f"the billboard lemma starts from private releases of everybody's data, not from the {part.model} model"
+        )
+    reason = Reason(
+        "billboard lemma",
+        "each user's policy is a function of the releases before and of public coins",
+        (part.derivation,),
+    )
+    return replace(part, model="joint" if part.model == "central" else part.model, derivation=reason)
+
+
+def locally(part: Guarantee) -> Guarantee:
+    """The mechanism is run by each user on her own record: neighbours are any two records."""
+    reason = Reason(
+        "local randomiser",
+        "every user runs the mechanism on her own trajectory before anything leaves her",
+        (part.derivation,),
+    )
+    return replace(part, model="local", derivation=reason)
+
+
+def group(part: Guarantee, trajectories: int) -> Guarantee:
+    """A user who contributes up to ``trajectories`` trajectories to the same release."""
+    if trajectories == 1:
+        return part
+    reason = Reason("group privacy", f"a user contributes up to {trajectories} trajectories", (part.derivation,))
+    return _like(part, _at(part.model, profiles.group(part.profile, trajectories), part.delta, reason))
+
+
+def post_process(part: Guarantee, why: str) -> Guarantee:
+    """Anything computed from releases and public coins costs nothing."""
+    return replace(part, derivation=Reason("post-processing", why, (part.derivation,)))
+
+
+def real(part: Guarantee) -> Guarantee:
+    """The same guarantee for a release whose noise came from the operating system's entropy."""
+    return replace(part, simulated=False)
+
+
+def _at(model: str, profile: Profile, delta: float, derivation: Reason) -> Guarantee:
+    return Guarantee(model, profile.epsilon(delta), delta, profile, derivation, rho=getattr(profile, "rho", None))
+
+
+def _like(old: Guarantee, new: Guarantee) -> Guarantee:
+    return replace(
+        new, claimed=old.claimed, neighbours=old.neighbours, unit=old.unit, simulated=old.simulated, public=old.public
+    )
+
+
+def _summary(part: Guarantee) -> Reason:
+    delta = "" if part.delta == 0 else f" at delta {part.delta:.3g}"
+    return Reason("part", f"epsilon {part.epsilon:.4g}{delta}", (part.derivation,))
+
+
+def _same_model(parts: Sequence[Guarantee]) -> None:
+    models = {part.model for part in parts}
+    if len(models) != 1:
+        raise Unsupported(f"cannot compose guarantees of different models: {', '.join(sorted(models))}")

@@ -1,0 +1,1 @@
+"""Privatizers: the only code that touches raw data. Channels, trust models and named recipes."""

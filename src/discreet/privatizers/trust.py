@@ -1,0 +1,78 @@
+"""Whom the users trust, and how much they are promised: what a caller asks for.
+
+``Central``: a curator sees the data and releases noisy statistics. ``Local``: every user adds noise herself.
+``Shuffle``: users add a little noise and a shuffler hides who sent what. ``NoPrivacy``: nothing is promised.
+The numbers here are targets; what is really achieved is computed and stands in the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from discreet.errors import InvalidInput
+from discreet.validation import check_delta, check_positive
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """A target: at most ``epsilon`` and ``delta`` (or at most ``rho``, zero-concentrated), for replacing one user.
+
+    ``recipe`` names the mechanism (see ``discreet.recipes()``); "auto" takes the quietest one that is valid for the
+    world. ``options`` are the recipe's own (such as ``blocks``); they never weaken the guarantee.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    rho: float | None = None
+    recipe: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    model: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidInput("give either epsilon or rho, so that the noise can be calibrated")
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        if self.rho is not None:
+            object.__setattr__(self, "rho", check_positive("rho", self.rho))
+        object.__setattr__(self, "delta", check_delta("delta", self.delta))
+
+
+@dataclass(frozen=True)
+class Central(Privacy):
+    """A trusted curator; what she publishes protects every user (joint differential privacy for online learning)."""
+
+    model: ClassVar[str] = "central"
+
+
+@dataclass(frozen=True)
+class Local(Privacy):
+    """Nobody is trusted: every user's message is private by itself."""
+
+    model: ClassVar[str] = "local"
+
+
+@dataclass(frozen=True)
+class Shuffle(Privacy):
+    """A shuffler is trusted to hide who sent which message, and to do nothing else."""
+
+    model: ClassVar[str] = "shuffle"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta == 0:
+            raise InvalidInput("delta must be above 0 in the shuffle model (its noise is binomial); try delta=1e-5")
+
+
+@dataclass(frozen=True)
+class NoPrivacy(Privacy):
+    """Nothing is promised: the learner sees the counts as they are."""
+
+    model: ClassVar[str] = "none"
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None or self.rho is not None:
+            raise InvalidInput("NoPrivacy promises nothing, so it takes no epsilon")

@@ -1,0 +1,108 @@
+"""What learners see, and what they may ask for. Learners know nothing else about the world or its users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidInput, Unsupported
+from discreet.policies import AnyPolicy
+from discreet.privacy.guarantee import Guarantee
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Ask for the statistics of one step only."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Ask for a linear statistic: the sum over users of ``weights[s, a] * targets[s']`` times the features, at one step.
+
+    ``bound`` is the public bound on the absolute value of a target; the privatizer clips to it, so that the noise can
+    be calibrated before the question is known. Targets and weights may depend on earlier releases, never on data.
+    """
+
+    step: int
+    targets: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    bound: float
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to the privatizer: plain public data, a function of earlier releases and public coins.
+
+    ``users`` is how many users should act under ``policy`` before the answer; None leaves it to the schedule.
+    ``what`` narrows the answer; None asks for everything that the recipe releases.
+    """
+
+    policy: AnyPolicy
+    users: int | None = None
+    what: Layer | Linear | None = None
+
+    def __post_init__(self) -> None:
+        if self.users is not None and self.users < 1:
+            raise InvalidInput(f"a request needs at least one user, got {self.users}")
+
+
+class Estimate(NamedTuple):
+    """Unbiased values and the exact variance of the noise in them (not of the sampling)."""
+
+    values: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Release:
+    """An answer: unbiased statistics of ``users`` users so far, their noise, and the guarantee that covers all of it.
+
+    ``statistics`` maps visits, transitions, rewards (and others that a recipe offers) to estimates over
+    (group, state, action[, successor]). Rewards are in units of the declared range, so each lies in [0, 1].
+    ``thresholded`` says that small counts were set to zero before they left; estimates are then not unbiased.
+    ``public`` carries what was declared public and needs no noise.
+    """
+
+    statistics: Mapping[str, Estimate]
+    users: int
+    guarantee: Guarantee
+    width_of: Callable[[int, float], NDArray[np.float64]] = field(repr=False)
+    thresholded: bool = False
+    public: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.statistics:
+            raise Unsupported(f"this release has no {name}; it has {', '.join(sorted(self.statistics))}")
+        return self.statistics[name]
+
+    def width(self, cells_summed: int, failure_probability: float) -> NDArray[np.float64]:
+        """For each (group, state, action): a bound on the noise in a sum of that many cells of the row.
+
+        It is exceeded with at most the given probability, by the exact law of the accumulated noise.
+        """
+        return self.width_of(cells_summed, failure_probability)
+
+
+class Statistics(NamedTuple):
+    """The arrays of a release as compiled learners take them; variances are those of the noise."""
+
+    visits: NDArray[np.float64]  # (G, S, A)
+    transitions: NDArray[np.float64]  # (G, S, A, S)
+    rewards: NDArray[np.float64]  # (G, S, A)
+    visit_variance: NDArray[np.float64]  # (G, S, A)
+    transition_variance: NDArray[np.float64]  # (G, S, A), of one successor's count
+    reward_variance: NDArray[np.float64]  # (G, S, A)
+
+
+def as_statistics(release: Release) -> Statistics:
+    """The three count statistics of a release, for compiled planners."""
+    visits, transitions, rewards = release["visits"], release["transitions"], release["rewards"]
+    return Statistics(
+        visits.values, transitions.values, rewards.values, visits.variance, transitions.variance, rewards.variance
+    )

@@ -1,0 +1,145 @@
+"""What ``simulate`` returns: exact regret of every run, with the guarantee beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidInput
+from discreet.files import write_atomically
+from discreet.privacy.guarantee import Guarantee, finite_or_none
+from discreet.release import Release
+
+_WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """Regret curves and the guarantee under which they were obtained.
+
+    ``regret[i, j]`` is the cumulative exact regret of run i after ``episodes[j]`` episodes. ``final_gap`` is the regret
+    per episode of the policy that would be deployed next. ``switches`` counts changes of the deployed policy,
+    ``deterministic_switches`` those of the deterministic policies that users really follow.
+    """
+
+    world: str
+    learner: str
+    privacy: str
+    recipe: str
+    seed: int
+    episodes: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    final_gap: NDArray[np.float64]
+    switches: NDArray[np.int64]
+    deterministic_switches: NDArray[np.int64]
+    guarantee: Guarantee | dict[str, Any]
+    seconds: float
+    releases: tuple[Release, ...] = field(default=(), repr=False)
+
+    @property
+    def runs(self) -> int:
+        return int(self.regret.shape[0])
+
+    @property
+    def total_regret(self) -> NDArray[np.float64]:
+        """The regret of each run at the last episode."""
+        return self.regret[:, -1]
+
+    def summary(self) -> str:
+        """One line: what was run, what it cost, what it promises."""
+        mean, error = self.total_regret.mean(), standard_error(self.total_regret)
+        return (
+            f"{self.learner} on {self.world}, {self.recipe}: regret {mean:,.0f} ± {error:,.0f} after "
+            f"{int(self.episodes[-1]):,} episodes ({self.runs} runs); {self.statement}"
+        )
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in one line."""
+        return self.guarantee["statement"] if isinstance(self.guarantee, dict) else self.guarantee.statement()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON. Absent and infinite values are null."""
+        gaps = None if np.isnan(self.final_gap).all() else self.final_gap.tolist()
+        total = self.total_regret
+        return {
+            "world": self.world,
+            "learner": self.learner,
+            "privacy": self.privacy,
+            "recipe": self.recipe,
+            "episodes": int(self.episodes[-1]),
+            "runs": self.runs,
+            "seed": self.seed,
+            "regret": {"mean": float(total.mean()), "std": _std(total), "per_run": total.tolist()},
+            "checkpoints": self.episodes.tolist(),
+            "curve": {"mean": self.regret.mean(axis=0).tolist(), "per_run": self.regret.tolist()},
+            "final_gap": {"mean": None if gaps is None else float(np.mean(gaps)), "per_run": gaps},
+            "switches": {
+                "mean": float(self.switches.mean()),
+                "per_run": self.switches.tolist(),
+                "deterministic": self.deterministic_switches.tolist(),
+            },
+            "guarantee": self._guarantee_dict(),
+            "simulated": True,
+            "seconds": finite_or_none(self.seconds),
+        }
+
+    def _guarantee_dict(self) -> dict[str, Any]:
+        if isinstance(self.guarantee, dict):
+            return self.guarantee
+        return {**self.guarantee.as_dict(), "statement": self.guarantee.statement()}
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``result.json`` into a folder (made if need be); :func:`load_result` reads it back."""
+        path = Path(folder)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"cannot write results to {str(path)!r}: {error.strerror}") from None
+        write_atomically(path / "result.json", json.dumps(self.as_dict(), indent=1))
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the regret curve with its spread over runs."""
+        from discreet.simulation.plots import plot_results
+
+        plot_results([self], path)
+
+
+def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
+    """Read a result that was saved. Its guarantee comes back as plain data: it can be read, not composed further."""
+    path = Path(folder)
+    path = path / "result.json" if path.is_dir() else path
+    try:
+        data = json.loads(path.read_text())
+        return SimulationResult(
+            **{name: data[name] for name in _WORDS},
+            episodes=np.asarray(data["checkpoints"], np.int64),
+            regret=np.asarray(data["curve"]["per_run"], np.float64),
+            final_gap=_or_nan(data["final_gap"]["per_run"], data["runs"]),
+            switches=np.asarray(data["switches"]["per_run"], np.int64),
+            deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
+            guarantee=data["guarantee"],
+        )
+    except OSError as error:
+        raise InvalidInput(f"cannot read results from {str(path)!r}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"{str(path)!r} does not hold a result saved by discreet") from None
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """The standard error of a mean over runs; 0 for a single run."""
+    return _std(values) / float(np.sqrt(len(values)))
+
+
+def _std(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def _or_nan(values: list[float] | None, runs: int) -> NDArray[np.float64]:
+    return np.full(runs, np.nan) if values is None else np.asarray(values, np.float64)

@@ -1,0 +1,122 @@
+"""``simulate``: many runs of one learner under one privacy model in one world, and what they cost in regret."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from threading import Event
+from typing import TypeAlias
+
+import numpy as np
+
+from discreet.errors import DiscreetError, Unsupported
+from discreet.learners.base import Learner
+from discreet.privatizers.recipes import build
+from discreet.privatizers.trust import NoPrivacy, Privacy
+from discreet.simulation.block_loop import run_blocks
+from discreet.simulation.episode_loop import compiles, run_episodes
+from discreet.simulation.progress import progress_bar
+from discreet.simulation.record import RunRecord
+from discreet.simulation.result import SimulationResult
+from discreet.streams import WORLD, seed_sequence
+from discreet.validation import check_count
+from discreet.worlds.family import WorldFamily
+from discreet.worlds.tabular import TabularWorld
+
+AnyWorld: TypeAlias = TabularWorld | WorldFamily
+
+
+class Interrupted(DiscreetError):
+    """The simulation was stopped before its end."""
+
+
+def simulate(
+    world: AnyWorld,
+    learner: Learner,
+    privacy: Privacy | None = None,
+    *,
+    episodes: int,
+    runs: int = 1,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool = False,
+    keep_release: bool = False,
+) -> SimulationResult:
+    """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
+
+    Every run has its own random streams, derived from ``seed``: the result is the same, bit for bit, whatever the
+    number of threads. A family of random worlds gives a fresh world to every run. ``keep_release`` keeps the last
+    release of each run.
+    """
+    episodes, runs = check_count("episodes", episodes), check_count("runs", runs)
+    seed = check_count("seed", seed, at_least=0)
+    threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
+    privacy = NoPrivacy() if privacy is None else privacy
+    privatizer = build(privacy, world.shape, episodes, learner.needs)
+    fast = compiles(learner, privatizer) and not keep_release
+    stop = Event()
+
+    def one(run: int, tick: Callable[[int], None]) -> RunRecord:
+        def checked_tick(served: int) -> None:
+            tick(served)
+            if stop.is_set():
+                raise Interrupted(f"simulation stopped in run {run}")
+
+        instance = world_of_run(world, seed, run)
+        if fast:
+            return run_episodes(instance, learner, privatizer, episodes, seed, run, checked_tick)
+        return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
+
+    began = time.perf_counter()
+    with progress_bar(f"{learner.name}, {privatizer.guarantee.model}", runs * episodes, progress) as tick:
+        records = _in_threads(one, runs, min(threads, runs), tick, stop)
+    return SimulationResult(
+        world=world.name,
+        learner=learner.name,
+        privacy=privacy.model,
+        recipe=privatizer.recipe,
+        seed=seed,
+        episodes=records[0].episodes,
+        regret=np.stack([record.regret for record in records]),
+        final_gap=np.array([np.nan if record.final_gap is None else record.final_gap for record in records]),
+        switches=np.array([record.switches for record in records]),
+        deterministic_switches=np.array([record.deterministic_switches for record in records]),
+        guarantee=privatizer.guarantee,
+        seconds=time.perf_counter() - began,
+        releases=tuple(record.release for record in records if record.release is not None),
+    )
+
+
+def world_of_run(world: AnyWorld, seed: int, run: int) -> TabularWorld:
+    """The world of one run: the same for all, or a fresh draw of a family."""
+    if isinstance(world, TabularWorld):
+        return world
+    if not isinstance(world, WorldFamily):
+        raise Unsupported(f"cannot simulate a {type(world).__name__}; use a world from discreet.worlds")
+    return world.instance(int(seed_sequence(seed, run, WORLD).generate_state(1, np.uint32)[0]))
+
+
+def _in_threads(
+    one: Callable[[int, Callable[[int], None]], RunRecord],
+    runs: int,
+    threads: int,
+    tick: Callable[[int], None],
+    stop: Event,
+) -> list[RunRecord]:
+    """Runs side by side; compiled code holds no lock. Ctrl-C stops every thread at its next look at the clock."""
+    if threads == 1:
+        return [one(run, tick) for run in range(runs)]
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(one, run, tick) for run in range(runs)]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+        return [future.result() for future in futures]

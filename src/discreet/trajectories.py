@@ -1,0 +1,61 @@
+"""The only raw data: what one user saw and did. Encoders read it; nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidInput
+from discreet.shape import Shape
+
+if TYPE_CHECKING:
+    from discreet.encoders.base import Context, Encoder
+
+
+@dataclass(frozen=True, repr=False)
+class Trajectories:
+    """Episodes of ``n`` users: states, actions and rewards of shape (n, H), and how many steps each user took.
+
+    Steps at or after a user's length are ignored by every encoder. There is no ``repr`` of the contents: raw data must
+    not end up in a log.
+    """
+
+    states: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def from_arrays(cls, states: object, actions: object, rewards: object, shape: Shape) -> Trajectories:
+        """Full-length trajectories, checked against the declared shape (for tests and for the data's owner)."""
+        s, a = np.atleast_2d(np.asarray(states, np.int64)), np.atleast_2d(np.asarray(actions, np.int64))
+        r = np.atleast_2d(np.asarray(rewards, np.float64))
+        if not s.shape == a.shape == r.shape or s.shape[1] != shape.horizon:
+            raise InvalidInput(f"trajectories need states, actions and rewards of shape (users, {shape.horizon})")
+        if s.min(initial=0) < 0 or s.max(initial=0) >= shape.states:
+            raise InvalidInput(f"a state lies outside the declared domain 0..{shape.states - 1}: declare more states")
+        if a.min(initial=0) < 0 or a.max(initial=0) >= shape.actions:
+            raise InvalidInput(f"an action lies outside the declared domain 0..{shape.actions - 1}: declare more actions")
+        if not np.isfinite(r).all():
+            raise InvalidInput("a reward is NaN or infinite: repair or drop it before encoding")
+        return cls(s, a, np.clip(r, *shape.rewards), np.full(s.shape[0], shape.horizon, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __repr__(self) -> str:
+        return f"<Trajectories of {len(self)} users, contents not shown>"
+
+
+class Users(Protocol):
+    """Where records come from: simulated people or a table. Privatizers ask for sums of encodings, never for records."""
+
+    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
+        """For each encoder the sum of the encodings of the same next ``users`` users, all under the context's policy."""
+
+    def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
+        """The encodings of the next ``users`` users, one row each (for channels that release every user's own)."""
