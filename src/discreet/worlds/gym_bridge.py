@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
 from discreet.validation import check_count
-from discreet.worlds.rewards import Deterministic, FiniteOnTransition, OnTransition, RewardLaw
-from discreet.worlds.tabular import TabularWorld, cumulative
+from discreet.worlds.rewards import Deterministic, FiniteOnTransition, OnTransition, RewardLaw, cumulative
+from discreet.worlds.tabular import TabularWorld
 
 Floats = NDArray[np.float64]
 Table: TypeAlias = Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]

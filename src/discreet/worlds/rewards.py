@@ -189,6 +189,17 @@ def regroup(law: RewardLaw, change: Callable[[Floats], Floats]) -> RewardLaw:
     return type(law)(*(change(table) if table.ndim > 1 else table for table in law))
 
 
+def cumulative(probabilities: Floats) -> Floats:
+    """Cumulative sums over the last axis, from which ``discreet.streams.categorical`` draws."""
+    return _closed(np.cumsum(probabilities, axis=-1))
+
+
+def _closed(sums: Floats) -> Floats:
+    # A total that rounding left below one would give the remainder to the last entry, which may be impossible: let
+    # the sums reach one where they stop growing.
+    return np.where(sums >= sums[..., -1:], 1.0, sums)
+
+
 def _finite(values: Floats, cumulative: Floats, cells: tuple[int, ...]) -> tuple[Floats, Floats]:
     points = _own("reward values", values, None)
     if points.ndim != 1 or points.size == 0:
@@ -196,7 +207,7 @@ def _finite(values: Floats, cumulative: Floats, cells: tuple[int, ...]) -> tuple
     table = _own("cumulative reward probabilities", cumulative, (*cells, points.size))
     if np.diff(table, axis=-1, prepend=0.0).min() < 0 or np.abs(table[..., -1] - 1).max() > 1e-8:
         raise InvalidInput("cumulative reward probabilities must not decrease along the last axis and must end at 1")
-    return points, table
+    return points, _closed(table)
 
 
 def _probabilities(law: Finite | FiniteOnTransition) -> Floats:

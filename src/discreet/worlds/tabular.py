@@ -22,7 +22,7 @@ from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.shape import Shape
 from discreet.streams import Stream, categorical
 from discreet.validation import check_array, check_count, check_probabilities, check_range
-from discreet.worlds.rewards import RewardLaw, check_declared, checked, draw_reward, mean, regroup
+from discreet.worlds.rewards import RewardLaw, check_declared, checked, cumulative, draw_reward, mean, regroup
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -206,16 +206,13 @@ class TabularWorld:
             return self
         if not homogeneous:
             return self._regrouped(lambda table: np.repeat(table, self.horizon, axis=0))
-        first = self._regrouped(lambda table: np.repeat(table[:1], self.horizon, axis=0))
-        if any((a != b).any() for a, b in zip(self._tables(), first._tables(), strict=True)):
+        grouped = [table for table in (self.transitions, *self.rewards) if table.ndim > 1]
+        if any((table != table[:1]).any() for table in grouped):
             raise InvalidInput(f"world {self.name} cannot be declared homogeneous: its laws differ from step to step")
         return self._regrouped(lambda table: table[:1])
 
     def _regrouped(self, change: Callable[[Floats], Floats]) -> TabularWorld:
         return replace(self, transitions=change(self.transitions), rewards=regroup(self.rewards, change))
-
-    def _tables(self) -> tuple[Floats, ...]:
-        return (self.transitions, *self.rewards)
 
     @cached_property
     def _model(self) -> tuple[Floats, Floats]:
@@ -230,14 +227,3 @@ class TabularWorld:
             case StochasticPolicy(probabilities):
                 evaluate_stochastic(*self._model, np.array(probabilities), values)
         return float(self.start @ values[0])
-
-
-def cumulative(probabilities: Floats) -> Floats:
-    """Cumulative sums over the last axis that reach one, exactly, at the last entry of positive probability.
-
-    A sum that rounding left below one would give the remainder to the last entry, which may be impossible.
-    """
-    sums = np.cumsum(probabilities, axis=-1)
-    last = probabilities.shape[-1] - 1 - (probabilities[..., ::-1] > 0).argmax(axis=-1)
-    sums[np.arange(probabilities.shape[-1]) >= last[..., None]] = 1.0
-    return np.asarray(sums)
