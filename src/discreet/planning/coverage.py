@@ -29,12 +29,13 @@ from scipy.optimize import brentq
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
+from discreet.planning.occupancy import forward
 from discreet.validation import check_array, check_count
 
 # A coordinate that the first mixture visits less than this counts as out of reach: its reward 1/y would drown the rest.
 _OUT_OF_REACH = 1e-14
 # Policies with less than this share of an even weight are dropped; the oracle brings back any that is missed.
-_NEGLIGIBLE = 1e-3
+_NEGLIGIBLE = 1e-2
 
 
 class Atoms(NamedTuple):
@@ -94,26 +95,27 @@ def coverage_design(
 ) -> Design:
     """A mixture whose worst coverage ratio over the oracle's set is at most ``target`` times the best possible.
 
-    ``initial`` must visit every coordinate that is to be covered; the policies of a crude exploration do. It stops at
-    the target or after ``calls`` calls of the oracle; read ``certificate`` to see which.
+    ``initial`` must belong to the set and visit every coordinate that is to be covered; the policies of a crude
+    exploration do. It stops at the target or after ``calls`` calls of the oracle; read ``certificate`` to see which.
     """
     check_count("calls", calls)
     check_count("reweightings", reweightings, at_least=0)
     if not target > 1:
         raise InvalidInput(f"target must be above 1, the best possible ratio, got {target!r}; 1.05 is usual")
-    points = initial
-    weights = np.full(len(points.weights), 1.0 / max(1, len(points.weights)))
-    reached = np.tensordot(weights, points.occupancy, 1) > _OUT_OF_REACH
+    weights = np.full(len(initial.weights), 1.0 / max(1, len(initial.weights)))
+    reached = initial.occupancy.sum(axis=0) > _OUT_OF_REACH * len(weights)
     d = int(reached.sum())
     if d == 0:
         raise InvalidInput("the initial policies visit nothing, so there is nothing to cover; check the model's start")
-    rows = points.occupancy[:, reached]
+    rows = initial.occupancy[:, reached]
+    pool = [initial]
+    which = np.arange(len(weights))  # the places in the pool of the policies in use
+    rewards = np.zeros(reached.shape)
     for call in range(1, calls + 1):
-        weights, kept = _share_out(rows, weights, reweightings)
-        points = Atoms(points.actions[kept], points.weights[kept], points.occupancy[kept])
-        rows = rows[kept]
-        y = weights @ rows
-        rewards = np.zeros(reached.shape)
+        _share_out(rows, weights, reweightings, 1.0 + (target - 1.0) / 2.0)
+        kept = _worth_keeping(rows, weights)
+        rows, which, weights = rows[kept], which[kept], weights[kept] / weights[kept].sum()
+        y = _mix(weights, rows)
         rewards[reached] = 1.0 / y
         found = oracle(rewards)
         row = found.occupancy[0, reached]
@@ -123,25 +125,18 @@ def coverage_design(
         step = _line_search(y, row)
         weights = np.append((1.0 - step) * weights, step)
         rows = np.vstack([rows, row])
-        points = Atoms(
-            np.concatenate([points.actions, found.actions]),
-            np.concatenate([points.weights, found.weights]),
-            np.concatenate([points.occupancy, found.occupancy]),
-        )
-    return _design(points, weights, d, certificate, call)
+        which = np.append(which, len(initial.weights) + len(pool) - 1)
+        pool.append(found)
+    occupancy = np.zeros(reached.shape)
+    occupancy[reached] = y
+    actions, shares = _flatten(pool, which, weights)
+    return Design(actions, shares, occupancy, d, certificate, call)
 
 
-def _share_out(
-    rows: NDArray[np.float64], weights: NDArray[np.float64], rounds: int
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Multiplicative reweighting; returns the weights of the rows worth keeping, and which those are."""
-    d = rows.shape[1]
-    for _ in range(rounds):
-        weights = weights * (rows @ (1.0 / (weights @ rows))) / d
-    kept = weights >= _NEGLIGIBLE / max(len(weights), d)
-    if not ((weights[kept] @ rows[kept]) > 0).all():
-        kept = np.ones(len(weights), dtype=np.bool_)
-    return weights[kept] / weights[kept].sum(), kept
+def _worth_keeping(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    kept = weights >= _NEGLIGIBLE / max(rows.shape)
+    covers = (_mix(np.where(kept, weights, 0.0), rows) > 0).all()
+    return kept if covers else np.ones(len(weights), dtype=np.bool_)
 
 
 def _line_search(y: NDArray[np.float64], v: NDArray[np.float64]) -> float:
@@ -157,13 +152,16 @@ def _line_search(y: NDArray[np.float64], v: NDArray[np.float64]) -> float:
     return float(brentq(slope, 0.0, end, xtol=1e-12)) if slope(0.0) > 0 else 0.0
 
 
-def _design(points: Atoms, weights: NDArray[np.float64], d: int, certificate: float, calls: int) -> Design:
-    """Flatten mixtures of mixtures into one, a policy at most once."""
-    shares = (weights[:, None] * points.weights).ravel()
-    flat = points.actions.reshape(-1, *points.actions.shape[2:])[shares > 0]
-    unique, where = np.unique(flat, axis=0, return_inverse=True)
+def _flatten(
+    pool: list[Atoms], which: NDArray[np.int64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A mixture of mixtures as one of deterministic policies, each at most once."""
+    actions = np.concatenate([part.actions for part in pool])[which]
+    shares = (weights[:, None] * np.concatenate([part.weights for part in pool])[which]).ravel()
+    used = actions.reshape(-1, *actions.shape[2:])[shares > 0]
+    policies, where = np.unique(used, axis=0, return_inverse=True)
     merged = np.bincount(where.ravel(), weights=shares[shares > 0])
-    return Design(unique, merged / merged.sum(), np.tensordot(weights, points.occupancy, 1), d, certificate, calls)
+    return policies, merged / merged.sum()
 
 
 @kernel
@@ -175,17 +173,57 @@ def _occupancies(
 ) -> NDArray[np.float64]:
     n, m, H, X = actions.shape
     out = np.zeros((n, H, X, transitions.shape[2]))
-    here, there = np.empty(X), np.empty(X)
+    states = np.empty((H, X))
     for i in range(n):
         for j in range(m):
-            here[:] = weights[i, j] * start
+            forward(transitions, start, actions[i, j], states)
             for h in range(H):
-                there[:] = 0.0
                 for x in range(X):
-                    mass, a = here[x], actions[i, j, h, x]
-                    if mass > 0:
-                        out[i, h, x, a] += mass
-                        for y in range(X):
-                            there[y] += mass * transitions[h, x, a, y]
-                here[:] = there
+                    out[i, h, x, actions[i, j, h, x]] += weights[i, j] * states[h, x]
     return out
+
+
+@kernel
+def _mix(weights: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """weights @ rows, in one thread: those of a linear algebra library would compete with parallel runs."""
+    out = np.zeros(rows.shape[1])
+    for j in range(rows.shape[0]):
+        if weights[j] > 0:
+            for i in range(rows.shape[1]):
+                out[i] += weights[j] * rows[j, i]
+    return out
+
+
+@kernel
+def _share_out(rows: NDArray[np.float64], weights: NDArray[np.float64], rounds: int, enough: float) -> None:
+    """Reweight in place until no policy in use has a ratio above ``enough`` times d.
+
+    Deterministic policies visit at most one coordinate in A, so only the entries above zero are gone through; that is
+    faster than dense products.
+    """
+    n, d = rows.shape
+    first = np.zeros(n + 1, dtype=np.int64)
+    columns, entries = np.empty(n * d, dtype=np.int64), np.empty(n * d)
+    size = 0
+    for j in range(n):
+        for i in range(d):
+            if rows[j, i] > 0:
+                columns[size], entries[size] = i, rows[j, i]
+                size += 1
+        first[j + 1] = size
+    inverse = np.empty(d)
+    ratios = np.empty(n)
+    for _ in range(rounds):
+        inverse[:] = 0.0
+        for j in range(n):
+            for k in range(first[j], first[j + 1]):
+                inverse[columns[k]] += weights[j] * entries[k]
+        for i in range(d):
+            inverse[i] = 1.0 / (d * inverse[i])
+        for j in range(n):
+            ratios[j] = 0.0
+            for k in range(first[j], first[j + 1]):
+                ratios[j] += entries[k] * inverse[columns[k]]
+        if ratios.max() <= enough:
+            break
+        weights *= ratios
