@@ -16,9 +16,10 @@ GO = Policy([[1, 1, 1], [0, 0, 0]])
 
 
 def awkward_probabilities() -> np.ndarray:
-    # Rows whose sum is not exactly one in floating point.
-    rows = np.random.default_rng(5).dirichlet(np.full(7, 0.3), size=(4, 3))
-    assert (rows.sum(axis=-1) != 1).any()
+    # Rows that sum to one up to rounding, and that would change if they were divided by their sum once more.
+    rows = np.random.default_rng(5).dirichlet(np.full(7, 0.3), size=(40, 3))
+    rows /= rows.sum(axis=-1, keepdims=True)
+    assert (rows / rows.sum(axis=-1, keepdims=True) != rows).any()
     return rows
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -174,7 +175,7 @@ def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
         content = reader(file.read_bytes())
     except OSError as error:
         raise InvalidInput(f"policy file {str(file)!r} cannot be read: {error.strerror}") from None
-    except (ValueError, EOFError, io.UnsupportedOperation, _zip_error()):
+    except (ValueError, EOFError, BadZipFile):
         raise InvalidInput(
             f"policy file {str(file)!r} is damaged: it is not {file.suffix[1:]}; save it again"
         ) from None
@@ -210,12 +211,6 @@ def _read_json(data: bytes) -> Any:
 def _read_npz(data: bytes) -> dict[str, Any]:
     with np.load(io.BytesIO(data), allow_pickle=False) as tables:
         return {name: table.item() if table.ndim == 0 else table for name, table in tables.items()}
-
-
-def _zip_error() -> type[Exception]:
-    from zipfile import BadZipFile
-
-    return BadZipFile
 
 
 _READERS = {".json": _read_json, ".npz": _read_npz}

@@ -63,10 +63,11 @@ def test_reachable_is_what_the_uniform_policy_visits(per_step):
 
 
 def test_reachability_follows_the_step():
-    moves = np.zeros((2, 2, 1, 2))
+    moves = np.zeros((3, 2, 1, 2))
     moves[0, :, 0, 1] = 1  # step 0 leads to state 1, step 1 to state 0
-    moves[1, :, 0, 0] = 1
-    assert reachable(moves, np.array([1.0, 0.0]), 2)[:, :, 0].tolist() == [[True, False], [False, True]]
+    moves[1:, :, 0, 0] = 1
+    visited = reachable(moves, np.array([1.0, 0.0]), 3)[:, :, 0]
+    assert visited.tolist() == [[True, False], [False, True], [True, False]]
 
 
 def test_policies_that_do_not_fit_are_refused():
