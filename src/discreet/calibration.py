@@ -78,7 +78,7 @@ def calibrate(
         import numpy as np
 
         draws_once = 1
-        draws_end = {"total": episodes, "tree": max(1, episodes - 1).bit_length()}.get(channel.accumulator.name, releases)
+        draws_end = {"total": episodes, "tree": episodes.bit_length()}.get(channel.accumulator.name, releases)
         for name, statistic in channel.encoder.marginals(np.zeros(channel.encoder.size)).items():
             cells = int(statistic.cells.max())
             unit = channel.law.variance * cells

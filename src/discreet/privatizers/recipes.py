@@ -153,7 +153,7 @@ def noise_of(privatizer: Privatizer) -> float:
 
 def _accumulator(recipe: Recipe, episodes: int) -> Accumulator:
     if recipe.accumulator == "tree":
-        return Tree(users=max(1, episodes - 1))  # nothing is planned after the last user, so she is never released
+        return Tree(users=episodes)  # the policy that would be deployed next is planned from the last user's release
     return Total() if recipe.accumulator == "total" else Blocks()
 
 
