@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.planning.coverage import Atoms, Design, _worth_keeping, check_model, coverage_design
+from discreet.planning.coverage import Atoms, Design, _share_out, _worth_keeping, check_model, coverage_design
 from discreet.planning.policy_factors import PolicyFactors
 
 Floats = NDArray[np.float64]
@@ -116,6 +116,23 @@ def test_when_calls_run_out_the_certificate_says_so() -> None:
     design = design_of(P, start, factors, np.ones(factors.count, dtype=np.bool_), calls=1, reweightings=0)
     assert design.calls == 1
     assert design.certificate > 1.05
+
+
+def test_reweighting_is_multiplicative_and_stops_when_ratios_are_low_enough() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(size=(6, 4)) * (rng.uniform(size=(6, 4)) < 0.6)
+    rows[0] += 0.1
+    first = rng.dirichlet(np.ones(6))
+    expected = first.copy()
+    for _ in range(3):
+        expected *= rows @ (1 / (expected @ rows)) / 4
+    weights = first.copy()
+    _share_out(rows, weights, 3, 1.0)
+    np.testing.assert_allclose(weights, expected, rtol=1e-13)
+    worst = (rows @ (1 / (first @ rows)) / 4).max()
+    weights = first.copy()
+    _share_out(rows, weights, 3, worst * (1 + 1e-12))
+    np.testing.assert_array_equal(weights, first)
 
 
 def test_policies_are_dropped_only_if_what_they_cover_stays_covered() -> None:
