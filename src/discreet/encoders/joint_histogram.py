@@ -4,7 +4,8 @@ Visits, transitions and rewards are sums of its cells, so releasing it once rele
 moves one unit out of a cell and one into a cell at each of the H steps:
 
 * one table per step: at most 2H cells change, each by one (L1 = L2^2 = 2H, L-infinity 1);
-* steps pooled: the units may meet in one cell (L1 = 2H, L2 = sqrt(2) H, L-infinity H).
+* steps pooled: the units of all steps but the last, which has an end cell of its own, may meet in one cell
+  (L1 = 2H, L2^2 = 2 (H-1)^2 + 2, L-infinity H-1).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class JointHistogram:
         H = self.shape.horizon
         if not self.shape.homogeneous or H == 1:
             return Sensitivity.unit_shifts(up=H, down=H)
-        return Sensitivity(l1=2 * H, l2=np.sqrt(2) * H, linf=H, shifts=((H, 1, 1),))
+        return Sensitivity.worst_shift((H - 1, 1, 1), (1, 1, 1))
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows_to_joint_cells(self.shape, rows)
