@@ -4,7 +4,7 @@ Replacing a trajectory of H steps moves, in L1, the visits by 2H, the transition
 successor) and the rewards by 2H with one table per step. With steps pooled and H visits in one cell the same L1 is
 attained by two cells per table, so L2^2 = 4 H^2 + 2 (H-1)^2: H visits of one self-looping pair with reward one against
 the same in another pair. Rewards enter as one stochastic-rounding bit (``rounded``) or as they are, in [0, 1] after
-scaling; both have the same sensitivity, but only bits can be released with a discrete law.
+scaling; both have the same norms, but only bits can be released with a discrete law.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class ThreeTables:
 
     def sensitivity(self) -> Sensitivity:
         H = self.shape.horizon
-        if not self.shape.homogeneous or H == 1:
-            return Sensitivity.unit_shifts(up=3 * H - 1, down=3 * H - 1)
-        shifts = ((H, 2, 2), (H - 1, 1, 1))
-        return Sensitivity(l1=6 * H - 2, l2=np.sqrt(4 * H**2 + 2 * (H - 1) ** 2), linf=H, shifts=shifts)
+        pooled = self.shape.homogeneous and H > 1
+        worst = ((H, 2, 2), (H - 1, 1, 1)) if pooled else ((1, 3 * H - 1, 3 * H - 1),)
+        bits = Sensitivity.worst_shift(*worst)
+        return bits if self.rounded else Sensitivity(bits.l1, bits.l2, bits.linf)
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         flat = rows.reshape(-1)

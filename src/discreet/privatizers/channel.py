@@ -32,6 +32,13 @@ class Channel:
     accumulator: Accumulator
     share: float = 1.0
 
+    def __post_init__(self) -> None:
+        if not getattr(self.encoder, "rounded", True) and self.law.discrete and self.law.variance > 0:
+            raise Unsupported(
+                f"{type(self.law).__name__} noise hides whole numbers only, and {self.encoder.name} counts would be "
+                "fractions: encode rewards as bits (rounded=True)"
+            )
+
 
 @dataclass(frozen=True)
 class Privatizer:
