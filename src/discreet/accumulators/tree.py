@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.compiled import advance, draws_at
+from discreet.errors import Unsupported
 from discreet.noise.kernels import add_noise
 from discreet.streams import Stream
 from discreet.validation import check_count
@@ -64,11 +65,14 @@ class TreeRun:
     def add(
         self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]  # noqa: ARG002
     ) -> None:
+        if not rows.all():
+            raise Unsupported("a node of the tree spans several policies, so no single one may mask it: set masked=False")
         self._time += 1
         low = lowest_digit(self._time)
         above = next_digit(self._time, low, self._prefix.shape[0] - 1)
         before = self._prefix[self._current].copy()
-        self._prefix[low] = self._prefix[above] + self._noise.draw(self._law, 1, len(self.values))
+        self._prefix[low] = self._prefix[above]
+        self._prefix[low, cells] += self._noise.draw(self._law, 1, np.count_nonzero(cells))
         self.values += tally + self._prefix[low] - before
         self._current = low
         self.copies[:] = self._time.bit_count()
