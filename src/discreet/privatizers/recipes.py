@@ -28,6 +28,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers.channel import Channel, Privatizer
 from discreet.privatizers.trust import Privacy
 from discreet.shape import Shape
+from discreet.validation import check_count
 
 ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
     "three-tables": ThreeTables,
@@ -170,9 +171,11 @@ def _schedule(recipe: Recipe, options: Mapping[str, Any], episodes: int) -> Sche
     if recipe.accumulator == "tree":
         return EveryEpisode()
     if recipe.accumulator == "total":
-        return Growing(first=1, growth=float(options["growth"]))
-    blocks = int(options["blocks"] or 60)
-    return GrowThenEqual(blocks, int(options["first"])) if options["first"] else Equal(min(blocks, episodes))
+        return Growing(first=1, growth=options["growth"])
+    blocks = check_count("blocks", 60 if options["blocks"] is None else options["blocks"])
+    if options["first"] is not None:
+        return GrowThenEqual(blocks, options["first"])
+    return Equal(min(blocks, episodes))
 
 
 def _guarantee(recipe: Recipe, one_release: Guarantee, schedule: Schedule) -> Guarantee:
