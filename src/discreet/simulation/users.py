@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from discreet.compiled import kernel
 from discreet.encoders.base import Context, Encoder, encode_all
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.streams import Stream, categorical
+from discreet.streams import Stream
 from discreet.trajectories import Trajectories
-from discreet.worlds.rewards import draw_reward
-from discreet.worlds.tabular import TabularWorld, WorldArrays, next_state, rollout, start_state
+from discreet.worlds.rewards import cumulative
+from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout, rollout_stochastic
 
 _AT_ONCE = 4096  # users simulated at a time: enough to amortise a call, few enough to stay in cache
 
@@ -84,8 +84,8 @@ class SimulatedUsers:
                 self._world, np.array(policy.actions), self._stream, played.states, played.actions, played.rewards
             )
         else:
-            cumulative = np.cumsum(policy.probabilities, axis=2)
-            _play_stochastic(self._world, cumulative, self._stream, played.states, played.actions, played.rewards)
+            actions = cumulative(policy.probabilities)
+            _play_stochastic(self._world, actions, self._stream, played.states, played.actions, played.rewards)
         return played
 
 
@@ -109,19 +109,11 @@ def _play_deterministic(
 @kernel
 def _play_stochastic(
     world: WorldArrays,
-    cumulative: NDArray[np.float64],
+    cumulative_policy: NDArray[np.float64],
     stream: Stream,
     states: NDArray[np.int64],
     actions: NDArray[np.int64],
     rewards: NDArray[np.float64],
 ) -> None:
-    n, H = states.shape
-    G = world.cumulative_transitions.shape[0]
-    for i in range(n):
-        s = start_state(world, stream)
-        for h in range(H):
-            a = categorical(cumulative[h, s], stream)
-            t = next_state(world, h, s, a, stream)
-            states[i, h], actions[i, h] = s, a
-            rewards[i, h] = draw_reward(world.rewards, h if G > 1 else 0, s, a, t, stream)
-            s = t
+    for i in range(states.shape[0]):
+        rollout_stochastic(world, cumulative_policy, stream, states[i], actions[i], rewards[i])
