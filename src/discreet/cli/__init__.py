@@ -1,0 +1,50 @@
+"""The command line. One file per command; a command imports what it needs when it runs, so ``--help`` is instant.
+
+To add a command, write ``cli/<name>.py`` with a function of that name and put the function into ``COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from discreet import __version__
+from discreet.cli.calibrate import calibrate
+from discreet.cli.demo import demo
+from discreet.cli.learners import learners
+from discreet.cli.output import plain_errors
+from discreet.cli.recipes import recipes
+from discreet.cli.simulate import simulate
+from discreet.cli.worlds import worlds
+
+COMMANDS: tuple[Callable[..., None], ...] = (demo, simulate, calibrate, recipes, worlds, learners)
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+for _command in COMMANDS:
+    app.command(_command.__name__)(plain_errors(_command))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"discreet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Reinforcement learning under differential privacy, with guarantees that are computed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point: exit code 0 on success, 2 for bad input, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a sign shows a question mark, not a traceback
+            stream.reconfigure(errors="replace")
+    app(args=None if arguments is None else list(arguments), prog_name="discreet")

@@ -1,0 +1,163 @@
+"""The options that commands share, and how they become a world, a learner and a privacy target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from discreet.errors import InvalidInput, unknown_name
+
+if TYPE_CHECKING:
+    from discreet.learners.base import Learner
+    from discreet.privatizers.trust import Privacy
+    from discreet.simulation.run import AnyWorld
+
+_WORLD, _LEARNING, _PRIVACY, _OUTPUT = "World", "Learning", "Privacy", "Output"
+
+WorldName: TypeAlias = Annotated[
+    str, typer.Option("--world", help="A name from discreet worlds.", rich_help_panel=_WORLD)
+]
+States: TypeAlias = Annotated[
+    int | None, typer.Option("--states", help="Short for --world-option states=N.", rich_help_panel=_WORLD)
+]
+Actions: TypeAlias = Annotated[
+    int | None, typer.Option("--actions", help="Short for --world-option actions=N.", rich_help_panel=_WORLD)
+]
+Horizon: TypeAlias = Annotated[
+    int | None, typer.Option("--horizon", help="Short for --world-option horizon=N.", rich_help_panel=_WORLD)
+]
+WorldOptions: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--world-option", metavar="NAME=VALUE", help="An option of the world.", rich_help_panel=_WORLD),
+]
+Instance: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--instance", metavar="SEED", help="Fix one instance of a random world.", rich_help_panel=_WORLD),
+]
+Homogeneous: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--homogeneous/--per-step",
+        help="Declare that the laws are the same at every step, or not; else as the world says.",
+        rich_help_panel=_WORLD,
+    ),
+]
+LearnerName: TypeAlias = Annotated[
+    str, typer.Option("--learner", help="A name from discreet learners.", rich_help_panel=_LEARNING)
+]
+Options: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="An option of the learner or of the recipe.", rich_help_panel=_LEARNING
+    ),
+]
+Episodes: TypeAlias = Annotated[
+    int, typer.Option("--episodes", help="How many users act, one episode each.", rich_help_panel=_LEARNING)
+]
+PrivacyModel: TypeAlias = Annotated[
+    str, typer.Option("--privacy", help="Whom users trust: none, central, local or shuffle.", rich_help_panel=_PRIVACY)
+]
+Epsilon: TypeAlias = Annotated[
+    float | None, typer.Option("--epsilon", help="At most this much privacy loss.", rich_help_panel=_PRIVACY)
+]
+Delta: TypeAlias = Annotated[
+    float | None, typer.Option("--delta", help="Except with this probability (default 0).", rich_help_panel=_PRIVACY)
+]
+Rho: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--rho", help="A zero-concentrated target, instead of epsilon.", rich_help_panel=_PRIVACY),
+]
+RecipeName: TypeAlias = Annotated[
+    str,
+    typer.Option("--recipe", help="A name from discreet recipes; auto takes the quietest.", rich_help_panel=_PRIVACY),
+]
+JsonFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.", rich_help_panel=_OUTPUT)
+]
+
+
+def choose_world(
+    name: str, shorthands: Mapping[str, int | None], options: Iterable[str] | None, homogeneous: bool | None
+) -> AnyWorld:
+    """The world that the options describe."""
+    from discreet.worlds.registry import make_world
+
+    given: dict[str, Any] = _pairs("--world-option", options)
+    for option, value in shorthands.items():
+        if value is not None and option in given:
+            raise InvalidInput(f"world option {option} was given twice, as --{option} and as --world-option")
+        if value is not None:
+            given[option] = value
+    world = make_world(name, **given)
+    return world if homogeneous is None else world.with_time(homogeneous)
+
+
+def choose_learner(
+    name: str,
+    model: str,
+    recipe: str,
+    options: Iterable[str] | None,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+) -> tuple[Learner, Privacy]:
+    """The learner and the privacy target; an option is the learner's if it has one of that name, else the recipe's."""
+    from discreet.learners.registry import find_learner, make_learner, parse_value
+    from discreet.privatizers.trust import Central, Local, NoPrivacy, Shuffle
+
+    trust = {kind.model: kind for kind in (NoPrivacy, Central, Local, Shuffle)}
+    if model not in trust:
+        raise unknown_name("privacy model", model, trust)
+    if model == "none" and not (epsilon is None and delta is None and rho is None):
+        raise InvalidInput(
+            "--privacy none promises nothing, so it takes no epsilon, delta or rho; choose central, local or shuffle"
+        )
+    knobs = find_learner(name).options
+    recipe_options = _recipe_options(recipe, model)
+    for_learner: dict[str, Any] = {}
+    for_recipe: dict[str, Any] = {}
+    for option, text in _pairs("--option", options).items():
+        if option in knobs:
+            for_learner[option] = text
+        elif option in recipe_options:
+            default = recipe_options[option]
+            for_recipe[option] = parse_value(option, text, int | None if default is None else type(default))
+        else:
+            raise _unknown_option(option, name, knobs, recipe if recipe != "auto" else model, recipe_options)
+    privacy = trust[model](epsilon, 0.0 if delta is None else delta, rho, recipe, for_recipe)
+    return make_learner(name, **for_learner), privacy
+
+
+def _recipe_options(recipe: str, model: str) -> dict[str, Any]:
+    """The options of the recipe; of all recipes of the trust model while none is chosen."""
+    from discreet.privatizers.recipes import find, recipes
+
+    chosen = recipes(model) if recipe == "auto" else (find(recipe, model),)
+    return {option: default for entry in chosen for option, default in entry.options.items()}
+
+
+def _unknown_option(
+    option: str, learner: str, knobs: Iterable[str], recipe: str, recipe_options: Iterable[str]
+) -> InvalidInput:
+    first = unknown_name("option", option, [*knobs, *recipe_options])
+    return InvalidInput(
+        f"{first} (learner {learner} takes {', '.join(knobs) or 'none'}; "
+        f"recipe {recipe} takes {', '.join(recipe_options) or 'none'})"
+    )
+
+
+def _pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign or not name or not value:
+            raise InvalidInput(f"{option} takes name=value, got {text!r}")
+        if name in pairs:
+            raise InvalidInput(f"{option} {name} was given twice; give it once")
+        pairs[name] = value.strip()
+    return pairs

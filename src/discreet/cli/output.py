@@ -1,0 +1,130 @@
+"""How commands speak: tables on stdout, one-line errors on stderr, whole files or none."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+
+
+def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, with every expected failure as one line on stderr and an exit code."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **keywords: Any) -> None:
+        try:
+            command(*arguments, **keywords)
+        except DiscreetError as error:
+            typer.echo(f"discreet: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("discreet: interrupted, nothing was written", err=True)
+            raise typer.Exit(130) from None
+
+    return wrapped
+
+
+def check_outputs(
+    *, json_file: Path | None = None, page: Path | None = None, plot: Path | None = None, folder: Path | None = None
+) -> None:
+    """Refuse, before any work, an output that could not be written after it."""
+    from discreet.files import check_writable
+
+    for file in (json_file, page):
+        if file is not None:
+            check_writable(file)
+    if page is not None:
+        _check_can_draw()
+    if plot is not None:
+        _check_plot(check_writable(plot))
+    if folder is not None:
+        _check_folder(folder)
+
+
+def write_json(file: Path | None, data: Any) -> None:
+    """Write plain data, if a file was asked for."""
+    from discreet.files import write_atomically
+
+    if file is not None:
+        write_atomically(file, json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Two columns: what, and its value."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 3))
+    for name, value in facts:
+        grid.add_row(Text(name, style="dim"), Text(value))
+    Console(highlight=False).print(grid)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """A table with a header; columns named in ``right`` hold numbers. The first column is never broken."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def print_catalogue(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Named things, one paragraph each: what it is, its options with their defaults, and what else is known."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for entry in entries:
+        console.print(Text(entry["name"], style="bold"))
+        options = ", ".join(f"{name}={_default(value)}" for name, value in entry["options"].items())
+        lines = [entry["summary"], f"options: {options}" if options else "", "; ".join(_facts(entry))]
+        console.print(Padding(Text("\n".join(filter(None, lines))), (0, 0, 1, 2), expand=False))
+
+
+def _facts(entry: Mapping[str, Any]) -> Iterator[str]:
+    for fact, value in entry.items():
+        if fact not in ("name", "summary", "options") and value is not None:
+            yield f"{fact}: {', '.join(value) if isinstance(value, list) else value}"
+
+
+def _default(value: Any) -> str:
+    """A default as it would be typed; what has none is decided when it is used."""
+    return "auto" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_plot(file: Path) -> None:
+    from discreet.simulation.plots import FORMATS
+
+    if file.suffix not in FORMATS:
+        raise InvalidInput(f"cannot draw {file.name!r}: the name must end in {', '.join(FORMATS)}")
+    _check_can_draw()
+
+
+def _check_can_draw() -> None:
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plots")
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"cannot write results to {str(folder)!r}: it is a file; give a folder")
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise InvalidInput(f"cannot write results to {str(folder)!r}: no permission to write in {str(nearest)!r}")

@@ -1,0 +1,86 @@
+"""``discreet simulate``: many runs of one learner in one world under one privacy target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli import options as o
+from discreet.cli.output import check_outputs, print_facts, write_json
+
+if TYPE_CHECKING:
+    from discreet.simulation.result import SimulationResult
+
+
+def simulate(
+    world: o.WorldName = "river-swim",
+    states: o.States = None,
+    actions: o.Actions = None,
+    horizon: o.Horizon = None,
+    world_option: o.WorldOptions = None,
+    instance: o.Instance = None,
+    homogeneous: o.Homogeneous = None,
+    learner: o.LearnerName = "ucbvi",
+    option: o.Options = None,
+    episodes: o.Episodes = 20_000,
+    runs: Annotated[int, typer.Option(help="How many independent runs.", rich_help_panel="Learning")] = 10,
+    seed: Annotated[int, typer.Option(help="The seed of all randomness.", rich_help_panel="Learning")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(help="Runs side by side; one per core by default.", rich_help_panel="Learning")
+    ] = None,
+    privacy: o.PrivacyModel = "none",
+    epsilon: o.Epsilon = None,
+    delta: o.Delta = None,
+    rho: o.Rho = None,
+    recipe: o.RecipeName = "auto",
+    json: o.JsonFile = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the regret (.png, .svg, .pdf).", rich_help_panel="Output"),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the result in a folder.", rich_help_panel="Output")
+    ] = None,
+) -> None:
+    """Run a learner in a world under a privacy target, and measure its exact regret."""
+    check_outputs(json_file=json, plot=plot, folder=save)
+    shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
+    chosen_world = o.choose_world(world, shorthands, world_option, homogeneous)
+    chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
+    from discreet.simulation.run import simulate as run
+
+    result = run(
+        chosen_world,
+        chosen_learner,
+        target,
+        episodes=episodes,
+        runs=runs,
+        seed=seed,
+        threads=threads,
+        progress=True,
+    )
+    if plot is not None:
+        result.plot(plot)
+    if save is not None:
+        result.save(save)
+    write_json(json, result.as_dict())
+    print_facts(_facts(result))
+    typer.echo(f"\n{result.statement}")
+
+
+def _facts(result: SimulationResult) -> list[tuple[str, str]]:
+    from discreet.simulation.result import standard_error
+
+    total, gaps = result.total_regret, result.final_gap
+    return [
+        ("world", result.world),
+        ("learner", result.learner),
+        ("recipe", result.recipe),
+        ("episodes", f"{int(result.episodes[-1]):,}, {result.runs} runs, seed {result.seed}"),
+        ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
+        ("final gap", "none" if (gaps != gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"),
+        ("switches", f"{result.switches.mean():,.1f}"),
+        ("seconds", f"{result.seconds:.2f}"),
+    ]
