@@ -63,7 +63,8 @@ as much noise in them as the promise requires. Regret is what was lost against t
 <figure class="card">{_inline_svg(comparison)}
 <figcaption class="soft">Cumulative regret, mean over runs with one standard error either side; both axes are
 logarithmic. Playing uniformly at random would lose {uniform.final_gap[0]:.3f} per user: a curve that runs beside that
-line has learned nothing yet. Without privacy the counts are renewed after every user; with it, in blocks.</figcaption></figure>
+line has learned nothing yet. Without privacy the counts are renewed after every user; with it, in
+blocks.</figcaption></figure>
 <h2>Regret and promise</h2>
 <div class="card scroll"><table>
 <thead><tr><th>promise</th><th class="number">regret</th><th class="number">last gap</th><th>guarantee</th></tr></thead>

@@ -83,7 +83,7 @@ def choose_world(
     name: str, shorthands: Mapping[str, int | None], options: Iterable[str] | None, homogeneous: bool | None
 ) -> AnyWorld:
     """The world that the options describe."""
-    from discreet.worlds.registry import make_world
+    from discreet.worlds.registry import WORLDS, make_world
 
     given: dict[str, Any] = _pairs("--world-option", options)
     for option, value in shorthands.items():
@@ -91,6 +91,10 @@ def choose_world(
             raise InvalidInput(f"world option {option} was given twice, as --{option} and as --world-option")
         if value is not None:
             given[option] = value
+    known = WORLDS[name].options if name in WORLDS else given
+    for option in given:
+        if option not in known:
+            raise InvalidInput(f"world {name} has no option {option!r}; it has {', '.join(known)}")
     world = make_world(name, **given)
     return world if homogeneous is None else world.with_time(homogeneous)
 

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.learners.optimistic import UCBVI
+from discreet.learners.registry import LEARNERS, make_learner, parse_value
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_entry_makes_the_learner_of_its_name(name):
+    learner = make_learner(name)
+    assert learner.name == name
+    assert learner.needs
+    assert LEARNERS[name].summary
+    assert LEARNERS[name].source
+
+
+def test_options_are_the_knobs_with_their_defaults():
+    options = LEARNERS["ucbvi"].options
+    assert "name" not in options
+    assert "needs" not in options
+    assert UCBVI(**options) == UCBVI()
+
+
+def test_text_becomes_the_type_of_the_field():
+    assert make_learner("ucbvi", **{"bonus-scale": "0.5", "bonus": "bernstein"}) == UCBVI("bernstein", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "annotation", "value"),
+    [
+        ("yes", bool, True),
+        ("false", bool, False),
+        ("7", int, 7),
+        ("7", float, 7.0),
+        ("none", int | None, None),
+        ("7", int | None, 7),
+        ("word", str, "word"),
+    ],
+)
+def test_parse_value(text, annotation, value):
+    parsed = parse_value("knob", text, annotation)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(("text", "annotation"), [("maybe", bool), ("7.5", int), ("none", int), ("x", float | None)])
+def test_parse_value_refuses(text, annotation):
+    with pytest.raises(InvalidInput, match="option knob must be"):
+        parse_value("knob", text, annotation)
+
+
+def test_unknown_names_have_their_nearest():
+    with pytest.raises(InvalidInput, match="did you mean ucbvi"):
+        make_learner("ucbv")
+    with pytest.raises(InvalidInput, match="did you mean threshold"):
+        make_learner("ucbvi", treshold=1.0)
+    with pytest.raises(InvalidInput, match="unknown option of learner ucbvi: 'name'"):
+        make_learner("ucbvi", name="other")
