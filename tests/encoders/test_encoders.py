@@ -123,9 +123,8 @@ def policies(shape):
     partial = rng.random((shape.horizon, shape.states, shape.actions)) * (rng.random(shape.actions) > 0.3)
     partial[..., 0] += 0.1
     partial[0, :, 1] = 0.0
-    return [a, b, Mixture((a, b), np.array([0.5, 0.5])), uniform_policy(shape)] + [
-        StochasticPolicy(partial / partial.sum(axis=2, keepdims=True))
-    ]
+    some = StochasticPolicy(partial / partial.sum(axis=2, keepdims=True))
+    return [a, b, Mixture((a, b), np.array([0.5, 0.5])), uniform_policy(shape), some]
 
 
 def follows(policy, states, actions):

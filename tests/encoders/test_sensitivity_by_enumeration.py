@@ -29,7 +29,7 @@ CASES = [
 
 
 def extremes(vectors: np.ndarray) -> tuple[float, float, float, int, int, list[float]]:
-    """Largest L1, L2, L-infinity, cells up and cells down over all ordered pairs, and the moves of the longest shift."""
+    """Largest L1, L2, L-infinity, cells up and cells down over all pairs, and the moves of the longest shift."""
     vectors = np.unique(vectors, axis=0)
     l1 = l2 = linf = 0.0
     up = down = 0

@@ -1,0 +1,120 @@
+"""Compilation: dispatch by the class of the first argument, in Python and in kernels; a cache that cannot go stale."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+import discreet.compiled
+from discreet.compiled import _cache_folder, dispatch, kernel
+
+
+class Double(NamedTuple):
+    factor: float
+
+
+class Shift(NamedTuple):
+    by: float
+    twice: bool
+
+
+class Stranger(NamedTuple):
+    by: float
+
+
+@dispatch
+def change(rule, x):
+    """Change a number."""
+
+
+@change.implement(Double)
+def _double(rule, x):
+    return x * rule.factor
+
+
+@change.implement(Shift)
+def _shift(rule, x):
+    return x + (2.0 if rule.twice else 1.0) * rule.by
+
+
+@kernel
+def total(rule, xs):
+    result = 0.0
+    for x in xs:
+        result += change(rule, x)
+    return result
+
+
+@kernel
+def divide(a, b):
+    return a / b
+
+
+def test_python_and_kernels_choose_the_same_implementation():
+    xs = np.arange(5.0)
+    for rule, expected in ((Double(3.0), 30.0), (Shift(2.0, False), 20.0), (Shift(2.0, True), 30.0)):
+        assert sum(change(rule, x) for x in xs) == expected
+        assert total(rule, xs) == expected
+
+
+def test_a_loop_is_compiled_once_per_class_and_not_per_value():
+    total(Double(1.0), np.zeros(1))
+    before = len(total.signatures)
+    for factor in (2.0, 3.0, 4.0):
+        total(Double(factor), np.zeros(3))
+    assert len(total.signatures) == before
+
+
+def test_a_class_without_an_implementation_is_refused():
+    with pytest.raises(KeyError):
+        change(Stranger(1.0), 1.0)
+    with pytest.raises(TypingError):
+        total(Stranger(1.0), np.zeros(1))
+
+
+def test_a_dispatched_kernel_keeps_its_name_and_docstring():
+    assert change.__name__ == "change"
+    assert change.__doc__ == "Change a number."
+
+
+def test_kernels_divide_as_numpy_does():
+    assert divide(1.0, 0.0) == np.inf
+
+
+def test_the_cache_folder_changes_when_a_kernel_file_does(tmp_path, monkeypatch):
+    """A copy of the package's fingerprint over a folder of our own: an edit, a new file, a file without kernels."""
+    package = tmp_path / "package"
+    package.mkdir()
+    source = package / "compiled.py"
+    source.write_text("@kernel\ndef f(): return 1\n")
+    monkeypatch.setattr(discreet.compiled, "__file__", str(source))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+    def folder() -> str:
+        _cache_folder.cache_clear()
+        return _cache_folder()
+
+    try:
+        first = folder()
+        assert folder() == first
+        (package / "plain.py").write_text("x = 1\n")
+        assert folder() == first
+        source.write_text("@kernel\ndef f(): return 2\n")
+        second = folder()
+        assert second != first
+        (package / "other.py").write_text("@dispatch\ndef g(x): ...\n")
+        assert folder() != second
+        assert folder().startswith(str(tmp_path))
+    finally:
+        _cache_folder.cache_clear()
+
+
+def test_compiling_does_not_move_anybody_elses_cache():
+    before = numba.config.CACHE_DIR
+    kernel(divide.py_func)
+    assert before == numba.config.CACHE_DIR
+    assert divide.stats.cache_path.startswith(_cache_folder())
