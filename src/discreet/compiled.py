@@ -29,18 +29,33 @@ def _cache_folder() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(package.rglob("*.py")):
         text = path.read_bytes()
-        if b"@kernel" in text or b"@dispatch" in text or b"intrinsic" in text:
+        if b"@kernel" in text or b"@inlined" in text or b"@dispatch" in text or b"intrinsic" in text:
             digest.update(str(path.relative_to(package)).encode() + text)
     base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return str(Path(base) / "discreet" / digest.hexdigest()[:16])
 
 
+# numba's default error model checks every division, which stops vectorisation.
+_SETTINGS = {"error_model": "numpy", "nogil": True}
+# Tuples of arrays are passed by value, a hundred words at a time: small kernels called in hot loops must be inlined.
+_INLINED = {**_SETTINGS, "forceinline": True}
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function without the GIL and keep the machine code on disk."""
+    return _compile(function, _SETTINGS)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that is always inlined where other kernels call it: for short functions in hot loops."""
+    return _compile(function, _INLINED)
+
+
+def _compile(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _cache_folder()
     try:
-        return numba.njit(error_model="numpy", cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
     finally:
         numba.config.CACHE_DIR = before
 
@@ -59,15 +74,15 @@ def dispatch(declaration: Callable[..., Any]) -> Any:
 
     def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
         chosen = implementations.get(getattr(first, "instance_class", type(None)))
-        return None if chosen is None else lambda first, *_rest: chosen(first, *_rest)
+        return None if chosen is None else chosen.py_func  # type: ignore[attr-defined,no-any-return]
 
     def implement(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            implementations[cls] = kernel(function)
+            implementations[cls] = inlined(function)
             return implementations[cls]
 
         return register
 
-    overload(call, strict=False)(choose)
+    overload(call, strict=False, jit_options=_INLINED)(choose)
     call.implement = implement  # type: ignore[attr-defined]
     return call

@@ -90,19 +90,32 @@ class Release:
 
 
 class Statistics(NamedTuple):
-    """The arrays of a release as compiled learners take them; variances are those of the noise."""
+    """The arrays of a release as compiled learners take them, with the standard deviations of the noise in them.
 
-    visits: NDArray[np.float64]  # (G, S, A)
-    transitions: NDArray[np.float64]  # (G, S, A, S)
-    rewards: NDArray[np.float64]  # (G, S, A)
-    visit_variance: NDArray[np.float64]  # (G, S, A)
-    transition_variance: NDArray[np.float64]  # (G, S, A), of one successor's count
-    reward_variance: NDArray[np.float64]  # (G, S, A)
+    One row per (group, state, action), in this order: row = (g * S + s) * A + a.
+    """
+
+    visits: NDArray[np.float64]  # (rows,)
+    transitions: NDArray[np.float64]  # (rows, S)
+    rewards: NDArray[np.float64]  # (rows,)
+    visit_noise: NDArray[np.float64]  # (rows,)
+    transition_noise: NDArray[np.float64]  # (rows,), in the count of one successor
+    reward_noise: NDArray[np.float64]  # (rows,)
 
 
 def as_statistics(release: Release) -> Statistics:
     """The three count statistics of a release, for compiled planners."""
-    visits, transitions, rewards = release["visits"], release["transitions"], release["rewards"]
+    visits, transitions, rewards = (release[name] for name in ("visits", "transitions", "rewards"))
+    states = transitions.values.shape[-1]
     return Statistics(
-        visits.values, transitions.values, rewards.values, visits.variance, transitions.variance, rewards.variance
+        visits.values.reshape(-1),
+        transitions.values.reshape(-1, states),
+        rewards.values.reshape(-1),
+        *(np.sqrt(estimate.variance).reshape(-1) for estimate in (visits, transitions, rewards)),
     )
+
+
+def no_statistics(rows: int, states: int) -> Statistics:
+    """What is known before the first release: nothing."""
+    empty = np.zeros(rows)
+    return Statistics(empty, np.zeros((rows, states)), empty, empty, empty, empty)

@@ -15,14 +15,14 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined
 
 Stream = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_UNIT = 2.0**-53
+_UNIT = 2.0**-52
 
 # Purposes keep the streams of one run apart.
 USERS, NOISE, COINS, WORLD = 0, 1, 2, 3
@@ -43,7 +43,7 @@ def generator(seed: int, run: int, purpose: int) -> np.random.Generator:
     return np.random.default_rng(seed_sequence(seed, run, purpose))
 
 
-@kernel
+@inlined
 def mix(word: np.uint64) -> np.uint64:
     """SplitMix64's output function: a bijection of 64-bit words that looks random."""
     word = (word ^ (word >> np.uint64(30))) * _MIX1
@@ -51,32 +51,32 @@ def mix(word: np.uint64) -> np.uint64:
     return word ^ (word >> np.uint64(31))
 
 
-@kernel
+@inlined
 def next_word(state: Stream) -> np.uint64:
     """The next 64 random bits."""
     state[0] += _GOLDEN
     return mix(state[0])  # type: ignore[no-any-return]
 
 
-@kernel
+@inlined
 def to_unit(word: np.uint64) -> float:
-    """A word as a float strictly inside (0, 1), from its upper 53 bits."""
-    return (np.float64(word >> np.uint64(11)) + 0.5) * _UNIT  # type: ignore[no-any-return]
+    """A word as a float strictly inside (0, 1), from its upper 52 bits: the middle of one of 2**52 equal intervals."""
+    return (np.float64(word >> np.uint64(12)) + 0.5) * _UNIT  # type: ignore[no-any-return]
 
 
-@kernel
+@inlined
 def uniform(state: Stream) -> float:
     """The next uniform number in (0, 1)."""
     return to_unit(next_word(state))  # type: ignore[no-any-return]
 
 
-@kernel
+@inlined
 def below(state: Stream, n: int) -> int:
-    """The next uniform whole number in 0..n-1 (bias below 2**-53 * n)."""
+    """The next uniform whole number in 0..n-1 (bias below n * 2**-52)."""
     return np.int64(uniform(state) * n)
 
 
-@kernel
+@inlined
 def categorical(cumulative: NDArray[np.float64], state: Stream) -> int:
     """Draw an index from a cumulative distribution by a forward scan (short rows, no allocation)."""
     u = uniform(state)
@@ -103,7 +103,7 @@ def _float_of(_context: Any, _x: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@kernel
+@inlined
 def fast_log(x: float) -> float:
     """Natural logarithm of a positive normal number, within 1 ulp or so, in a form that vectorises.
 

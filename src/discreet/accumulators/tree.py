@@ -99,13 +99,13 @@ def _advance(tree: TreeArrays, t: int, law: Any, cells: NDArray[np.float64], str
         above += 1
     if (t >> above) == 0:
         above = tree.prefix.shape[0] - 1
-    old, new = tree.prefix[tree.current[0]], tree.prefix[low]
+    # The row written now is never the row of the last release: digit 0 is the lowest of every other t only.
+    old, new, base = tree.prefix[tree.current[0]], tree.prefix[low], tree.prefix[above]
     for i in range(cells.shape[0]):
-        cells[i] -= old[i]
-        new[i] = tree.prefix[above, i]
+        new[i] = base[i]
     add_noise(law, new, stream)
     for i in range(cells.shape[0]):
-        cells[i] += new[i]
+        cells[i] += new[i] - old[i]
     tree.current[0] = low
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import dispatch, kernel
+from discreet.compiled import dispatch, inlined, kernel
 from discreet.policies import AnyPolicy, Mixture, Policy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Layer, Linear, Statistics
@@ -88,7 +88,7 @@ def marginals_into(encoder: Any, cells: Cells, statistics: Statistics) -> None:
     """Refresh compiled statistics from the cells (nothing to do where they are views of the cells)."""
 
 
-@kernel
+@inlined
 def reward_bit(reward: float, low: float, span: float, stream: Stream) -> int:
     """A reward in [low, low + span] as one unbiased bit (stochastic rounding); values outside are clipped."""
     share = (reward - low) / span

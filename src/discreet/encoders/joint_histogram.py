@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined
 from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
@@ -128,24 +128,23 @@ def joint_marginals(shape: Shape, cells: Cells) -> dict[str, Statistic]:
     }
 
 
-@kernel
+@inlined
 def joint_marginals_into(cells: Cells, statistics: Statistics) -> None:
     """The same sums in compiled code."""
-    G, S, A = statistics.visits.shape
+    visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
+    R, S = transitions.shape
     i = 0
-    for g in range(G):
-        for s in range(S):
-            for a in range(A):
-                visits = rewards = 0.0
-                for t in range(S + 1):
-                    zero, one = cells[i], cells[i + 1]
-                    i += 2
-                    visits += zero + one
-                    rewards += one
-                    if t < S:
-                        statistics.transitions[g, s, a, t] = zero + one
-                statistics.visits[g, s, a] = visits
-                statistics.rewards[g, s, a] = rewards
+    for row in range(R):
+        visited = rewarded = 0.0
+        for t in range(S + 1):
+            zero, one = cells[i], cells[i + 1]
+            i += 2
+            visited += zero + one
+            rewarded += one
+            if t < S:
+                transitions[row, t] = zero + one
+        visits[row] = visited
+        rewards[row] = rewarded
 
 
 @marginals_into.implement(JointHistogramArrays)

@@ -29,11 +29,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import Problem, plan_into
 from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics, as_statistics
+from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
 from discreet.streams import Stream, below
 from discreet.validation import check_not_negative, check_open_unit, check_positive
 
@@ -50,17 +50,18 @@ class OptimisticState(NamedTuple):
 
 
 class UCBVIArrays(NamedTuple):
-    """Constants and scratch space for one compiled run."""
+    """Constants and scratch space for one compiled run; rows are (group, state, action)."""
 
-    horizon: int
+    groups: int
     bernstein: bool
     log_term: float
     bonus_scale: float
     noise_scale: float
     threshold: float
-    model: NDArray[np.float64]  # (G, S, A, S) scratch
-    reward: NDArray[np.float64]  # (G, S, A) scratch
-    bonus: NDArray[np.float64]  # (G, S, A) scratch
+    weights: NDArray[np.float64]  # (rows, S) scratch: transition counts above the noise
+    scale: NDArray[np.float64]  # (rows,) scratch: one over the sum of the weights
+    reward: NDArray[np.float64]  # (rows,) scratch
+    bonus: NDArray[np.float64]  # (rows,) scratch
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,8 @@ class UCBVI:
 
     def init(self, problem: Problem, coins: Stream) -> OptimisticState:
         shape = problem.shape
-        zeros = np.zeros((shape.groups, shape.states, shape.actions))
-        nothing_yet = Statistics(zeros, np.zeros((*zeros.shape, shape.states)), zeros, zeros, zeros, zeros)
-        return self._planned(problem, coins, nothing_yet)
+        rows = shape.groups * shape.states * shape.actions
+        return self._planned(problem, coins, no_statistics(rows, shape.states))
 
     def ask(self, state: OptimisticState) -> Request:
         return Request(state.policy)
@@ -100,11 +100,11 @@ class UCBVI:
 
     def arrays(self, problem: Problem) -> UCBVIArrays:
         shape = problem.shape
-        rows = (shape.groups, shape.states, shape.actions)
+        rows = shape.groups * shape.states * shape.actions
         log_term = math.log(shape.states * shape.actions * problem.episodes / self.failure_probability)
         return UCBVIArrays(
-            shape.horizon, self.bonus == "bernstein", log_term, self.bonus_scale, self.noise_scale, self.threshold,
-            np.zeros((*rows, shape.states)), np.zeros(rows), np.zeros(rows),
+            shape.groups, self.bonus == "bernstein", log_term, self.bonus_scale, self.noise_scale, self.threshold,
+            np.zeros((rows, shape.states)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
         )  # fmt: skip
 
     def _planned(self, problem: Problem, coins: Stream, statistics: Statistics) -> OptimisticState:
@@ -123,82 +123,71 @@ def _plan_ucbvi(
     values: NDArray[np.float64],
     actions: NDArray[np.int64],
 ) -> None:
-    estimate_model(learner, statistics)
+    # Arrays are taken out of the tuples once: doing so inside the loops would count references every time.
+    weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
+    visits, bernstein = statistics.visits, learner.bernstein
     H, S = actions.shape
-    G, _, A = learner.reward.shape
+    A = reward.shape[0] // (learner.groups * S)
+    estimate_model(learner, statistics, H, S * A)
     values[H, :] = 0.0
     for h in range(H - 1, -1, -1):
-        g = h if G > 1 else 0
+        row = h * S * A if learner.groups > 1 else 0
         left = float(H - h)
         for s in range(S):
-            best, ties = -np.inf, 0
+            best, choice, ties = -np.inf, 0, 0
             for a in range(A):
-                q = optimistic_value(learner, statistics, g, s, a, left, values[h + 1])
+                mean = 0.0
+                for t in range(S):
+                    mean += weights[row, t] * values[h + 1, t]
+                mean *= scale[row]
+                q = reward[row] + mean + left * bonus[row]
+                if bernstein:
+                    spread = 0.0
+                    for t in range(S):
+                        spread += weights[row, t] * (values[h + 1, t] - mean) ** 2
+                    spread = spread * scale[row] + reward[row] * (1.0 - reward[row])
+                    q += learner.bonus_scale * bernstein_width(spread, left, learner.log_term, visits[row])
                 if q > best:
-                    best, ties = q, 1
-                    actions[h, s] = a
+                    best, choice, ties = q, a, 1
                 elif q == best:  # reservoir: each of the exact maxima is kept with equal probability
                     ties += 1
                     if below(coins, ties) == 0:
-                        actions[h, s] = a
+                        choice = a
+                row += 1
+            actions[h, s] = choice
             values[h, s] = min(left, best)
 
 
-@kernel
-def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
+@inlined
+def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int, rows_per_group: int) -> None:
     """Estimated transitions, rewards and bonus of every row, into the learner's scratch space."""
-    G, S, A = learner.reward.shape
+    weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
+    transitions, transition_noise = statistics.transitions, statistics.transition_noise
+    visits, visit_noise, rewards = statistics.visits, statistics.visit_noise, statistics.rewards
+    R, S = weights.shape
+    threshold, noise_scale = learner.threshold, learner.noise_scale
     hoeffding = 0.0 if learner.bernstein else learner.bonus_scale * math.sqrt(learner.log_term)
-    for g in range(G):
-        for s in range(S):
-            for a in range(A):
-                cut = learner.threshold * math.sqrt(statistics.transition_variance[g, s, a])
-                total = 0.0
-                for t in range(S):
-                    weight = max(0.0, statistics.transitions[g, s, a, t] - cut)
-                    learner.model[g, s, a, t] = weight
-                    total += weight
-                scale = 1.0 / total if total > 0.0 else 0.0
-                for t in range(S):
-                    learner.model[g, s, a, t] *= scale
-                n = max(1.0, statistics.visits[g, s, a])
-                learner.reward[g, s, a] = min(1.0, max(0.0, statistics.rewards[g, s, a] / n))
-                bonus = hoeffding / math.sqrt(n)
-                bonus += learner.noise_scale * math.sqrt(statistics.visit_variance[g, s, a]) / n
-                # A row whose successors are all lost in the noise says nothing about the world: full optimism.
-                # The last step has no successors to know.
-                known = statistics.visits[g, s, a] >= 1.0 if last_step_only(learner, g) else total > 0.0
-                learner.bonus[g, s, a] = min(1.0, bonus) if known else 1.0
+    for row in range(R):  # no branches: this loop vectorises over rows
+        per_visit = 1.0 / max(1.0, visits[row])
+        reward[row] = min(1.0, max(0.0, rewards[row] * per_visit))
+        bonus[row] = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * visit_noise[row] * per_visit)
+    # The last step has no successors to know; elsewhere a row whose successors are all lost in the noise says nothing
+    # about the world, and gets full optimism.
+    last = 0 if H == 1 else (R - rows_per_group if learner.groups > 1 else R)
+    for row in range(R):
+        cut = threshold * transition_noise[row]
+        total = 0.0
+        for t in range(S):
+            weight = max(0.0, transitions[row, t] - cut)
+            weights[row, t] = weight
+            total += weight
+        scale[row] = 1.0 / total if total > 0.0 else 0.0
+        if (total <= 0.0 and row < last) or (row >= last and visits[row] < 1.0):
+            bonus[row] = 1.0
 
 
-@kernel
-def last_step_only(learner: UCBVIArrays, g: int) -> bool:
-    """Whether the group holds counts of the last step alone."""
-    G = learner.reward.shape[0]
-    return learner.horizon == 1 or (G > 1 and g == G - 1)
-
-
-@kernel
-def optimistic_value(
-    learner: UCBVIArrays,
-    statistics: Statistics,
-    g: int,
-    s: int,
-    a: int,
-    left: float,
-    following: NDArray[np.float64],
-) -> float:
-    """Q with ``left`` steps to go, this one included; ``following`` is the value one step later."""
-    mean = 0.0
-    square = 0.0
-    for t in range(following.shape[0]):
-        mean += learner.model[g, s, a, t] * following[t]
-        square += learner.model[g, s, a, t] * following[t] * following[t]
-    r = learner.reward[g, s, a]
-    q = r + mean + left * learner.bonus[g, s, a]
-    if learner.bernstein:
-        n = max(1.0, statistics.visits[g, s, a])
-        spread = max(0.0, square - mean * mean) + r * (1.0 - r)
-        deviation = math.sqrt(2.0 * spread * learner.log_term / n) + 7.0 * left * learner.log_term / (3.0 * n)
-        q += learner.bonus_scale * min(left, deviation)
-    return q
+@inlined
+def bernstein_width(variance: float, left: float, log_term: float, visits: float) -> float:
+    """Empirical Bernstein deviation of a mean of values in [0, left], at most ``left``."""
+    n = max(1.0, visits)
+    return min(left, math.sqrt(2.0 * variance * log_term / n) + 7.0 * left * log_term / (3.0 * n))

@@ -17,19 +17,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined, kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-@kernel
+@inlined
 def group(groups: int, h: int) -> int:
     """Which of ``groups`` models holds at step ``h``: the only one, or the step's own."""
     return h if groups > 1 else 0
 
 
-@kernel
+@inlined
 def backup(transitions: Floats, means: Floats, h: int, s: int, a: int, following: Floats) -> float:
     """Q_h(s, a): the mean reward now plus the expected value of what follows."""
     row = transitions[group(transitions.shape[0], h), s, a]
@@ -55,7 +55,7 @@ def plan(transitions: Floats, means: Floats, H: int, values: Floats, actions: In
             actions[h, s] = choice
 
 
-@kernel
+@inlined
 def evaluate(transitions: Floats, means: Floats, actions: Integers, values: Floats) -> None:
     """Fill ``values`` with the values of the deterministic policy ``actions``."""
     H, S = actions.shape

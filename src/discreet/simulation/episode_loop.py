@@ -7,6 +7,7 @@ gets statistics that the encoder and the noise have produced, and nothing else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.compiled import advance, draws_at
 from discreet.accumulators.schedule import EveryEpisode
-from discreet.compiled import kernel
+from discreet.compiled import inlined, kernel
 from discreet.encoders.base import encode_into, marginals_into
 from discreet.learners.base import Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
@@ -48,7 +49,7 @@ class Tables(NamedTuple):
 
     cells: NDArray[np.float64]
     statistics: Statistics
-    variance_units: NDArray[np.float64]  # (3, G): variance per draw of a visit, a transition and a reward count
+    noise_units: NDArray[np.float64]  # (3, G): sd of one draw in a count of visits, of a transition and of rewards
     values: NDArray[np.float64]
     actions: NDArray[np.int64]
     deployed: NDArray[np.int64]
@@ -113,12 +114,18 @@ def _tables(world: TabularWorld, privatizer: Privatizer) -> Tables:
     shape, channel = world.shape, privatizer.channels[0]
     cells = np.zeros(channel.encoder.size)
     marginals = channel.encoder.marginals(cells)
-    rows = (shape.groups, shape.states, shape.actions)
     names = ("visits", "transitions", "rewards")
+    visits, transitions, rewards = (marginals[name].values for name in names)
+    rows = visits.size
     statistics = Statistics(
-        *(marginals[name].values for name in names), np.zeros(rows), np.zeros(rows), np.zeros(rows)
+        visits.reshape(-1),  # for the three tables these are views of the cells, and stay so
+        transitions.reshape(rows, shape.states),
+        rewards.reshape(-1),
+        np.zeros(rows),
+        np.zeros(rows),
+        np.zeros(rows),
     )
-    units = np.stack([channel.law.variance * marginals[name].cells[:, 0, 0] for name in names]).astype(np.float64)
+    units = np.sqrt([channel.law.variance * marginals[name].cells[:, 0, 0] for name in names])
     actions = np.zeros((shape.horizon, shape.states), np.int64)
     values = np.zeros((shape.horizon + 1, shape.states))
     return Tables(cells, statistics, units, values, actions, np.full_like(actions, -1), np.zeros(3))
@@ -139,61 +146,63 @@ def _episode_loop(
     marks: NDArray[np.int64],
     regret: NDArray[np.float64],
 ) -> None:
-    H = tables.actions.shape[0]
+    statistics, cells, values, actions = tables.statistics, tables.cells, tables.values, tables.actions
+    deployed, books, units = tables.deployed, tables.books, tables.noise_units
+    H = actions.shape[0]
     states, acts, rewards = np.empty(H, np.int64), np.empty(H, np.int64), np.empty(H)
     mark = np.searchsorted(marks, done + 1)
+    total, gap, switches = books[0], books[1], books[2]
     for k in range(done, until):
-        plan_into(learner, tables.statistics, streams.coins, tables.values, tables.actions)
-        if _deploy(tables):
-            tables.books[1] = _gap(truth, tables)
-        tables.books[0] += tables.books[1]
+        plan_into(learner, statistics, streams.coins, values, actions)
+        if _deploy(actions, deployed):
+            switches += 1.0 if k > 0 else 0.0
+            evaluate(truth.transitions, truth.means, deployed, values)
+            gap = _gap(truth.start, values, truth.optimal_value)
+        total += gap
         if k + 1 == marks[mark]:
-            regret[mark] = tables.books[0]
+            regret[mark] = total
             mark += 1
-        rollout(world, tables.actions, streams.users, states, acts, rewards)
-        encode_into(encoder, states, acts, rewards, H, streams.users, tables.cells)
-        advance(accumulator, k + 1, law, tables.cells, streams.noise)
-        marginals_into(encoder, tables.cells, tables.statistics)
-        _set_variances(tables, draws_at(accumulator, k + 1))
+        rollout(world, actions, streams.users, states, acts, rewards)
+        encode_into(encoder, states, acts, rewards, H, streams.users, cells)
+        advance(accumulator, k + 1, law, cells, streams.noise)
+        marginals_into(encoder, cells, statistics)
+        _set_noise(statistics, units, draws_at(accumulator, k + 1))
+    books[0], books[1], books[2] = total, gap, switches
 
 
-@kernel
-def _deploy(tables: Tables) -> bool:
-    """Make the plan the deployed policy; says whether that changed anything, and counts it."""
-    H, S = tables.actions.shape
+@inlined
+def _deploy(actions: NDArray[np.int64], deployed: NDArray[np.int64]) -> bool:
+    """Make the plan the deployed policy; says whether that changed anything."""
+    H, S = actions.shape
     changed = False
     for h in range(H):
         for s in range(S):
-            if tables.actions[h, s] != tables.deployed[h, s]:
+            if actions[h, s] != deployed[h, s]:
+                deployed[h, s] = actions[h, s]
                 changed = True
-    if changed:
-        if tables.deployed[0, 0] >= 0:
-            tables.books[2] += 1.0
-        for h in range(H):
-            for s in range(S):
-                tables.deployed[h, s] = tables.actions[h, s]
     return changed
 
 
-@kernel
-def _gap(truth: Truth, tables: Tables) -> float:
-    """How much the deployed policy loses per episode; the planner's values are overwritten, it starts afresh anyway."""
-    evaluate(truth.transitions, truth.means, tables.deployed, tables.values)
+@inlined
+def _gap(start: NDArray[np.float64], values: NDArray[np.float64], optimal_value: float) -> float:
+    """How much a policy with these values loses per episode."""
     value = 0.0
-    for s in range(truth.start.shape[0]):
-        value += truth.start[s] * tables.values[0, s]
-    return max(0.0, truth.optimal_value - value)
+    for s in range(start.shape[0]):
+        value += start[s] * values[0, s]
+    return max(0.0, optimal_value - value)
 
 
-@kernel
-def _set_variances(tables: Tables, draws: int) -> None:
-    G, S, A = tables.statistics.visits.shape
+@inlined
+def _set_noise(statistics: Statistics, units: NDArray[np.float64], draws: int) -> None:
+    """Nothing is masked here, so every row of a group carries the same number of draws."""
+    visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
+    reward_noise = statistics.reward_noise
+    G = units.shape[1]
+    size = visit_noise.shape[0] // G
+    root = math.sqrt(draws)
     for g in range(G):
-        visit = tables.variance_units[0, g] * draws
-        transition = tables.variance_units[1, g] * draws
-        reward = tables.variance_units[2, g] * draws
-        for s in range(S):
-            for a in range(A):
-                tables.statistics.visit_variance[g, s, a] = visit
-                tables.statistics.transition_variance[g, s, a] = transition
-                tables.statistics.reward_variance[g, s, a] = reward
+        visit, transition, reward = units[0, g] * root, units[1, g] * root, units[2, g] * root
+        for row in range(g * size, (g + 1) * size):
+            visit_noise[row] = visit
+            transition_noise[row] = transition
+            reward_noise[row] = reward

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
 from discreet.planning.backward import evaluate, evaluate_stochastic, group, plan
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
@@ -36,16 +36,21 @@ class WorldArrays(NamedTuple):
     rewards: RewardLaw
 
 
-@kernel
+@inlined
 def start_state(world: WorldArrays, stream: Stream) -> int:
     """Draw the state in which an episode starts."""
-    return categorical(world.cumulative_start, stream)  # type: ignore[no-any-return]
+    cumulative = world.cumulative_start
+    u = uniform(stream)
+    s, last = 0, cumulative.shape[0] - 1
+    while s < last and u >= cumulative[s]:
+        s += 1
+    return s
 
 
-@kernel
+@inlined
 def next_state(world: WorldArrays, h: int, s: int, a: int, stream: Stream) -> int:
     """Draw the state that follows action ``a`` in state ``s`` at step ``h``."""
-    # The scan of `categorical`, without a view of the row: making one costs more than the scan.
+    # Scanned in place: a view of the row would cost more than the scan.
     cumulative = world.cumulative_transitions
     g = group(cumulative.shape[0], h)
     u = uniform(stream)
@@ -55,7 +60,7 @@ def next_state(world: WorldArrays, h: int, s: int, a: int, stream: Stream) -> in
     return t
 
 
-@kernel
+@inlined
 def rollout(
     world: WorldArrays, actions: Integers, stream: Stream, states: Integers, acts: Integers, rewards: Floats
 ) -> None:
