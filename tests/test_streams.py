@@ -61,6 +61,7 @@ def test_a_uniform_number_is_made_of_the_upper_bits():
     for word in words:
         assert to_unit(np.uint64(word)) == pytest.approx(word / 2**64, abs=2**-52)
     assert to_unit(np.uint64(0)) > 0.0
+    assert to_unit(np.uint64(MASK)) < 1.0  # a number that rounds to one would index past the end of a table
 
 
 def test_draws_in_a_loop_and_one_at_a_time_are_the_same():

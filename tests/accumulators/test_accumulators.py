@@ -130,14 +130,14 @@ def test_the_tree_has_no_noise_where_nothing_can_be_and_refuses_a_mask():
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0)], ids=["laplace", "gaussian"])
-@pytest.mark.parametrize("users", [1, 13, 16])
-def test_the_compiled_tree_equals_one_that_keeps_every_node(users, law):
-    arrays, kernel = Tree(users).arrays(SIZE), law.kernel()
+@pytest.mark.parametrize(("users", "size"), [(1, 12), (13, 12), (16, 12), (9, 1100)])
+def test_the_compiled_tree_equals_one_that_keeps_every_node(users, size, law):
+    arrays, kernel = Tree(users).arrays(size), law.kernel()
     state, copy = stream(5, 0, NOISE), stream(5, 0, NOISE)
-    cells, drawn = np.zeros(SIZE), []
+    cells, drawn = np.zeros(size), []
     for t in range(1, users + 1):
         advance(arrays, t, kernel, cells, state)
-        drawn.append(np.zeros(SIZE))
+        drawn.append(np.zeros(size))
         add_noise(kernel, drawn[-1], copy)
         np.testing.assert_allclose(cells, naive_noise(drawn, t), atol=1e-9)
         assert draws_at(arrays, t) == bin(t).count("1")
