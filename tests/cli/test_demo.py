@@ -53,6 +53,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(comparison):
     assert parsed.fetched == []
     assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
     assert "@import" not in page
+    assert "<metadata" not in page
     assert not re.search(r"url\((?!#)", page)
     assert parsed.tags.count("svg") == 1
 
@@ -77,6 +78,7 @@ def test_uniform_play_is_exact(comparison):
 
 def test_the_promises_are_those_of_the_labels(comparison):
     guarantees = [result.guarantee for result in comparison.results]
+    assert all((result.seed, result.runs) == (1, 2) for result in comparison.results)
     assert [g.model for g in guarantees] == ["none", "joint", "joint", "local"]
     assert [g.delta for g in guarantees[1:]] == [1e-5, 0.0, 0.0]
     assert all(g.epsilon <= 1 + 1e-9 for g in guarantees[1:])

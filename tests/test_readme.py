@@ -1,0 +1,76 @@
+"""The README says what is true: its code runs, its commands exist, its numbers follow from their formulas."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from scipy.stats import norm
+
+from discreet.cli import main
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [line for block in blocks("console") for line in block.splitlines() if line.startswith("discreet ")]
+
+
+def test_python_blocks_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    assert len(blocks("python")) >= 2
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+    assert "joint differential privacy, epsilon 1" in capsys.readouterr().out
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _, name, *options = shlex.split(command)
+    smaller = {"simulate": ["--episodes", "50", "--runs", "1"], "demo": ["--episodes", "50", "--runs", "1"]}
+    with pytest.raises(SystemExit) as stop:
+        main([name, *options, *smaller.get(name, [])])
+    assert not stop.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)#]+)\)", README))
+def test_links_lead_somewhere(target):
+    assert (ROOT / target).exists()
+
+
+def tree_levels(users: int) -> int:
+    return int(math.log2(users - 1)) + 1  # nothing is planned after the last user
+
+
+def gaussian_delta(epsilon: float, shift: float) -> float:
+    upper, lower = shift / 2 - epsilon / shift, -shift / 2 - epsilon / shift
+    return float(norm.cdf(upper) - math.exp(epsilon + norm.logcdf(lower)))
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        ((2 / 3 + 2 / 3 + 1 / 3) * tree_levels(20_000) / math.log2(20_000), "**1.75 epsilon**"),
+        (4 / 3 + 48 / (3 * 4), "**5.33 epsilon**"),
+        (gaussian_delta(20, math.sqrt(4 * 2**2 + 2 * (2 - 1) ** 2) / 0.468), "**delta 0.986**"),
+        ((3 + 2 * 2) / 5, "**1.4 rho**"),
+        (6 / 3, "**2 epsilon**"),
+        (2_000 / (2 * 4_096), "0.24 per counter"),
+    ],
+)
+def test_numbers_of_the_claims_follow_from_their_formulas(value, printed):
+    number = re.search(r"\d+(\.\d+)?", printed)
+    assert number
+    assert printed in README
+    decimals = len(number[1] or ".") - 1
+    assert f"{value:.{decimals}f}" == number[0]
