@@ -31,6 +31,8 @@ th, td { padding: .6rem .9rem .6rem 0; border-bottom: 1px solid var(--line); ver
 tr:last-child td { border-bottom: 0; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .name { white-space: nowrap; font-weight: 600; }
+.promise { min-width: 15rem; }
+.commands { margin: 0; white-space: pre; overflow-x: auto; }
 .mark { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .55rem; }
 details { margin-bottom: .7rem; } summary { cursor: pointer; font-weight: 600; }
 pre { margin: .8rem 0 0; white-space: pre-wrap; font-size: .82rem; line-height: 1.5;
@@ -80,7 +82,7 @@ the user's own device.</p>
 claim. Read each derivation from the bottom up.</p>
 {_derivations(comparison)}
 <h2>Run it yourself</h2>
-<div class="card"><pre style="margin:0">{escape(_commands(comparison))}</pre></div>
+<div class="card"><pre class="commands">{escape(_commands(comparison))}</pre></div>
 </main>
 </body>
 </html>
@@ -104,7 +106,7 @@ def _table(rows: list[Row]) -> str:
     return "\n".join(
         f'<tr><td class="name"><span class="mark" style="background:{colour}"></span>{escape(row.label)}</td>'
         f'<td class="number">{escape(row.regret)}</td><td class="number">{escape(row.final_gap)}</td>'
-        f"<td>{escape(row.guarantee)}</td></tr>"
+        f'<td class="promise">{escape(row.guarantee)}</td></tr>'
         for row, colour in zip(rows, _COLOURS, strict=True)
     )
 
