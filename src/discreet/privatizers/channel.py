@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,47 @@ from discreet.release import Estimate, Release, Request
 from discreet.shape import Shape
 from discreet.trajectories import Users
 
+WidthOf = Callable[[int, float], NDArray[np.float64]]
+
+
+class ChannelRun(Protocol):
+    """A channel at work: takes in tallies, gives out estimates."""
+
+    def add(self, tally: NDArray[np.float64], users: int, context: Context) -> None:
+        """Take in the sum of the encodings of some users who acted under the context's policy."""
+
+    def estimates(self) -> dict[str, Estimate]:
+        """The statistics released so far, with the variance of their noise."""
+
+    def width_now(self) -> WidthOf:
+        """The bound on the noise in a sum of cells of each row, as it is now: it must not hold on to the run."""
+
+
+class AnyChannel(Protocol):
+    """One statistic's way out. ``answers`` are the kinds of narrow requests (Layer, Linear) that it can serve."""
+
+    answers: frozenset[type]
+
+    @property
+    def encoder(self) -> Encoder:
+        """What is tallied."""
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ChannelRun:
+        """Begin a run. ``masked``: counts that the public policy makes known zeros carry no noise."""
+
+    def noise_per_row(self) -> float:
+        """The noise variance in all counts of one (state, action) of one release; "auto" makes it small."""
+
 
 @dataclass(frozen=True)
 class Channel:
-    """One statistic's way out: encoder, law of the noise, accumulator, and its share of the budget."""
+    """A channel with additive noise: encoder, law, accumulator, and its share of the budget."""
 
     encoder: Encoder
     law: Any
     accumulator: Accumulator
     share: float = 1.0
+    answers: frozenset[type] = frozenset()
 
     def __post_init__(self) -> None:
         if not getattr(self.encoder, "rounded", True) and self.law.discrete and self.law.variance > 0:
@@ -39,6 +71,42 @@ class Channel:
                 "fractions: encode rewards as bits (rounded=True)"
             )
 
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AdditiveRun:
+        return AdditiveRun(self, shape, noise, masked)
+
+    def noise_per_row(self) -> float:
+        statistics = self.encoder.marginals(np.zeros(self.encoder.size)).values()
+        return sum(
+            self.law.variance * float(statistic.cells.mean()) * statistic.values[0, 0, 0].size for statistic in statistics
+        )
+
+
+class AdditiveRun:
+    """Cells with additive noise, accumulated; statistics are sums of cells."""
+
+    def __init__(self, channel: Channel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
+        rows = (shape.groups, shape.states, shape.actions)
+        self._channel, self._shape, self._masked = channel, shape, masked
+        self._run: Run = channel.accumulator.start(channel.encoder.size, rows, channel.law, noise)
+
+    def add(self, tally: NDArray[np.float64], users: int, context: Context) -> None:
+        encoder = self._channel.encoder
+        rows = np.ones(self._run.copies.shape, np.bool_)
+        if self._masked:
+            rows = playable_rows(self._shape, context.policy)
+        self._run.add(tally, users, rows, encoder.rows_to_cells(rows) & encoder.possible())
+
+    def estimates(self) -> dict[str, Estimate]:
+        unit = self._channel.law.variance * self._run.copies
+        return {
+            name: Estimate(statistic.values.copy(), unit * statistic.cells)
+            for name, statistic in self._channel.encoder.marginals(self._run.values).items()
+        }
+
+    def width_now(self) -> WidthOf:
+        law, copies = self._channel.law, self._run.copies.copy()
+        return lambda cells_summed, failure_probability: widths(law, copies * cells_summed, failure_probability)
+
 
 @dataclass(frozen=True)
 class Privatizer:
@@ -46,7 +114,7 @@ class Privatizer:
 
     recipe: str
     shape: Shape
-    channels: tuple[Channel, ...]
+    channels: tuple[AnyChannel, ...]
     schedule: Schedule
     guarantee: Guarantee
     masked: bool = True
@@ -72,16 +140,10 @@ class Session:
     """Answers requests: hands the policy to the users, tallies, adds noise, releases. Holds no raw record."""
 
     def __init__(self, privatizer: Privatizer, users: Users, noise: NoiseSource, total_users: int) -> None:
-        shape = privatizer.shape
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
         self._users = users
         self._guarantee = replace(privatizer.guarantee, simulated=noise.simulated)
-        self._runs: list[Run] = [
-            channel.accumulator.start(
-                channel.encoder.size, (shape.groups, shape.states, shape.actions), channel.law, noise
-            )
-            for channel in privatizer.channels
-        ]
+        self._runs = [channel.start(privatizer.shape, noise, privatizer.masked) for channel in privatizer.channels]
 
     @property
     def left(self) -> int:
@@ -90,38 +152,28 @@ class Session:
 
     def answer(self, request: Request) -> Release:
         """Let users act under the request's policy and release what they leave behind."""
-        if request.what is not None:
-            raise Unsupported(f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {type(request.what).__name__} request")
-        users = request.users or self.privatizer.schedule.next_block(self.served, self.total_users)
-        if users > self.left:
-            raise Unsupported(f"a request for {users} users with {self.left} left")
+        users = self._check(request)
         context = Context(request.policy, request.what)
-        encoders = [channel.encoder for channel in self.privatizer.channels]
-        tallies = self._users.tally(encoders, context, users)
-        for encoder, run, tally in zip(encoders, self._runs, tallies, strict=True):
-            run.add(tally, users, *self._not_known_zero(encoder, context))
+        tallies = self._users.tally([channel.encoder for channel in self.privatizer.channels], context, users)
+        for run, tally in zip(self._runs, tallies, strict=True):
+            run.add(tally, users, context)
         self.served += users
         return self._release()
 
-    def _not_known_zero(self, encoder: Encoder, context: Context) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        shape = self.privatizer.shape
-        rows = np.ones((shape.groups, shape.states, shape.actions), np.bool_)
-        if self.privatizer.masked:
-            rows = playable_rows(shape, context.policy)
-        return rows, encoder.rows_to_cells(rows) & encoder.possible()
+    def _check(self, request: Request) -> int:
+        kind = type(request.what)
+        if request.what is not None and not all(kind in channel.answers for channel in self.privatizer.channels):
+            raise Unsupported(
+                f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {kind.__name__} request"
+            )
+        users = request.users or self.privatizer.schedule.next_block(self.served, self.total_users)
+        if users > self.left:
+            raise Unsupported(f"a request for {users} users with {self.left} left")
+        return users
 
     def _release(self) -> Release:
-        statistics: dict[str, Estimate] = {}
-        for channel, run in zip(self.privatizer.channels, self._runs, strict=True):
-            unit = channel.law.variance * run.copies
-            for name, statistic in channel.encoder.marginals(run.values).items():
-                statistics[name] = Estimate(statistic.values.copy(), unit * statistic.cells)
-        law, copies = self.privatizer.channels[0].law, self._runs[0].copies.copy()
-
-        def width_of(cells_summed: int, failure_probability: float) -> NDArray[np.float64]:
-            return widths(law, copies * cells_summed, failure_probability)
-
-        return Release(statistics, self.served, self._guarantee, width_of)
+        statistics = {name: estimate for run in self._runs for name, estimate in run.estimates().items()}
+        return Release(statistics, self.served, self._guarantee, self._runs[0].width_now())
 
 
 def widths(law: Any, copies: NDArray[np.int64], failure_probability: float) -> NDArray[np.float64]:
