@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from discreet.cli.options import JsonFile
 from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.errors import unknown_name
-
-if TYPE_CHECKING:
-    from discreet.privatizers.recipes import Recipe
 
 _MODELS = ("none", "central", "local", "shuffle")
 
@@ -26,20 +23,19 @@ def recipes(
         raise unknown_name("trust model", model, _MODELS)
     from discreet.privatizers.recipes import recipes as find
 
-    entries = [_as_dict(recipe) for recipe in find(model)]
+    entries = [
+        {
+            "name": recipe.name,
+            "model": recipe.model,
+            "delta": None if recipe.model == "none" else "0" if recipe.pure else "> 0",
+            "summary": recipe.summary,
+            "options": dict(recipe.options),
+            "source": recipe.source,
+        }
+        for recipe in find(model)
+    ]
     write_json(json, entries)
     if entries:
         print_catalogue(entries)
     else:
         typer.echo(f"no recipe serves the {model} model yet")
-
-
-def _as_dict(recipe: Recipe) -> dict[str, Any]:
-    return {
-        "name": recipe.name,
-        "model": recipe.model,
-        "delta": None if recipe.model == "none" else "0" if recipe.pure else "> 0",
-        "summary": recipe.summary,
-        "options": dict(recipe.options),
-        "source": recipe.source,
-    }
