@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,24 +19,17 @@ from scipy.special import ndtri
 
 from discreet.errors import Unsupported
 from discreet.noise.gaussian import standard_lines
-from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.kernels import TableKernel, table_kernel
 from discreet.noise.law import Floats, Size
 from discreet.noise.tails import stitched_radius
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.streams import Stream, to_unit
 from discreet.validation import check_count, check_open_unit, check_positive
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2
 _LONGEST_TABLE = 1 << 21
-
-
-class DiscreteGaussianKernel(NamedTuple):
-    cumulative: Floats
-    guide: NDArray[np.int64]
-    lowest: float
 
 
 @dataclass(frozen=True)
@@ -100,26 +93,9 @@ class DiscreteGaussian:
         """The Gaussian's: the discrete law's cumulants are at most sigma^2 l^2 / 2."""
         return self.sigma * stitched_radius(standard_lines(failure_probability), copies)
 
-    def kernel(self) -> DiscreteGaussianKernel:
+    def kernel(self) -> TableKernel:
         pmf = _sum_pmf(self.sigma, 1)
-        cumulative = np.cumsum(pmf)
-        cumulative[-1] = 1.0
-        guide = np.searchsorted(cumulative, np.arange(len(pmf)) / len(pmf), side="right")
-        return DiscreteGaussianKernel(cumulative, guide.astype(np.int64), float(-(len(pmf) // 2)))
-
-
-@add_noise.implement(DiscreteGaussianKernel)
-def _add_discrete_gaussian(law: DiscreteGaussianKernel, out: Floats, state: Stream) -> None:
-    """Inverse distribution function by table; the guide says where to start the scan, so it takes about one step."""
-    base = state[0]
-    entries = law.guide.shape[0]
-    for i in range(out.shape[0]):
-        u = to_unit(word_at(base, i))
-        k = law.guide[np.int64(u * entries)]
-        while u >= law.cumulative[k]:
-            k += 1
-        out[i] += law.lowest + k
-    advance(state, out.shape[0])
+        return table_kernel(pmf, -(len(pmf) // 2))
 
 
 def _log_normaliser(sigma: float, centre: float) -> float:

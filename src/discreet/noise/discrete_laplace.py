@@ -14,13 +14,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc, gammaln
+from scipy.special import betainc, betaincc
 
 from discreet.noise.kernels import add_noise, advance, word_at
 from discreet.noise.law import Floats, Size
 from discreet.noise.tails import smallest_point, stitched_lines, stitched_radius
-from discreet.privacy.losses import LossDistribution
-from discreet.privacy.profiles import LossProfile, Profile, PureProfile
+from discreet.privacy.profiles import Profile, PureProfile, responses_profile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, fast_log, to_unit
 from discreet.validation import check_count, check_open_unit, check_positive
@@ -57,7 +56,7 @@ class DiscreteLaplace:
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Exact for unit shifts; otherwise the pure bound, which only needs the L1 norm."""
         if sensitivity.unit and sensitivity.cells:
-            return _unit_profile(self.scale, sensitivity.cells)
+            return responses_profile(1 / self.scale, sensitivity.cells)
         return PureProfile(sensitivity.l1 / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
@@ -102,17 +101,6 @@ def _add_discrete_laplace(law: DiscreteLaplaceKernel, out: Floats, state: Stream
         magnitude = np.floor(-law.scale * (fast_log(to_unit(word)) + law.log_half_sum))
         out[i] += (1.0 - 2.0 * np.float64(word & np.uint64(1))) * max(0.0, magnitude)
     advance(state, out.shape[0])
-
-
-@lru_cache(maxsize=1024)
-def _unit_profile(scale: float, cells: int) -> LossProfile:
-    t = math.exp(-1 / scale)
-    ups = np.arange(cells + 1)
-    log_choices = gammaln(cells + 1) - gammaln(ups + 1) - gammaln(cells - ups + 1)
-    masses = np.exp(log_choices - (cells - ups) / scale - cells * math.log1p(t))
-    losses = LossDistribution(-cells / scale, 2 / scale, masses)
-    bound = cells / scale
-    return LossProfile(losses, losses, bound, bound / scale / 2, allowance=0.0)
 
 
 _BLOCKS = 1024

@@ -3,7 +3,7 @@
 Nothing here knows about decision problems: a statistic is a vector, a user can move it, noise hides the move.
 """
 
-from discreet.privacy.calibration import calibrate_noise
+from discreet.privacy.calibration import ShuffledBits, calibrate_binomial, calibrate_noise
 from discreet.privacy.profiles import (
     GaussianProfile,
     LossProfile,
@@ -21,7 +21,9 @@ __all__ = [
     "Profile",
     "PureProfile",
     "Sensitivity",
+    "ShuffledBits",
     "ZeroConcentratedProfile",
+    "calibrate_binomial",
     "calibrate_noise",
     "compose",
     "group",

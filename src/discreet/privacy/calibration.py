@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.validation import check_delta, check_positive
+from discreet.validation import check_count, check_delta, check_open_unit, check_positive
 
 _TOLERANCE = 1e-7
 _LARGEST = 1e9  # times the sensitivity: nobody wants more noise than that
+_LARGEST_TRIALS = 10**10
 
 
 def calibrate_noise(
@@ -56,6 +57,7 @@ def _family(name: str) -> Callable[[float], Any]:
         "discrete-laplace": noise.DiscreteLaplace,
         "gaussian": noise.Gaussian,
         "discrete-gaussian": noise.DiscreteGaussian,
+        "bounded": noise.BoundedNoise,
     }
     if name not in families:
         raise unknown_name("noise law", name, families)
@@ -105,6 +107,61 @@ def _searched(family: Callable[[float], Any], sensitivity: Sensitivity, epsilon:
             break
         low, high = (low, middle) if enough(middle) else (middle, high)
     return family(high)
+
+
+class ShuffledBits(NamedTuple):
+    """How every user adds noise to a shuffled count: ``bits`` noise bits, each one with probability ``probability``."""
+
+    bits: int
+    probability: float
+
+
+def calibrate_binomial(
+    users: int, up: int, down: int, epsilon: float, delta: float, *, dropout: float = 0.0
+) -> ShuffledBits:
+    """The fewest noise bits per user, then the smallest probability of a one, that give (epsilon, delta) privacy.
+
+    ``up`` and ``down`` cells move by one when a user is replaced. The guarantee counts the noise of a share
+    ``1 - dropout`` of the users only: a batch in which more drop out must not be released. Privacy grows with the
+    number of bits (one more bit is post-processing), so the fewest bits are found by bisection; in the probability no
+    proof of monotonicity is known, so the one returned is certified itself but might not be the smallest.
+    """
+    users, sensitivity = check_count("users", users), Sensitivity.unit_shifts(up, down)
+    epsilon, delta = check_positive("epsilon", epsilon), check_open_unit("delta", delta)
+    if not 0 <= dropout < 1:
+        raise InvalidInput(f"dropout must lie in [0, 1), got {dropout!r}")
+    return _shuffled_bits(math.floor((1 - dropout) * users), sensitivity, epsilon, delta)
+
+
+@lru_cache(maxsize=1024)
+def _shuffled_bits(users: int, sensitivity: Sensitivity, epsilon: float, delta: float) -> ShuffledBits:
+    from discreet.noise import BinomialNoise
+
+    if users < 1:
+        raise InvalidInput("nobody is left to add noise: lower dropout or raise users")
+
+    def enough(bits: int, probability: float) -> bool:
+        return BinomialNoise(users * bits, probability).profile(sensitivity).delta(epsilon) <= delta
+
+    bits = _smallest_whole(lambda m: enough(m, 0.5), largest=_LARGEST_TRIALS // users + 1)
+    # Probabilities on a grid of 2**-32, so that real coins can have them exactly.
+    low, high = 0, 1 << 31
+    while high - low > max(1, high >> 12):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(bits, middle / 2**32) else (middle, high)
+    return ShuffledBits(bits, high / 2**32)
+
+
+def _smallest_whole(enough: Callable[[int], bool], largest: int) -> int:
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+        if low > largest:
+            raise Unsupported(f"no privacy of this kind with {low} noise bits per user: raise epsilon, delta or users")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _name(family: Callable[[float], Any]) -> str:

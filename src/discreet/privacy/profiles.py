@@ -20,12 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, gammaln, log_ndtr
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, regrid, repeat, split_intervals
@@ -175,6 +175,19 @@ class LossProfile:
         if delta == 0:
             return self.bound
         return _smallest_epsilon(self.delta, delta, start=min(self.bound, 1.0))
+
+
+@lru_cache(maxsize=1024)
+def responses_profile(epsilon: float, times: int) -> LossProfile:
+    """``times`` answers of binary randomised response: the loss is epsilon times (right answers - wrong answers).
+
+    The number of right answers is binomial with probability e^epsilon / (1 + e^epsilon): a finite sum, nothing rounded.
+    """
+    right = np.arange(times + 1)
+    log_choices = gammaln(times + 1) - gammaln(right + 1) - gammaln(times - right + 1)
+    masses = np.exp(log_choices - (times - right) * epsilon - times * math.log1p(math.exp(-epsilon)))
+    losses = LossDistribution(-times * epsilon, 2 * epsilon, masses)
+    return LossProfile(losses, losses, times * epsilon, times * epsilon**2 / 2, allowance=0.0)
 
 
 # How many grid points the smallest standard deviation of the composed losses spans; splitting atoms then inflates

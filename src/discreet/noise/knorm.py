@@ -1,0 +1,183 @@
+"""L-infinity K-norm noise: a whole vector at once, with density proportional to exp(-max |z_i| / scale).
+
+Pure epsilon = L-infinity / scale, however many cells there are: the right noise for a table all of whose cells may move
+(Hardt and Talwar 2010). Integrating over cubes, exp(-r/b) = integral over R >= r of exp(-R/b)/b, so z is uniform in a
+cube of random radius R: Gamma(d+1) in the continuous law. On the integers P(R) is proportional to (2R+1)^d t^R with
+t = exp(-1/scale), and z is uniform on {-R..R}^d.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.privacy.profiles import PureProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.streams import Stream, fast_log, to_unit
+from discreet.validation import check_count, check_positive
+
+
+class KNormKernel(NamedTuple):
+    scale: float
+
+
+@dataclass(frozen=True)
+class KNorm:
+    """Continuous K-norm noise for vectors of ``dimension`` cells; simulation only."""
+
+    dimension: int
+    scale: float
+    discrete: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
+        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+
+    @property
+    def variance(self) -> float:
+        """Of one cell; cells are uncorrelated but not independent."""
+        return self.scale**2 * (self.dimension + 1) * (self.dimension + 2) / 3
+
+    def log_probability(self, z: ArrayLike) -> Floats:
+        """The log-density of vectors along the last axis."""
+        norms: Floats = np.abs(np.asarray(z, dtype=np.float64)).max(axis=-1)
+        return -norms / self.scale - math.lgamma(self.dimension + 1) - self.dimension * math.log(2 * self.scale)
+
+    def profile(self, sensitivity: Sensitivity) -> PureProfile:
+        return PureProfile(sensitivity.linf / self.scale)
+
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent vectors; the last axis of the result is the cell."""
+        shape = (size,) if isinstance(size, int) else size
+        radius = rng.gamma(self.dimension + 1, self.scale, shape)
+        return radius[..., None] * rng.uniform(-1.0, 1.0, (*shape, self.dimension))
+
+    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+        raise refuse_secure("K-norm noise", "DiscreteKNorm")
+
+    def kernel(self) -> KNormKernel:
+        return KNormKernel(self.scale)
+
+
+@add_noise.implement(KNormKernel)
+def _add_k_norm(law: KNormKernel, out: Floats, state: Stream) -> None:
+    """One vector: the radius is a sum of d+1 exponentials, so the length of ``out`` is the dimension."""
+    base = state[0]
+    d = out.shape[0]
+    radius = 0.0
+    for i in range(d + 1):
+        radius -= law.scale * fast_log(to_unit(word_at(base, i)))
+    for i in range(d):
+        out[i] += radius * (2.0 * to_unit(word_at(base, d + 1 + i)) - 1.0)
+    advance(state, 2 * d + 1)
+
+
+_BITS = 62
+_WHOLE = 1 << _BITS
+
+
+@dataclass(frozen=True)
+class DiscreteKNorm:
+    """K-norm noise on the integers. What is shipped uses a fraction for t, rounded up: ``shipped_scale``."""
+
+    dimension: int
+    scale: float
+    discrete: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
+        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+
+    @property
+    def _numerator(self) -> int:
+        return min(math.ceil(math.exp(-1 / self.scale) * (1 + 1e-15) * _WHOLE) + 1, _WHOLE - 1)
+
+    @property
+    def shipped_scale(self) -> float:
+        """-1 / ln t of the fraction that real releases use; never below ``scale``."""
+        return -1 / math.log(self._numerator / _WHOLE)
+
+    @property
+    def variance(self) -> float:
+        """Of one cell."""
+        radii = np.arange(len(_radius_pmf(self.dimension, self.scale)))
+        return float(np.dot(_radius_pmf(self.dimension, self.scale), radii * (radii + 1) / 3))
+
+    def log_probability(self, z: ArrayLike) -> Floats:
+        """The log-probability of integer vectors along the last axis."""
+        vectors = np.asarray(z, dtype=np.float64)
+        # P(z) = sum over R >= |z| of P(R) / (2R+1)^d, and P(R) / (2R+1)^d falls geometrically.
+        log_zero = math.log(float(_radius_pmf(self.dimension, self.scale)[0])) - math.log(-math.expm1(-1 / self.scale))
+        inside = log_zero - np.abs(vectors).max(axis=-1) / self.scale
+        return np.where((vectors == np.round(vectors)).all(axis=-1), inside, -np.inf)
+
+    def profile(self, sensitivity: Sensitivity) -> PureProfile:
+        return PureProfile(sensitivity.linf / self.scale)
+
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent vectors; the last axis of the result is the cell."""
+        shape = (size,) if isinstance(size, int) else size
+        cumulative = np.cumsum(_radius_pmf(self.dimension, self.scale))
+        radius = np.searchsorted(cumulative[:-1], rng.random(shape), side="right")[..., None]
+        return rng.integers(-radius, radius, (*shape, self.dimension), endpoint=True).astype(np.float64)
+
+    def secure(self, size: Size) -> NDArray[np.int64]:
+        """Vectors in exact integer arithmetic from the operating system's entropy.
+
+        (2R+1)^d is a combination of C(R, j), j = 0..d, with non-negative whole coefficients, and C(R, j) t^R is the law
+        of j plus j+1 geometric variables: draw j, then the geometrics, then a point of the cube.
+        """
+        shape = (size,) if isinstance(size, int) else size
+        out = np.empty((math.prod(shape), self.dimension), dtype=np.int64)
+        weights = _mixture(self.dimension, self._numerator)
+        for row in out:
+            j = _draw_index(weights)
+            radius = j + sum(_geometric(self._numerator) for _ in range(j + 1))
+            row[:] = [secrets.randbelow(2 * radius + 1) - radius for _ in range(self.dimension)]
+        return out.reshape(*shape, self.dimension)
+
+
+@lru_cache(maxsize=64)
+def _radius_pmf(dimension: int, scale: float) -> Floats:
+    # The mode is near d * scale and the tail is that of Gamma(d+1): 45 scales and 12 deviations beyond hold < 1e-17.
+    longest = math.ceil(scale * (dimension + 1 + 12 * math.sqrt(dimension + 1) + 45)) + 2
+    radii = np.arange(longest)
+    logs = dimension * np.log(2 * radii + 1) - radii / scale
+    pmf = np.exp(logs - logs.max())
+    return np.asarray(pmf / pmf.sum())
+
+
+@lru_cache(maxsize=64)
+def _mixture(dimension: int, numerator: int) -> tuple[int, ...]:
+    """Weights of j = 0..d: (j-th forward difference of (2R+1)^d at 0) t^j (1-t)^(d-j), over one denominator."""
+    row = [(2 * radius + 1) ** dimension for radius in range(dimension + 1)]
+    weights = []
+    for j in range(dimension + 1):
+        weights.append(row[0] * numerator**j * (_WHOLE - numerator) ** (dimension - j))
+        row = [after - before for before, after in pairwise(row)]
+    return tuple(weights)
+
+
+def _draw_index(weights: tuple[int, ...]) -> int:
+    left = secrets.randbelow(sum(weights))
+    for j, weight in enumerate(weights):
+        left -= weight
+        if left < 0:
+            return j
+    raise AssertionError("weights do not sum to their own sum")
+
+
+def _geometric(numerator: int) -> int:
+    successes = 0
+    while secrets.randbelow(_WHOLE) < numerator:
+        successes += 1
+    return successes

@@ -1,0 +1,293 @@
+"""Randomised messages: a user reports one item, or one bit per item, with a known chance of lying.
+
+Not additive noise: a message is randomised as a whole and decoded on average. In all three an item's indicator in the
+report is one with probability p if the user has the item and q if not, so counts are decoded alike:
+
+    estimate = (ones - users q) / (p - q),
+    variance = (count p (1-p) + (users - count) q (1-q)) / (p - q)^2.
+
+Probabilities are whole multiples of 2**-62, with q rounded up. Simulation, real reports and the certificate all use
+those same fractions: ``shipped_epsilon`` is the loss of what is really sent, never above the epsilon asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.compiled import dispatch
+from discreet.errors import InvalidInput
+from discreet.noise.law import Floats
+from discreet.privacy.losses import LossDistribution
+from discreet.privacy.profiles import LossProfile, responses_profile
+from discreet.streams import Stream, below, uniform
+from discreet.validation import check_count, check_positive
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+
+_BITS = 62
+_WHOLE = 1 << _BITS
+
+
+def _round_up(probability: float) -> int:
+    """Numerator of a probability over 2**62, strictly above it even after floating point error."""
+    return math.ceil(probability * (1 + 1e-15) * _WHOLE) + 1
+
+
+def _simulated(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
+    return rng.integers(0, _WHOLE, shape, dtype=np.uint64)
+
+
+def _from_system(shape: tuple[int, ...]) -> Words:
+    count = math.prod(shape)
+    return (np.frombuffer(os.urandom(8 * count), np.uint64) >> np.uint64(64 - _BITS)).reshape(shape)
+
+
+def _estimate(ones: ArrayLike, users: ArrayLike, p: float, q: float) -> Floats:
+    return (np.asarray(ones, dtype=np.float64) - np.asarray(users, dtype=np.float64) * q) / (p - q)
+
+
+def _variance(count: ArrayLike, users: ArrayLike, p: float, q: float) -> Floats:
+    have = np.asarray(count, dtype=np.float64)
+    return (have * p * (1 - p) + (np.asarray(users, dtype=np.float64) - have) * q * (1 - q)) / (p - q) ** 2
+
+
+def _three_way(loss: float, truth: float, lie: float) -> LossProfile:
+    """A pair of inputs whose reports tell them apart (loss up or down) or not at all (loss 0)."""
+    losses = LossDistribution(-loss, loss, np.array([lie, max(0.0, 1 - truth - lie), truth]))
+    return LossProfile(losses, losses, loss, loss**2 / 2, allowance=0.0)
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """One bit, told truly with probability e^epsilon / (1 + e^epsilon) (Warner 1965).
+
+    An input x between 0 and 1 is answered as the bit of probability x would be: no rounding is needed first.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+
+    @property
+    def _lie(self) -> int:
+        return min(_round_up(1 / (1 + math.exp(self.epsilon))), _WHOLE // 2)
+
+    @property
+    def p(self) -> float:
+        return (_WHOLE - self._lie) / _WHOLE
+
+    @property
+    def q(self) -> float:
+        return self._lie / _WHOLE
+
+    @property
+    def shipped_epsilon(self) -> float:
+        return math.log((_WHOLE - self._lie) / self._lie)
+
+    def profile(self, bits: int = 1) -> LossProfile:
+        """Exact privacy of a user whose replacement changes ``bits`` separately answered bits."""
+        return responses_profile(self.shipped_epsilon, check_count("bits", bits))
+
+    def randomize(self, x: ArrayLike, rng: np.random.Generator) -> Integers:
+        """Bits for simulation, one per entry of x."""
+        values = _check_unit(x)
+        return self._answer(values, _simulated(rng, values.shape), rng.random(values.shape))
+
+    def randomize_securely(self, x: ArrayLike) -> Integers:
+        """Bits for a real report, from the operating system's entropy; x must hold bits."""
+        values = _check_unit(x)
+        if not np.isin(values, (0.0, 1.0)).all():
+            raise InvalidInput("a real report answers bits: round x to 0 or 1 at random first")
+        return self._answer(values, _from_system(values.shape), np.full(values.shape, 0.5))
+
+    def _answer(self, values: Floats, words: Words, coins: Floats) -> Integers:
+        bits = coins < values
+        lies = words < np.uint64(self._lie)
+        return np.asarray(bits ^ lies, dtype=np.int64)
+
+    def decode(self, ones: ArrayLike, users: ArrayLike) -> Floats:
+        """Unbiased count from the number of ones among ``users`` answers."""
+        return _estimate(ones, users, self.p, self.q)
+
+    def variance(self, users: ArrayLike, count: ArrayLike = 0) -> Floats:
+        """Exact variance of the decoded count, which for one bit does not depend on the true ``count``."""
+        return _variance(count, users, self.p, self.q)
+
+    def kernel(self) -> KaryKernel:
+        return KaryKernel(self.p, 2)
+
+
+@dataclass(frozen=True)
+class KaryRandomizedResponse:
+    """One of ``items``: the true one with probability e^epsilon / (e^epsilon + items - 1), else any other one."""
+
+    epsilon: float
+    items: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "items", check_count("items", self.items, at_least=2))
+
+    @property
+    def _each(self) -> int:
+        return min(_round_up(1 / (math.exp(self.epsilon) + self.items - 1)), _WHOLE // self.items)
+
+    @property
+    def _truth(self) -> int:
+        return _WHOLE - (self.items - 1) * self._each
+
+    @property
+    def p(self) -> float:
+        return self._truth / _WHOLE
+
+    @property
+    def q(self) -> float:
+        return self._each / _WHOLE
+
+    @property
+    def shipped_epsilon(self) -> float:
+        return math.log(self._truth / self._each)
+
+    def profile(self) -> LossProfile:
+        """Exact: two inputs are told apart only by reports of one of the two."""
+        return _three_way(self.shipped_epsilon, self.p, self.q)
+
+    def randomize(self, item: ArrayLike, rng: np.random.Generator) -> Integers:
+        """Reports for simulation, one per entry."""
+        values = _check_items(item, self.items)
+        return self._report(values, _simulated(rng, values.shape))
+
+    def randomize_securely(self, item: ArrayLike) -> Integers:
+        """Reports from the operating system's entropy."""
+        values = _check_items(item, self.items)
+        return self._report(values, _from_system(values.shape))
+
+    def _report(self, values: Integers, words: Words) -> Integers:
+        # Words from the truth on are shared evenly by the other items, counted from the true one round the circle.
+        others = (words.astype(np.int64) - self._truth) // self._each + 1
+        return np.where(words < np.uint64(self._truth), values, (values + others) % self.items)
+
+    def decode(self, reports: ArrayLike, users: ArrayLike) -> Floats:
+        """Unbiased counts of items from how many users reported each."""
+        return _estimate(reports, users, self.p, self.q)
+
+    def variance(self, users: ArrayLike, count: ArrayLike = 0) -> Floats:
+        """Exact variance of one decoded count when ``count`` users have the item."""
+        return _variance(count, users, self.p, self.q)
+
+    def kernel(self) -> KaryKernel:
+        return KaryKernel(self.p, self.items)
+
+
+@dataclass(frozen=True)
+class UnaryEncoding:
+    """One bit per item: the true one is 1 with probability 1/2, the others with 1/(e^epsilon+1).
+
+    This is the optimised unary encoding of Wang et al. (2017). The variance does not grow with the number of items.
+    """
+
+    epsilon: float
+    items: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "items", check_count("items", self.items, at_least=2))
+
+    @property
+    def _lie(self) -> int:
+        return min(_round_up(1 / (1 + math.exp(self.epsilon))), _WHOLE // 2)
+
+    @property
+    def p(self) -> float:
+        return 0.5
+
+    @property
+    def q(self) -> float:
+        return self._lie / _WHOLE
+
+    @property
+    def shipped_epsilon(self) -> float:
+        return math.log((_WHOLE - self._lie) / self._lie)
+
+    def profile(self) -> LossProfile:
+        """Exact: only the bits of the two items differ in law."""
+        return _three_way(self.shipped_epsilon, (1 - self.q) / 2, self.q / 2)
+
+    def randomize(self, item: ArrayLike, rng: np.random.Generator) -> Integers:
+        """Bits for simulation; the last axis of the result is the item."""
+        values = _check_items(item, self.items)
+        return self._bits(values, _simulated(rng, (*values.shape, self.items)))
+
+    def randomize_securely(self, item: ArrayLike) -> Integers:
+        """Bits from the operating system's entropy."""
+        values = _check_items(item, self.items)
+        return self._bits(values, _from_system((*values.shape, self.items)))
+
+    def _bits(self, values: Integers, words: Words) -> Integers:
+        true = np.arange(self.items) == values[..., None]
+        return np.asarray(words < np.where(true, np.uint64(_WHOLE // 2), np.uint64(self._lie)), dtype=np.int64)
+
+    def decode(self, ones: ArrayLike, users: ArrayLike) -> Floats:
+        """Unbiased counts of items from how many users sent a one for each."""
+        return _estimate(ones, users, self.p, self.q)
+
+    def variance(self, users: ArrayLike, count: ArrayLike = 0) -> Floats:
+        """Exact variance of one decoded count when ``count`` users have the item."""
+        return _variance(count, users, self.p, self.q)
+
+    def kernel(self) -> UnaryKernel:
+        return UnaryKernel(self.q, self.items)
+
+
+class KaryKernel(NamedTuple):
+    truth: float
+    items: int
+
+
+class UnaryKernel(NamedTuple):
+    lie: float
+    items: int
+
+
+@dispatch
+def add_report(law: KaryKernel | UnaryKernel, item: int, ones: Floats, state: Stream) -> None:
+    """Randomise one user's item and add the report's indicators to ``ones``, one entry per item."""
+
+
+@add_report.implement(KaryKernel)
+def _add_kary(law: KaryKernel, item: int, ones: Floats, state: Stream) -> None:
+    reported = item
+    if uniform(state) >= law.truth:
+        reported = (item + 1 + below(state, law.items - 1)) % law.items
+    ones[reported] += 1.0
+
+
+@add_report.implement(UnaryKernel)
+def _add_unary(law: UnaryKernel, item: int, ones: Floats, state: Stream) -> None:
+    for i in range(law.items):
+        chance = 0.5 if i == item else law.lie
+        ones[i] += 1.0 if uniform(state) < chance else 0.0
+
+
+def _check_unit(x: ArrayLike) -> Floats:
+    values = np.asarray(x, dtype=np.float64)
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise InvalidInput("answers must lie between 0 and 1: clip them to the declared range first")
+    return values
+
+
+def _check_items(item: ArrayLike, items: int) -> Integers:
+    values = np.asarray(item)
+    if not np.issubdtype(values.dtype, np.integer) or (
+        values.size and not (values.min() >= 0 and values.max() < items)
+    ):
+        raise InvalidInput(f"items must be whole numbers in 0..{items - 1}: encode them before they are randomised")
+    return values.astype(np.int64)
