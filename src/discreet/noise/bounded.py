@@ -91,7 +91,7 @@ class BoundedNoise:
             total[n > i] += self.draw(rng, int((n > i).sum()))
         return total
 
-    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+    def secure(self, size: Size) -> NDArray[np.int64]:
         raise refuse_secure("Bounded noise", "DiscreteLaplace or DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:

@@ -77,7 +77,7 @@ class DiscreteGaussian:
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
-        space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         zeros = np.zeros(size, dtype=np.int64)
         return np.array(dp.m.make_gaussian(*space, scale=self.sigma)(zeros.ravel().tolist()), np.int64).reshape(
             zeros.shape

@@ -73,7 +73,7 @@ class DiscreteLaplace:
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
-        space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         zeros = np.zeros(size, dtype=np.int64)
         return np.array(dp.m.make_laplace(*space, scale=self.scale)(zeros.ravel().tolist()), np.int64).reshape(
             zeros.shape

@@ -53,7 +53,7 @@ class Gaussian:
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
         return self.sigma * np.sqrt(np.asarray(copies, dtype=np.float64)) * rng.standard_normal(size)
 
-    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+    def secure(self, size: Size) -> NDArray[np.int64]:
         raise refuse_secure("Gaussian noise", "DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:

@@ -18,11 +18,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.kernels import add_noise, advance, table_kernel, word_at
 from discreet.noise.law import Floats, Size, refuse_secure
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.streams import Stream, fast_log, to_unit
+from discreet.streams import Stream, below, fast_log, to_unit, uniform
 from discreet.validation import check_count, check_positive
 
 
@@ -61,7 +61,7 @@ class KNorm:
         radius = rng.gamma(self.dimension + 1, self.scale, shape)
         return radius[..., None] * rng.uniform(-1.0, 1.0, (*shape, self.dimension))
 
-    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+    def secure(self, size: Size) -> NDArray[np.int64]:
         raise refuse_secure("K-norm noise", "DiscreteKNorm")
 
     def kernel(self) -> KNormKernel:
@@ -144,6 +144,24 @@ class DiscreteKNorm:
             radius = j + sum(_geometric(self._numerator) for _ in range(j + 1))
             row[:] = [secrets.randbelow(2 * radius + 1) - radius for _ in range(self.dimension)]
         return out.reshape(*shape, self.dimension)
+
+    def kernel(self) -> DiscreteKNormKernel:
+        table = table_kernel(_radius_pmf(self.dimension, self.scale), 0.0)
+        return DiscreteKNormKernel(table.cumulative)
+
+
+class DiscreteKNormKernel(NamedTuple):
+    """The distribution function of the cube's radius."""
+
+    cumulative: Floats
+
+
+@add_noise.implement(DiscreteKNormKernel)
+def _add_discrete_k_norm(law: DiscreteKNormKernel, out: Floats, state: Stream) -> None:
+    """One vector: a radius from the table, then a point of the cube."""
+    radius = np.searchsorted(law.cumulative, uniform(state), side="right")
+    for i in range(out.shape[0]):
+        out[i] += below(state, 2 * radius + 1) - radius
 
 
 @lru_cache(maxsize=64)

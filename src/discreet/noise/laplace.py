@@ -62,7 +62,7 @@ class Laplace:
         difference: Floats = rng.standard_gamma(n) - rng.standard_gamma(n)
         return self.scale * difference
 
-    def secure(self, size: Size) -> NDArray[np.int64]:  # noqa: ARG002
+    def secure(self, size: Size) -> NDArray[np.int64]:
         raise refuse_secure("Laplace noise", "DiscreteLaplace")
 
     def sum_quantile(self, copies: int, tail: float) -> float:

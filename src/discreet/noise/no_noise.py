@@ -37,19 +37,19 @@ class NoNoise:
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
         return PureProfile(0.0 if sensitivity.l1 == 0 else np.inf)
 
-    def draw(self, rng: np.random.Generator, size: Size) -> Floats:  # noqa: ARG002
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
         return np.zeros(size)
 
-    def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:  # noqa: ARG002
+    def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
         return np.zeros(size)
 
     def secure(self, size: Size) -> NDArray[np.int64]:
         return np.zeros(size, dtype=np.int64)
 
-    def sum_quantile(self, copies: int, tail: float) -> float:  # noqa: ARG002
+    def sum_quantile(self, copies: int, tail: float) -> float:
         return 0.0
 
-    def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:  # noqa: ARG002
+    def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
         return np.zeros(np.shape(copies))
 
     def kernel(self) -> NoNoiseKernel:

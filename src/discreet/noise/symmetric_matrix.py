@@ -52,7 +52,7 @@ class SymmetricGaussianMatrix:
         z = rng.normal(0.0, math.sqrt(self.off_diagonal), (*shape, self.dimension, self.dimension))
         return (z + np.swapaxes(z, -1, -2)) / math.sqrt(2)
 
-    def secure(self, size: Size = ()) -> NDArray[np.int64]:  # noqa: ARG002
+    def secure(self, size: Size = ()) -> NDArray[np.int64]:
         raise refuse_secure("Symmetric Gaussian noise", "DiscreteSymmetricGaussianMatrix")
 
     def norm_quantile(self, matrices: int, failure_probability: float) -> float:

@@ -41,10 +41,10 @@ def calibrate_noise(
     if sensitivity.l1 == 0:
         raise InvalidInput("nothing to calibrate: the statistic does not move when a user is replaced")
     if rho is not None:
-        return _scaled(family, sensitivity, check_positive("rho", rho), None)
+        return _scaled(family, sensitivity, check_positive("rho", rho), concentrated=True)
     epsilon = check_positive("epsilon", epsilon)
     if delta == 0:
-        return _scaled(family, sensitivity, None, epsilon)
+        return _scaled(family, sensitivity, epsilon, concentrated=False)
     return _searched(family, sensitivity, epsilon, delta)
 
 
@@ -65,24 +65,21 @@ def _family(name: str) -> Callable[[float], Any]:
 
 
 @lru_cache(maxsize=1024)
-def _scaled(family: Callable[[float], Any], sensitivity: Sensitivity, rho: float | None, epsilon: float | None) -> Any:
-    """Pure and zero-concentrated bounds are inverse powers of the scale: one evaluation gives the answer."""
+def _scaled(family: Callable[[float], Any], sensitivity: Sensitivity, budget: float, concentrated: bool) -> Any:
+    """Pure epsilons fall with the scale and rhos with its square: one evaluation gives the answer."""
 
-    def excess(scale: float) -> float:
+    def spent(scale: float) -> float:
         profile = family(scale).profile(sensitivity)
-        if rho is not None:
-            return math.sqrt(profile.rho / rho)
-        return float(profile.epsilon(0.0)) / float(epsilon or 1.0)
+        return float(profile.rho if concentrated else profile.epsilon(0.0))
 
     probe = sensitivity.l1
-    factor = excess(probe)
+    factor = spent(probe) / budget
     if math.isinf(factor):
-        kind = "a rho" if rho is not None else "pure privacy"
-        remedy = "ask for epsilon instead" if rho is not None else "set delta above 0"
+        kind, remedy = ("a rho", "ask for epsilon") if concentrated else ("pure privacy", "set delta above 0")
         raise Unsupported(f"{_name(family)} cannot give {kind} at any scale: {remedy}, or take another law")
-    scale = probe * factor
-    for _ in range(64):
-        if excess(scale) <= 1:
+    scale = probe * (math.sqrt(factor) if concentrated else factor)
+    for _ in range(64):  # rounding may leave the scale a few units in the last place short
+        if spent(scale) <= budget:
             return family(scale)
         scale = math.nextafter(scale, math.inf)
     raise Unsupported(f"{_name(family)} is not a family in which privacy is inversely proportional to the scale")
@@ -93,18 +90,16 @@ def _searched(family: Callable[[float], Any], sensitivity: Sensitivity, epsilon:
     def enough(scale: float) -> bool:
         return bool(family(scale).profile(sensitivity).delta(epsilon) <= delta)
 
-    low = 0.0
-    high = sensitivity.linf / 64
+    high = sensitivity.linf / 2**20
     while not enough(high):
-        low, high = high, 2 * high
+        high *= 2
         if high > _LARGEST * sensitivity.l1:
             raise Unsupported(
-                f"{_name(family)} does not reach epsilon={epsilon:g}, delta={delta:g} at any reasonable scale"
+                f"{_name(family)} does not reach epsilon={epsilon:g}, delta={delta:g} at any useful scale"
             )
+    low = high / 2
     while high - low > _TOLERANCE * high:
-        middle = math.sqrt(low * high) if low else high / 2
-        if high < 1e-12 * sensitivity.linf:
-            break
+        middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return family(high)
 

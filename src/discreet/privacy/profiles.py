@@ -190,8 +190,8 @@ def responses_profile(epsilon: float, times: int) -> LossProfile:
     return LossProfile(losses, losses, times * epsilon, times * epsilon**2 / 2, allowance=0.0)
 
 
-# How many grid points the smallest standard deviation of the composed losses spans; splitting atoms then inflates
-# variances by less than one part in 1e4.
+# Grid points per root mean square of the parts' spreads. Splitting an atom adds at most step^2 / 4 to a variance, so the
+# variance of the total grows by less than one part in 1e5.
 _RESOLUTION = 256
 
 
@@ -201,7 +201,7 @@ def compose(profiles: Iterable[Profile]) -> Profile:
     Profiles of one kind add up in closed form (epsilon, mu squared, rho). Mixed kinds become loss distributions; if one
     of them is known only by its rho, all fall back to their rho.
     """
-    parts = list(profiles)
+    parts = [part for part in profiles if part.rho > 0]  # a rho of zero loses nothing
     if not parts:
         return PureProfile(0.0)
     if len(parts) == 1:
@@ -229,7 +229,7 @@ def _compose_losses(parts: Sequence[Profile], rho: float) -> LossProfile:
     if len(distributions) == len(parts) and len(lattice) == 1:
         converted = distributions
     else:
-        step = min(_spread(part) for part in parts) / _RESOLUTION
+        step = math.sqrt(sum(_spread(part) ** 2 for part in parts) / len(parts)) / _RESOLUTION
         converted = [_as_losses(part, step) for part in parts]
     return LossProfile(
         forward=reduce(convolve, (part.forward for part in converted)),
@@ -241,15 +241,15 @@ def _compose_losses(parts: Sequence[Profile], rho: float) -> LossProfile:
 
 
 def _spread(profile: Profile) -> float:
-    """The scale of a profile's losses; infinite if it loses nothing."""
+    """About the standard deviation of a profile's losses."""
     if isinstance(profile, PureProfile):
-        return profile.bound or math.inf
+        return profile.bound
     if isinstance(profile, GaussianProfile):
-        return profile.mu or math.inf
+        return profile.mu
     if isinstance(profile, LossProfile):
         losses, masses = profile.forward.losses, profile.forward.masses
         mean = float(np.dot(losses, masses))
-        return math.sqrt(max(float(np.dot((losses - mean) ** 2, masses)), 0.0)) or math.inf
+        return math.sqrt(max(float(np.dot((losses - mean) ** 2, masses)), 0.0))
     raise Unsupported(f"no loss distribution is known for {type(profile).__name__}")
 
 

@@ -1,0 +1,164 @@
+"""Formal guarantees of profiles: closed forms against multiprecision, conversions, composition, refusals."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise import DiscreteGaussian, DiscreteLaplace, Laplace
+from discreet.privacy.profiles import (
+    CERTIFIABLE,
+    GaussianProfile,
+    LossProfile,
+    Profile,
+    PureProfile,
+    ZeroConcentratedProfile,
+    compose,
+    group,
+    repeated,
+    responses_profile,
+)
+from discreet.privacy.sensitivity import Sensitivity
+
+
+def gaussian_delta(mu, epsilon):
+    with mpmath.workdps(60):
+        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return float(mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize(
+    "profile", [PureProfile(0.7), GaussianProfile(0.9), ZeroConcentratedProfile(0.4), responses_profile(0.3, 5)]
+)
+def test_epsilon_and_delta_are_inverse_to_each_other(profile):
+    assert isinstance(profile, Profile)
+    for delta in (1e-9, 1e-5, 0.01, 0.1):
+        epsilon = profile.epsilon(delta)
+        assert profile.delta(epsilon) <= delta * (1 + 1e-9)
+        if epsilon > 0:
+            assert profile.delta(0.999 * epsilon) > delta
+
+
+def test_pure_profile_is_randomised_response():
+    bound = 1.3
+    truth = math.exp(bound) / (1 + math.exp(bound))
+    for epsilon in (0.0, 0.5, 1.2):
+        assert PureProfile(bound).delta(epsilon) == pytest.approx(truth - math.exp(epsilon) * (1 - truth), rel=1e-12)
+        assert responses_profile(bound, 1).delta(epsilon) == pytest.approx(PureProfile(bound).delta(epsilon), rel=1e-9)
+    assert PureProfile(bound).delta(bound) == 0
+    assert PureProfile(bound).epsilon(0.0) == bound
+
+
+def test_no_privacy_is_an_infinite_loss():
+    assert PureProfile(math.inf).delta(50.0) == 1
+    assert PureProfile(math.inf).epsilon(0.1) == math.inf
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 10.0, 200.0])
+def test_gaussian_delta_has_all_its_digits_and_never_understates(mu, epsilon):
+    exact = gaussian_delta(mu, epsilon)
+    ours = GaussianProfile(mu).delta(epsilon)
+    assert ours >= exact * (1 - 1e-15)
+    assert ours <= exact * (1 + 1e-9) + 1e-300
+
+
+def test_zero_concentrated_conversion_is_the_best_order():
+    for rho in (1e-4, 0.1, 1.0, 20.0):
+        for epsilon in (0.01, 1.0, 10.0):
+            x = np.exp(np.linspace(-40, 12, 200_001))
+            logs = x * ((1 + x) * rho - epsilon) + x * np.log(x) - (1 + x) * np.log1p(x)
+            assert ZeroConcentratedProfile(rho).delta(epsilon) == pytest.approx(min(1.0, np.exp(logs.min())), rel=1e-5)
+
+
+@pytest.mark.parametrize(("rho", "zero_concentrated", "gaussian"), [(0.1, 1.914, 1.760), (1.0, 7.077, 6.573)])
+def test_published_conversions(rho, zero_concentrated, gaussian):
+    assert ZeroConcentratedProfile(rho).epsilon(1e-5) == pytest.approx(zero_concentrated, abs=6e-4)
+    assert GaussianProfile(math.sqrt(2 * rho)).epsilon(1e-5) == pytest.approx(gaussian, abs=6e-4)
+
+
+def test_gaussian_is_never_worse_than_its_zero_concentrated_conversion():
+    for rho in (0.01, 0.5, 3.0):
+        for epsilon in (0.1, 1.0, 5.0):
+            assert GaussianProfile(math.sqrt(2 * rho)).delta(epsilon) <= ZeroConcentratedProfile(rho).delta(epsilon)
+
+
+def test_one_kind_composes_in_closed_form():
+    assert compose([PureProfile(0.5), PureProfile(0.25)]) == PureProfile(0.75)
+    assert compose([GaussianProfile(3.0), GaussianProfile(4.0)]) == GaussianProfile(5.0)
+    assert compose([ZeroConcentratedProfile(0.5), ZeroConcentratedProfile(1.0)]) == ZeroConcentratedProfile(1.5)
+    assert compose([]) == PureProfile(0.0)
+    assert compose([GaussianProfile(1.0)]) == GaussianProfile(1.0)
+
+
+def test_a_part_known_only_by_rho_makes_all_fall_back_to_rho():
+    mixed = compose([PureProfile(1.0), GaussianProfile(1.0), ZeroConcentratedProfile(0.25)])
+    assert mixed == ZeroConcentratedProfile(0.5 + 0.5 + 0.25)
+    with pytest.raises(Unsupported, match="rho"):
+        compose([ZeroConcentratedProfile(0.1), LossProfile(*[responses_profile(0.1, 2).forward] * 2)])
+    assert compose([PureProfile(math.inf), ZeroConcentratedProfile(0.1)]) == PureProfile(math.inf)
+
+
+def test_gaussians_as_loss_distributions_match_the_closed_form():
+    """A loss distribution in the list forces the numerical path; one that loses nothing leaves the Gaussians alone."""
+    parts = [GaussianProfile(0.6), GaussianProfile(0.8), DiscreteLaplace(1e9).profile(Sensitivity.unit_shifts(1, 0))]
+    numerical = compose(parts)
+    assert isinstance(numerical, LossProfile)
+    for epsilon in (0.5, 1.0, 3.0):
+        exact = GaussianProfile(1.0).delta(epsilon)
+        assert exact <= numerical.delta(epsilon) <= exact * 1.01 + CERTIFIABLE
+
+
+def test_lattices_of_one_step_compose_without_a_grid():
+    twelve = DiscreteLaplace(3.0).profile(Sensitivity.unit_shifts(6, 6))
+    half = DiscreteLaplace(3.0).profile(Sensitivity.unit_shifts(3, 3))
+    both = compose([half, half])
+    for epsilon in (0.0, 0.5, 2.0):
+        assert both.delta(epsilon) == pytest.approx(twelve.delta(epsilon), abs=2 * CERTIFIABLE)
+    assert both.epsilon(0.0) == pytest.approx(4.0)
+
+
+def test_repeated_multiplies_what_is_known():
+    one = Laplace(2.0).profile(Sensitivity.unit_shifts(1, 0))
+    four = repeated(one, 4)
+    assert four.bound == pytest.approx(2.0)
+    assert four.rho == pytest.approx(0.5)
+    assert four.delta(0.7) == pytest.approx(Laplace(2.0).profile(Sensitivity.unit_shifts(2, 2)).delta(0.7), rel=1e-6)
+
+
+def test_numbers_certify_nothing_tiny_but_rho_does():
+    profile = DiscreteGaussian(5.0).profile(Sensitivity.unit_shifts(1, 0))
+    bare = LossProfile(profile.forward, profile.backward)
+    assert bare.delta(5.0) == pytest.approx(CERTIFIABLE, rel=1e-3)
+    assert bare.epsilon(CERTIFIABLE / 2) == math.inf
+    assert profile.delta(5.0) < 1e-100
+
+
+def test_the_worse_direction_counts():
+    shifted = LossProfile(responses_profile(0.1, 1).forward, responses_profile(0.9, 1).forward)
+    assert shifted.delta(0.05) >= responses_profile(0.9, 1).delta(0.05)
+
+
+def test_group_privacy_where_it_is_exact():
+    assert group(PureProfile(0.5), 3) == PureProfile(1.5)
+    assert group(GaussianProfile(0.5), 3) == GaussianProfile(1.5)
+    assert group(ZeroConcentratedProfile(0.5), 3) == ZeroConcentratedProfile(4.5)
+    one = responses_profile(0.5, 2)
+    assert group(one, 1) is one
+    with pytest.raises(Unsupported, match="scaled"):
+        group(one, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda: PureProfile(-1), lambda: GaussianProfile(-1), lambda: ZeroConcentratedProfile(math.nan)]
+)
+def test_impossible_parameters_are_refused(wrong):
+    with pytest.raises(InvalidInput):
+        wrong()
+
+
+def test_delta_outside_the_unit_interval_is_refused():
+    with pytest.raises(InvalidInput):
+        GaussianProfile(1.0).epsilon(1.0)

@@ -1,0 +1,54 @@
+import math
+
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.privacy.sensitivity import Sensitivity
+
+
+def test_unit_shifts_have_the_norms_of_their_shift():
+    moved = Sensitivity.unit_shifts(3, 5)
+    assert (moved.l1, moved.l2, moved.linf) == (8, math.sqrt(8), 1)
+    assert moved.shifts == ((1, 3, 5),)
+    assert moved.unit
+    assert moved.cells == 8
+
+
+def test_nothing_moves():
+    still = Sensitivity.unit_shifts(0, 0)
+    assert (still.l1, still.l2, still.linf, still.cells) == (0, 0, 0, 0)
+
+
+def test_worst_shift_of_three_tables():
+    """Horizon 2: two cells each way by 2, one each way by 1."""
+    moved = Sensitivity.worst_shift((2, 2, 2), (1, 1, 1))
+    assert moved.l1 == 10
+    assert moved.l2 == pytest.approx(math.sqrt(18))
+    assert moved.linf == 2
+    assert not moved.unit
+
+
+def test_several_trajectories_of_one_user_scale_every_norm():
+    moved = Sensitivity.unit_shifts(2, 2).scaled(3)
+    assert (moved.l1, moved.l2, moved.linf) == (12, 6, 3)
+    assert moved.shifts == ((3, 2, 2),)
+    assert not moved.unit
+    assert Sensitivity.unit_shifts(2, 2).scaled(1).unit
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Sensitivity(l1=1, l2=2, linf=1),
+        lambda: Sensitivity(l1=2, l2=1, linf=1.5),
+        lambda: Sensitivity(l1=-1, l2=0, linf=0),
+        lambda: Sensitivity(l1=2, l2=math.sqrt(2), linf=1, shifts=((1, 2, 2),)),
+        lambda: Sensitivity(l1=2, l2=math.sqrt(2), linf=1, unit=True),
+        lambda: Sensitivity(l1=4, l2=math.sqrt(8), linf=2, shifts=((2, 1, 1),), unit=True),
+        lambda: Sensitivity.unit_shifts(-1, 2),
+        lambda: Sensitivity.unit_shifts(1, 2).scaled(0),
+    ],
+)
+def test_impossible_norms_are_refused(wrong):
+    with pytest.raises(InvalidInput):
+        wrong()
