@@ -44,6 +44,7 @@ _ITERATIONS = 200
 _SMALLEST = 1e-14  # floor of the previous occupancy
 _LOOSEN = 1e-9  # relative room that every bound is given inside the method
 _INTERIOR = 0.2  # share of the box's centre in the first point
+_COMPLEMENTARITY = 0.1  # s z of the bounds in the first point
 _BOUNDARY = 0.99  # how far towards the boundary a step may go
 
 
@@ -59,7 +60,7 @@ class BarrierSolution(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-    """The point and its multipliers, flat over (x, a, x') but for ``y``; a multiplier of zero marks a bound that is none."""
+    """The point and its multipliers, flat over (x, a, x') but for ``y``; a bound with a multiplier of zero is none."""
 
     q: Floats
     s1: Floats
@@ -94,8 +95,8 @@ def solve_barrier_program(
     >>> from discreet.planning.layered import confidence_box, occupancy
     >>> layers = Layers((1, 1), actions=2)
     >>> box = confidence_box(layers, layers.uniform_transitions(), 0.0)
-    >>> solution = solve_barrier_program(layers, [[0.0, 3.0]], 1.0, [0.5, 0.5], box)
-    >>> solution.policy.round(4)  # 1 / q - 1 / q_k grows with the loss
+    >>> solution = solve_barrier_program(layers, [[0.0, 1.5]], 1.0, [0.5, 0.5], box)
+    >>> solution.policy.round(4)  # 1 / q = 1 / q_k + loss - 0.5
     array([[0.6667, 0.3333]])
     """
     table = check_array("losses", losses, (layers.states, layers.actions))
@@ -104,7 +105,11 @@ def solve_barrier_program(
     if upper.min() <= 0:
         raise InvalidInput("the upper bounds of the box must be above 0: the barrier keeps every transition possible")
     cost = layers.spread(check_positive("rate", rate) * table) + 1.0 / np.maximum(last, _SMALLEST)
-    policy, transitions, q = np.empty((layers.states, layers.actions)), np.empty(layers.triples), np.empty(layers.triples)
+    policy, transitions, q = (
+        np.empty((layers.states, layers.actions)),
+        np.empty(layers.triples),
+        np.empty(layers.triples),
+    )
     error, gap, iterations = barrier_step(
         layers.arrays, cost, last, lower, upper, check_positive("tolerance", tolerance), policy, transitions, q
     )
@@ -126,9 +131,7 @@ def barrier_step(
     """Minimise cost.q - sum ln q over the box; writes policy, transitions and q, returns (error, gap, iterations)."""
     n, N, pairs = policy.shape[0], cost.shape[0], policy.size
     loose_lower, loose_upper = lower * (1.0 - _LOOSEN), np.minimum(1.0, upper * (1.0 + _LOOSEN))
-    point = _Iterate(
-        np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.zeros(N), np.zeros(N), np.zeros(n)
-    )
+    point = _Iterate(np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.zeros(N), np.zeros(N), np.zeros(n))
     rows = _Rows(
         np.empty(N),
         np.empty(N),
@@ -141,7 +144,7 @@ def barrier_step(
         np.empty(N),
     )
     start, matrix, flow = envelope(layers.first, n), np.zeros((n, n)), np.empty(n)
-    _first_point(layers, previous, loose_lower, loose_upper, point, policy, transitions)
+    _first_point(layers, previous, lower, upper, loose_lower, loose_upper, point, policy, transitions)
     centring, error, iterations = 0.2, np.inf, 0
     for _ in range(_ITERATIONS):
         error, average = _errors(layers, cost, loose_lower, loose_upper, point)
@@ -158,7 +161,7 @@ def barrier_step(
         flow += point.y
         _respond(layers, cost, target, flow, point, rows)
         length = _advance(layers, target, flow, point, rows)
-        centring = 0.05 if length > 0.9 else (0.2 if length > 0.5 else 0.5)
+        centring = 0.01 if length > 0.9 else (0.2 if length > 0.5 else 0.5)
     _read_out(layers, point.q, lower, upper, policy, transitions)
     forward(layers, transitions, policy, q)
     return error, _gap(layers, cost, lower, upper, point, q), iterations
@@ -170,11 +173,13 @@ def _first_point(
     previous: Floats,
     lower: Floats,
     upper: Floats,
+    loose_lower: Floats,
+    loose_upper: Floats,
     point: _Iterate,
     policy: Floats,
     transitions: Floats,
 ) -> None:
-    """The previous policy with its transitions brought into the box and a little towards the middle of it."""
+    """The previous policy, its transitions brought into the box and a little towards the middle of it."""
     floored = np.maximum(previous, _SMALLEST)
     _read_out(layers, floored, lower, upper, policy, transitions)
     offset = layers.offset
@@ -184,22 +189,23 @@ def _first_point(
         for i in range(begin, end):
             least += lower[i]
             most += upper[i]
-        along = (1.0 - least) / (most - least)
+        along = min(max((1.0 - least) / (most - least), 0.0), 1.0) if most > least else 0.0
         for i in range(begin, end):
-            middle = lower[i] + along * (upper[i] - lower[i]) if end - begin > 1 else 1.0
+            middle = lower[i] + along * (upper[i] - lower[i])
             transitions[i] = (1.0 - _INTERIOR) * transitions[i] + _INTERIOR * middle
     forward(layers, transitions, policy, point.q)
     for pair in range(offset.shape[0] - 1):
         begin, end = offset[pair], offset[pair + 1]
         mass = point.q[begin:end].sum()
         for i in range(begin, end):
-            point.s1[i] = (transitions[i] - lower[i]) * mass
-            point.s2[i] = (upper[i] - transitions[i]) * mass
             point.z0[i] = 1.0 / point.q[i]
+            point.s1[i] = point.s2[i] = 1.0  # of bounds that are none: never read, but divided by
             if end - begin > 1 and lower[i] > 0.0:
-                point.z1[i] = 0.1 / point.s1[i]
-            if end - begin > 1 and upper[i] < 1.0:
-                point.z2[i] = 0.1 / point.s2[i]
+                point.s1[i] = (transitions[i] - loose_lower[i]) * mass
+                point.z1[i] = _COMPLEMENTARITY / point.s1[i]
+            if end - begin > 1 and loose_upper[i] < 1.0:
+                point.s2[i] = (loose_upper[i] - transitions[i]) * mass
+                point.z2[i] = _COMPLEMENTARITY / point.s2[i]
 
 
 @kernel
@@ -239,9 +245,9 @@ def _reduced_cost(
 def _invert_rows(layers: LayerArrays, point: _Iterate, rows: _Rows) -> None:
     """Invert each row's matrix in the unknowns (M, d).
 
-    With h = z0/q + z1/s1 + z2/s2 the matrix has sum(z0 q + z1 s1 + z2 s2) / M^2 for M, (z0 + z1 - z2) / M between M and d,
-    and diag(h) for d. The departure with the smallest h is minus the sum of the others, whose matrix diag(h) +
-    h_min 1 1^T inverts by Sherman-Morrison without cancellation: K below.
+    With h = z0/q + z1/s1 + z2/s2 the matrix has sum(z0 q + z1 s1 + z2 s2) / M^2 for M, (z0 + z1 - z2) / M between M
+    and d, and diag(h) for d. The departure with the smallest h is minus the sum of the others, whose matrix
+    diag(h) + h_min 1 1^T inverts by Sherman-Morrison without cancellation: K below.
     """
     offset = layers.offset
     for pair in range(offset.shape[0] - 1):
@@ -430,4 +436,4 @@ def _gap(layers: LayerArrays, cost: Floats, lower: Floats, upper: Floats, point:
         if not reduced[i] > 0.0:
             return np.inf
         gap += cost[i] * q[i] - 1.0 - np.log(q[i] * reduced[i])
-    return gap
+    return gap  # type: ignore[no-any-return]

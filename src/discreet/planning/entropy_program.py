@@ -13,8 +13,9 @@ leave the dual for good, because for given y every row is a small problem of its
 
 F is convex and once differentiable; its gradient is what enters minus what leaves a state. Row problems are solved
 exactly by fixing entries at their bounds (p_j = exp(theta + w_j) elsewhere), F by a damped semismooth Newton method
-whose matrix couples neighbouring layers only, from a soft dynamic program that already has the scale of y right. This replaces the dual of Jin et al. (2020) and of the private version,
-which keeps two multipliers per bound and needs thousands of first-order steps.
+whose matrix couples neighbouring layers only, from a soft dynamic program that already has the scale of y right. This
+replaces the dual of Jin et al. (2020) and of the private version, which keeps two multipliers per bound and needs
+thousands of first-order steps.
 
 Formal guarantees
     Whatever the accuracy of y, the policy and transitions read off it are feasible: rows lie in the box exactly and q
@@ -80,7 +81,11 @@ def solve_entropy_program(
         cold_start(layers.arrays, ref, lower, upper, y)
     else:
         y[:] = check_array("start", start, (layers.states + 1,))
-    policy, transitions, q = np.empty((layers.states, layers.actions)), np.empty(layers.triples), np.empty(layers.triples)
+    policy, transitions, q = (
+        np.empty((layers.states, layers.actions)),
+        np.empty(layers.triples),
+        np.empty(layers.triples),
+    )
     residual, gap, iterations = entropy_step(
         layers.arrays, ref, lower, upper, y, check_positive("tolerance", tolerance), policy, transitions, q
     )
@@ -277,8 +282,8 @@ def tilt_row(
 
     Starts with every entry free, p proportional to e^w. Where cutting p to its bounds would add mass, the entries below
     their lower bound are there at the optimum too and are fixed; where it would take mass away, those above their upper
-    bound are. Every pass fixes an entry, so there are at most S passes. Row ``at``..``at + S`` of p and free is written;
-    w is read from its beginning.
+    bound are. Every pass fixes an entry, so there are at most S passes. Row ``at``..``at + S`` of p and free is
+    written; w is read from its beginning.
     """
     if S == 1:
         p[at], free[at] = 1.0, False

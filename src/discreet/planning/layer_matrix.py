@@ -31,7 +31,7 @@ def envelope(first: NDArray[np.int64], states: int) -> NDArray[np.int64]:
 
 @kernel
 def factor(matrix: Floats, start: NDArray[np.int64], tiny: float) -> bool:
-    """Overwrite the lower triangle with its Cholesky factor; False where a pivot is not above tiny times its diagonal."""
+    """Overwrite the lower triangle with its Cholesky factor; False if a pivot is not above tiny times its diagonal."""
     for i in range(matrix.shape[0]):
         for j in range(start[i], i):
             total = matrix[i, j]

@@ -1,7 +1,7 @@
 """Loop-free layered worlds: how they are laid out in memory, their occupancy measures and their confidence boxes.
 
-States stand in layers X_0 = {x_0}, X_1, ..., X_{H-1}, X_H = {x_H} and every step leads from a layer to the next. A policy
-pi and transitions P have the occupancy measure
+States stand in layers X_0 = {x_0}, X_1, ..., X_{H-1}, X_H = {x_H} and every step leads from a layer to the next. A
+policy pi and transitions P have the occupancy measure
 
     q(x, a, x') = q(x) pi(a|x) P(x'|x, a),    q(x_0) = 1,    q(x') = sum_{x, a} q(x, a, x'),
 
@@ -63,7 +63,9 @@ class Layers:
     def __post_init__(self) -> None:
         sizes = tuple(check_count("sizes", size) for size in self.sizes)
         if len(sizes) < 2 or sizes[0] != 1 or sizes[-1] != 1:
-            raise InvalidInput(f"sizes must list at least two layers of which the first and last have one state, got {sizes}")
+            raise InvalidInput(
+                f"sizes must list at least two layers of which the first and last have one state, got {sizes}"
+            )
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "actions", check_count("actions", self.actions))
 
@@ -232,9 +234,7 @@ def first_empty_row(layers: LayerArrays, lower: Floats, upper: Floats) -> int:
 
 
 @kernel
-def intersect_rows(
-    layers: LayerArrays, lower: Floats, upper: Floats, fresh_lower: Floats, fresh_upper: Floats
-) -> None:
+def intersect_rows(layers: LayerArrays, lower: Floats, upper: Floats, fresh_lower: Floats, fresh_upper: Floats) -> None:
     """Narrow (lower, upper) in place by the fresh box, row by row; a row that would become empty is replaced."""
     offset = layers.offset
     for pair in range(offset.shape[0] - 1):
