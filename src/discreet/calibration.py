@@ -6,12 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.schedule import sizes
+from discreet.encoders.base import Context
 from discreet.learners.base import Learner
-from discreet.privacy.guarantee import Guarantee, describe_law, describe_sensitivity, finite_or_none
-from discreet.privatizers.channel import widths
+from discreet.policies import uniform_policy
+from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
+from discreet.privatizers.channel import AnyChannel
 from discreet.privatizers.recipes import build
 from discreet.privatizers.trust import Privacy
+from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_count, check_open_unit
 
@@ -72,25 +78,43 @@ def calibrate(
     check_count("episodes", episodes)
     check_open_unit("failure_probability", failure_probability)
     privatizer = build(privacy, shape, episodes, () if learner is None else learner.needs)
-    releases = len(sizes(privatizer.schedule, episodes))
-    errors = []
-    for channel in privatizer.channels:
-        import numpy as np
-
-        draws_once = 1
-        draws_end = {"total": episodes, "tree": episodes.bit_length()}.get(channel.accumulator.name, releases)
-        for name, statistic in channel.encoder.marginals(np.zeros(channel.encoder.size)).items():
-            cells = int(statistic.cells.max())
-            unit = channel.law.variance * cells
-            width = float(widths(channel.law, np.array([cells * draws_end]), failure_probability)[0])
-            errors.append(StatisticError(name, cells, math.sqrt(unit * draws_once), math.sqrt(unit * draws_end), width))
-    channel = privatizer.channels[0]
+    blocks = sizes(privatizer.schedule, episodes)
+    errors = [
+        error for channel in privatizer.channels for error in _errors(channel, shape, blocks, failure_probability)
+    ]
+    reasons = privatizer.guarantee.derivation
     return Calibration(
         privatizer.recipe,
-        describe_sensitivity(channel.encoder.sensitivity()),
-        describe_law(channel.law),
-        releases,
+        "; ".join(_statements(reasons, "sensitivity")),
+        "; ".join(_statements(reasons, "law")),
+        len(blocks),
         tuple(errors),
         failure_probability,
         privatizer.guarantee,
     )
+
+
+def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probability: float) -> list[StatisticError]:
+    """Let the channel count its own noise: nobody visits anything, under a policy that masks nothing."""
+    run = channel.start(shape, SimulatedNoise(np.random.default_rng(0)), masked=False)
+    context, nobody = Context(uniform_policy(shape)), np.zeros(channel.encoder.size)
+    first: dict[str, Estimate] = {}
+    for block in channel.shortcut(blocks):
+        run.add(nobody, block, context)
+        first = first or run.estimates()
+    cells, width_of = channel.cells(), run.width_now()
+    return [
+        StatisticError(
+            name,
+            cells[name],
+            math.sqrt(first[name].variance.max()),
+            math.sqrt(estimate.variance.max()),
+            float(width_of(cells[name], failure_probability).max()),
+        )
+        for name, estimate in run.estimates().items()
+    ]
+
+
+def _statements(reason: Reason, rule: str) -> list[str]:
+    own = [reason.statement] if reason.rule == rule else []
+    return own + [statement for premise in reason.premises for statement in _statements(premise, rule)]

@@ -36,9 +36,9 @@ def _cache_folder() -> str:
 
 
 # numba's default error model checks every division, which stops vectorisation.
-_SETTINGS = {"error_model": "numpy", "nogil": True}
+_SETTINGS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 # Tuples of arrays are passed by value, a hundred words at a time: small kernels called in hot loops must be inlined.
-_INLINED = {**_SETTINGS, "forceinline": True}
+_INLINED: dict[str, Any] = {**_SETTINGS, "forceinline": True}
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,12 +52,12 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _cache_folder()
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, _cache_folder()
     try:
         return numba.njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def dispatch(declaration: Callable[..., Any]) -> Any:
@@ -74,7 +74,7 @@ def dispatch(declaration: Callable[..., Any]) -> Any:
 
     def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
         chosen = implementations.get(getattr(first, "instance_class", type(None)))
-        return None if chosen is None else chosen.py_func  # type: ignore[attr-defined,no-any-return]
+        return None if chosen is None else chosen.py_func  # type: ignore[attr-defined]
 
     def implement(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,6 +83,7 @@ def dispatch(declaration: Callable[..., Any]) -> Any:
 
         return register
 
-    overload(call, strict=False, jit_options=_INLINED)(choose)
+    register_overload: Any = overload
+    register_overload(call, strict=False, jit_options=_INLINED)(choose)
     call.implement = implement  # type: ignore[attr-defined]
     return call

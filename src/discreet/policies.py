@@ -44,11 +44,11 @@ class Policy:
     def states(self) -> int:
         return int(self.actions.shape[1])
 
-    def draw(self, rng: np.random.Generator | None = None) -> Policy:  # noqa: ARG002
+    def draw(self, rng: np.random.Generator | None = None) -> Policy:
         """The policy to follow for one episode: itself."""
         return self
 
-    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int:  # noqa: ARG002
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int:
         """The action at this step and state."""
         return int(self.actions[_position(self.horizon, self.states, step, state)])
 
@@ -85,7 +85,7 @@ class StochasticPolicy:
     def states(self) -> int:
         return int(self.probabilities.shape[1])
 
-    def draw(self, rng: np.random.Generator | None = None) -> StochasticPolicy:  # noqa: ARG002
+    def draw(self, rng: np.random.Generator | None = None) -> StochasticPolicy:
         """The policy to follow for one episode: itself."""
         return self
 

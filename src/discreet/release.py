@@ -23,7 +23,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Linear:
-    """Ask for a linear statistic: the sum over users of ``weights[s, a] * targets[s']`` times the features, at one step.
+    """Ask for a linear statistic: the sum over users of ``weights[s, a] * targets[s']`` times features, at one step.
 
     ``bound`` is the public bound on the absolute value of a target; the privatizer clips to it, so that the noise can
     be calibrated before the question is known. Targets and weights may depend on earlier releases, never on data.

@@ -35,7 +35,7 @@ def seed_sequence(seed: int, run: int, purpose: int) -> np.random.SeedSequence:
 
 def stream(seed: int, run: int, purpose: int) -> Stream:
     """A stream for compiled code."""
-    return seed_sequence(seed, run, purpose).generate_state(1, np.uint64)
+    return np.asarray(seed_sequence(seed, run, purpose).generate_state(1, np.uint64), np.uint64)
 
 
 def generator(seed: int, run: int, purpose: int) -> np.random.Generator:
@@ -61,7 +61,7 @@ def next_word(state: Stream) -> np.uint64:
 @inlined
 def to_unit(word: np.uint64) -> float:
     """A word as a float strictly inside (0, 1), from its upper 52 bits: the middle of one of 2**52 equal intervals."""
-    return (np.float64(word >> np.uint64(12)) + 0.5) * _UNIT  # type: ignore[no-any-return]
+    return (np.float64(word >> np.uint64(12)) + 0.5) * _UNIT
 
 
 @inlined
@@ -73,7 +73,7 @@ def uniform(state: Stream) -> float:
 @inlined
 def below(state: Stream, n: int) -> int:
     """The next uniform whole number in 0..n-1 (bias below n * 2**-52)."""
-    return np.int64(uniform(state) * n)
+    return np.int64(uniform(state) * n)  # type: ignore[return-value]
 
 
 @inlined
@@ -87,7 +87,10 @@ def categorical(cumulative: NDArray[np.float64], state: Stream) -> int:
     return i
 
 
-@intrinsic
+_intrinsic: Any = intrinsic
+
+
+@_intrinsic
 def _bits_of(_context: Any, _x: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -95,7 +98,7 @@ def _bits_of(_context: Any, _x: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@intrinsic
+@_intrinsic
 def _float_of(_context: Any, _x: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -119,6 +122,8 @@ def fast_log(x: float) -> float:
     z = s * s
     w = z * z
     even = w * (0.3999999999940941908 + w * (0.2222219843214978396 + w * 0.1531383769920937332))
-    odd = z * (0.6666666666666735130 + w * (0.2857142874366239149 + w * (0.1818357216161805012 + w * 0.1479819860511658591)))
+    odd = z * (
+        0.6666666666666735130 + w * (0.2857142874366239149 + w * (0.1818357216161805012 + w * 0.14798198605116586))
+    )
     half = 0.5 * f * f
     return k * 0.6931471805599453 - ((half - s * (half + (even + odd))) - f)  # type: ignore[no-any-return]

@@ -39,7 +39,9 @@ class Trajectories:
         if s.min(initial=0) < 0 or s.max(initial=0) >= shape.states:
             raise InvalidInput(f"a state lies outside the declared domain 0..{shape.states - 1}: declare more states")
         if a.min(initial=0) < 0 or a.max(initial=0) >= shape.actions:
-            raise InvalidInput(f"an action lies outside the declared domain 0..{shape.actions - 1}: declare more actions")
+            raise InvalidInput(
+                f"an action lies outside the declared domain 0..{shape.actions - 1}: declare more actions"
+            )
         if not np.isfinite(r).all():
             raise InvalidInput("a reward is NaN or infinite: repair or drop it before encoding")
         return cls(s, a, np.clip(r, *shape.rewards), np.full(s.shape[0], shape.horizon, np.int64))
@@ -52,10 +54,10 @@ class Trajectories:
 
 
 class Users(Protocol):
-    """Where records come from: simulated people or a table. Privatizers ask for sums of encodings, never for records."""
+    """Where records come from: simulated people or a table. Privatizers ask for sums of encodings, not for records."""
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
-        """For each encoder the sum of the encodings of the same next ``users`` users, all under the context's policy."""
+        """For each encoder the sum of the encodings of the same next ``users`` users, under the context's policy."""
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
         """The encodings of the next ``users`` users, one row each (for channels that release every user's own)."""

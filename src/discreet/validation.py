@@ -59,7 +59,9 @@ def check_probabilities(name: str, value: ArrayLike, shape: tuple[int, ...] | No
     worst = float(np.abs(sums - 1).max())
     if worst > 1e-8:
         where = np.unravel_index(int(np.abs(sums - 1).argmax()), sums.shape)
-        raise InvalidInput(f"{name} must sum to one over the last axis; row {tuple(map(int, where))} sums to {sums[where]:.6g}")
+        raise InvalidInput(
+            f"{name} must sum to one over the last axis; row {tuple(map(int, where))} sums to {sums[where]:.6g}"
+        )
     return np.asarray(array / sums[..., None])
 
 

@@ -52,9 +52,7 @@ class Run(Protocol):
     values: NDArray[np.float64]  # (cells,) unbiased
     copies: NDArray[np.int64]  # (groups, states, actions): draws of noise in each cell of the row
 
-    def add(
-        self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]
-    ) -> None:
+    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
         """Take in the tally of some users. ``rows`` and ``cells`` are those that are not known zeros."""
 
 

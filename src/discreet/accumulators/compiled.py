@@ -20,6 +20,7 @@ def advance(accumulator: Any, t: int, law: Any, cells: NDArray[np.float64], stre
 @dispatch
 def draws_at(accumulator: Any, t: int) -> int:
     """How many independent draws of noise each cell of release t carries."""
+    raise NotImplementedError
 
 
 class TotalArrays(NamedTuple):
@@ -29,10 +30,10 @@ class TotalArrays(NamedTuple):
 
 
 @advance.implement(TotalArrays)
-def _advance_total(accumulator: TotalArrays, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:  # noqa: ARG001
+def _advance_total(accumulator: TotalArrays, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:
     add_noise(law, cells, stream)
 
 
 @draws_at.implement(TotalArrays)
-def _draws_total(accumulator: TotalArrays, t: int) -> int:  # noqa: ARG001
+def _draws_total(accumulator: TotalArrays, t: int) -> int:
     return t

@@ -34,9 +34,7 @@ class SumRun:
         self.copies = np.zeros(rows, np.int64)
         self._law, self._noise, self._per_user = law, noise, per_user
 
-    def add(
-        self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]
-    ) -> None:
+    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
         copies = users if self._per_user else 1
         where = np.flatnonzero(cells)
         self.values[where] += tally[where] + self._noise.draw(self._law, copies, len(where))
@@ -62,7 +60,7 @@ class Total:
     def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> SumRun:
         return SumRun(size, rows, law, noise, per_user=True)
 
-    def arrays(self, size: int) -> TotalArrays:  # noqa: ARG002
+    def arrays(self, size: int) -> TotalArrays:
         """The compiled form, for a release after every user."""
         return TotalArrays()
 
@@ -70,9 +68,7 @@ class Total:
 class OnceRun(SumRun):
     """A sum that refuses a second release."""
 
-    def add(
-        self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]
-    ) -> None:
+    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
         if self.copies.any():
             raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
         super().add(tally, users, rows, cells)

@@ -63,16 +63,22 @@ class TreeRun:
         self._time, self._current = 0, levels
 
     def add(
-        self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]  # noqa: ARG002
+        self,
+        tally: NDArray[np.float64],
+        users: int,
+        rows: NDArray[np.bool_],
+        cells: NDArray[np.bool_],
     ) -> None:
         if not rows.all():
-            raise Unsupported("a node of the tree spans several policies, so no single one may mask it: set masked=False")
+            raise Unsupported(
+                "a node of the tree spans several policies, so no single one may mask it: set masked=False"
+            )
         self._time += 1
         low = lowest_digit(self._time)
         above = next_digit(self._time, low, self._prefix.shape[0] - 1)
         before = self._prefix[self._current].copy()
         self._prefix[low] = self._prefix[above]
-        self._prefix[low, cells] += self._noise.draw(self._law, 1, np.count_nonzero(cells))
+        self._prefix[low, cells] += self._noise.draw(self._law, 1, int(np.count_nonzero(cells)))
         self.values += tally + self._prefix[low] - before
         self._current = low
         self.copies[:] = self._time.bit_count()
@@ -110,7 +116,7 @@ def _advance(tree: TreeArrays, t: int, law: Any, cells: NDArray[np.float64], str
 
 
 @draws_at.implement(TreeArrays)
-def _draws_at(tree: TreeArrays, t: int) -> int:  # noqa: ARG001
+def _draws_at(tree: TreeArrays, t: int) -> int:
     digits = 0
     while t:
         digits += t & 1

@@ -46,9 +46,17 @@ class Statistic(NamedTuple):
 class Encoder(Protocol):
     """The interface of an encoder that adds up (messages that need decoding have one of their own)."""
 
-    shape: Shape
-    name: str
-    statistics: frozenset[str]
+    @property
+    def shape(self) -> Shape:
+        """The public sizes that it is bound to."""
+
+    @property
+    def name(self) -> str:
+        """In a word, for recipes and derivations."""
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        """The statistics that its cells add up to."""
 
     @property
     def size(self) -> int:
@@ -138,4 +146,4 @@ def playable_rows(shape: Shape, policy: AnyPolicy) -> NDArray[np.bool_]:
             plays |= component.probabilities > 0
     if shape.start is not None:
         plays[0, np.arange(S) != shape.start] = False
-    return plays if G == H and not shape.homogeneous else plays.any(axis=0, keepdims=True)
+    return plays if not shape.homogeneous and G == H else np.asarray(plays.any(axis=0, keepdims=True))

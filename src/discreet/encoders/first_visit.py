@@ -55,7 +55,8 @@ class FirstVisit:
     def __post_init__(self) -> None:
         if not self.shape.homogeneous:
             raise Unsupported(
-                "first-visit counts need a world that is declared time-homogeneous: declare it, or use the joint-histogram encoder"
+                "first-visit counts need a world that is declared time-homogeneous: "
+                "declare it, or use the joint-histogram encoder"
             )
 
     @property
@@ -104,5 +105,5 @@ def _encode(
 
 
 @marginals_into.implement(FirstVisitArrays)
-def _marginals(encoder: FirstVisitArrays, cells: Cells, statistics: Statistics) -> None:  # noqa: ARG001
+def _marginals(encoder: FirstVisitArrays, cells: Cells, statistics: Statistics) -> None:
     joint_marginals_into(cells, statistics)

@@ -79,7 +79,7 @@ def _encode(
     stream: Stream,
     cells: Cells,
 ) -> None:
-    S, A, H = encoder.states, encoder.actions, encoder.horizon
+    S, A = encoder.states, encoder.actions
     for h in range(length):
         group = 0 if encoder.homogeneous else h
         successor = states[h + 1] if h + 1 < length else S
@@ -148,5 +148,5 @@ def joint_marginals_into(cells: Cells, statistics: Statistics) -> None:
 
 
 @marginals_into.implement(JointHistogramArrays)
-def _marginals(encoder: JointHistogramArrays, cells: Cells, statistics: Statistics) -> None:  # noqa: ARG001
+def _marginals(encoder: JointHistogramArrays, cells: Cells, statistics: Statistics) -> None:
     joint_marginals_into(cells, statistics)

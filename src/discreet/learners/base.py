@@ -28,8 +28,13 @@ class Problem(NamedTuple):
 class Learner(Protocol):
     """The interface of a learner; frozen data with its knobs as fields."""
 
-    name: str
-    needs: frozenset[str]
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The statistics that it uses."""
 
     def init(self, problem: Problem, coins: Stream) -> Any:
         """The state before any release. ``coins`` is public randomness (ties, mixtures)."""
@@ -55,4 +60,4 @@ class CompiledLearner(Learner, Protocol):
 def plan_into(
     learner: Any, statistics: Statistics, coins: Stream, values: NDArray[np.float64], actions: NDArray[np.int64]
 ) -> None:
-    """Plan from released statistics: write the policy into ``actions`` (H, S), its optimistic values into ``values``."""
+    """Plan from released statistics: the policy into ``actions`` (H, S), its values as planned into ``values``."""

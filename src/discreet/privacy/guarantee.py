@@ -94,6 +94,8 @@ class Guarantee:
         """The guarantee in one line."""
         if self.model == "none":
             return "no privacy"
+        if self.delta == 0 and math.isinf(self.epsilon) and self.rho is not None and math.isfinite(self.rho):
+            return f"zero-concentrated {self.model} differential privacy, rho {self.rho:.4g}, {self.neighbours}"
         kind = "pure " if self.delta == 0 else ""
         delta = "" if self.delta == 0 else f", delta {self.delta:.3g}"
         return f"{kind}{self.model} differential privacy, epsilon {self.epsilon:.4g}{delta}, {self.neighbours}"
@@ -153,6 +155,8 @@ def describe_sensitivity(sensitivity: Sensitivity) -> str:
 def describe_law(law: Any) -> str:
     """A law in words: its name, its parameters and its standard deviation."""
     parameters = ", ".join(f"{f.name} {getattr(law, f.name):.6g}" for f in fields(law))
+    if not parameters:
+        return "no noise"
     return f"{type(law).__name__} with {parameters} (standard deviation {math.sqrt(law.variance):.4g})"
 
 

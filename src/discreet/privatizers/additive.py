@@ -47,18 +47,14 @@ def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options:
     encoder = ENCODERS[parts.encoder](shape)
     accumulator = _accumulator(parts, episodes)
     sensitivity = released_sensitivity(encoder, accumulator)
-    law = calibrate_noise(
-        LAWS[parts.law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho
-    )
+    law = calibrate_noise(LAWS[parts.law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
     schedule = _schedule(parts, options, episodes)
     guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
     channel = Channel(encoder, law, accumulator)
-    return Privatizer(
-        parts.recipe, shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options
-    )
+    return Privatizer(parts.recipe, shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options)
 
 
-def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:  # noqa: ARG001
+def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     channel = Channel(ThreeTables(shape, rounded=False), NoNoise(), Total())
     return Privatizer("none", shape, (channel,), EveryEpisode(), nothing(), masked=False)
 

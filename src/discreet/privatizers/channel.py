@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.base import Accumulator, NoiseSource, Run
 from discreet.accumulators.schedule import Schedule
-from discreet.encoders.base import Context, Encoder, playable_rows
+from discreet.accumulators.sums import Total
+from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.errors import Unsupported
 from discreet.privacy.guarantee import Guarantee
 from discreet.release import Estimate, Release, Request
@@ -41,7 +42,9 @@ class ChannelRun(Protocol):
 class AnyChannel(Protocol):
     """One statistic's way out. ``answers`` are the kinds of narrow requests (Layer, Linear) that it can serve."""
 
-    answers: frozenset[type]
+    @property
+    def answers(self) -> frozenset[type]:
+        """Layer, Linear, or nothing."""
 
     @property
     def encoder(self) -> Encoder:
@@ -52,6 +55,12 @@ class AnyChannel(Protocol):
 
     def noise_per_row(self) -> float:
         """The noise variance in all counts of one (state, action) of one release; "auto" makes it small."""
+
+    def cells(self) -> dict[str, int]:
+        """How many noisy cells a count of each statistic sums, at most."""
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        """Fewer blocks, the first one kept, that leave as much noise in the last release as these do."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +84,21 @@ class Channel:
         return AdditiveRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
-        statistics = self.encoder.marginals(np.zeros(self.encoder.size)).values()
-        return sum(
-            self.law.variance * float(statistic.cells.mean()) * statistic.values[0, 0, 0].size for statistic in statistics
+        counts = (
+            float(statistic.cells.mean()) * statistic.values[0, 0, 0].size for statistic in self._marginals().values()
         )
+        return float(self.law.variance * sum(counts))
+
+    def cells(self) -> dict[str, int]:
+        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        if isinstance(self.accumulator, Total) and len(blocks) > 1:
+            return [blocks[0], sum(blocks[1:])]  # noise is counted by users, not by releases
+        return blocks
+
+    def _marginals(self) -> dict[str, Statistic]:
+        return self.encoder.marginals(np.zeros(self.encoder.size))
 
 
 class AdditiveRun:
@@ -129,7 +149,9 @@ class Privatizer:
         """Refuse a learner that needs what this recipe does not release."""
         missing = needs - self.statistics
         if missing:
-            raise Unsupported(f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs")
+            raise Unsupported(
+                f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"
+            )
 
     def open(self, users: Users, noise: NoiseSource, total_users: int) -> Session:
         """Start answering requests about these users."""

@@ -20,7 +20,7 @@ from discreet.compiled import inlined, kernel
 from discreet.encoders.base import encode_into, marginals_into
 from discreet.learners.base import Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
-from discreet.privatizers.channel import Privatizer
+from discreet.privatizers.channel import Channel, Privatizer
 from discreet.release import Statistics
 from discreet.simulation.record import RunRecord, checkpoints
 from discreet.streams import COINS, NOISE, USERS, Stream, stream
@@ -62,6 +62,7 @@ def compiles(learner: Learner, privatizer: Privatizer) -> bool:
         isinstance(privatizer.schedule, EveryEpisode)
         and not privatizer.masked
         and len(privatizer.channels) == 1
+        and isinstance(privatizer.channels[0], Channel)
         and hasattr(privatizer.channels[0].accumulator, "arrays")
         and hasattr(learner, "arrays")
     )
@@ -78,7 +79,7 @@ def run_episodes(
 ) -> RunRecord:
     """One run with a new plan after every user."""
     problem = Problem(world.shape, episodes)
-    channel = privatizer.channels[0]
+    channel = _only_channel(privatizer)
     tables = _tables(world, privatizer)
     marks = checkpoints(episodes)
     record = RunRecord(marks, np.zeros(len(marks)))
@@ -103,6 +104,12 @@ def run_episodes(
     return record
 
 
+def _only_channel(privatizer: Privatizer) -> Channel:
+    (channel,) = privatizer.channels
+    assert isinstance(channel, Channel)
+    return channel
+
+
 def _final_gap(world: TabularWorld, parts: tuple[Any, ...]) -> float:
     *_, learner, streams, tables = parts
     plan_into(learner, tables.statistics, streams.coins, tables.values, tables.actions)
@@ -111,7 +118,7 @@ def _final_gap(world: TabularWorld, parts: tuple[Any, ...]) -> float:
 
 
 def _tables(world: TabularWorld, privatizer: Privatizer) -> Tables:
-    shape, channel = world.shape, privatizer.channels[0]
+    shape, channel = world.shape, _only_channel(privatizer)
     cells = np.zeros(channel.encoder.size)
     marginals = channel.encoder.marginals(cells)
     names = ("visits", "transitions", "rewards")

@@ -16,7 +16,11 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def plot_results(
-    results: Sequence[SimulationResult], path: str | os.PathLike[str], *, labels: Sequence[str] | None = None, title: str = ""
+    results: Sequence[SimulationResult],
+    path: str | os.PathLike[str],
+    *,
+    labels: Sequence[str] | None = None,
+    title: str = "",
 ) -> None:
     """Draw cumulative regret against episodes, both on logarithmic axes; the band is one standard error either side."""
     file = check_writable(path)
@@ -41,7 +45,12 @@ def draw_results(
         error = result.regret.std(axis=0, ddof=1) / np.sqrt(result.runs) if result.runs > 1 else np.zeros_like(mean)
         (line,) = axes.plot(result.episodes, mean, label=label, linewidth=1.8)
         axes.fill_between(
-            result.episodes, np.maximum(mean - error, 1e-9), mean + error, color=line.get_color(), alpha=0.2, linewidth=0
+            result.episodes,
+            np.maximum(mean - error, 1e-9),
+            mean + error,
+            color=line.get_color(),
+            alpha=0.2,
+            linewidth=0,
         )
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -64,7 +64,9 @@ class SimulatedUsers:
             self._count(policy, users if isinstance(policy, StochasticPolicy) else 1, policy)
             return [(policy, users)]
         drawn = self._coins.choice(len(policy.components), size=users, p=policy.weights)
-        self._count(policy.components[drawn[0]], 1 + int(np.count_nonzero(np.diff(drawn))), policy.components[drawn[-1]])
+        self._count(
+            policy.components[drawn[0]], 1 + int(np.count_nonzero(np.diff(drawn))), policy.components[drawn[-1]]
+        )
         counts = np.bincount(drawn, minlength=len(policy.components))
         return [(component, int(n)) for component, n in zip(policy.components, counts, strict=True) if n]
 

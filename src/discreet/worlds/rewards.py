@@ -90,14 +90,14 @@ def _draw_finite_on_transition(law: FiniteOnTransition, g: int, s: int, a: int, 
 
 
 @singledispatch
-def mean(law: Any, transitions: Floats) -> Floats:  # noqa: ARG001
+def mean(law: Any, transitions: Floats) -> Floats:
     """The expected reward of every group, state and action: (G, S, A)."""
     raise Unsupported(f"{type(law).__name__} is not a reward law: use one of those in discreet.worlds.rewards")
 
 
 @mean.register(Deterministic)
 @mean.register(Bernoulli)
-def _(law: Deterministic | Bernoulli, transitions: Floats) -> Floats:  # noqa: ARG001
+def _(law: Deterministic | Bernoulli, transitions: Floats) -> Floats:
     return law.means
 
 
@@ -107,7 +107,7 @@ def _(law: OnTransition, transitions: Floats) -> Floats:
 
 
 @mean.register(Finite)
-def _(law: Finite, transitions: Floats) -> Floats:  # noqa: ARG001
+def _(law: Finite, transitions: Floats) -> Floats:
     return np.asarray(_probabilities(law) @ law.values)
 
 
@@ -117,18 +117,18 @@ def _(law: FiniteOnTransition, transitions: Floats) -> Floats:
 
 
 @singledispatch
-def value_range(law: Any, transitions: Floats) -> tuple[float, float]:  # noqa: ARG001
+def value_range(law: Any, transitions: Floats) -> tuple[float, float]:
     """The smallest and the largest reward that have a positive probability somewhere."""
     raise Unsupported(f"{type(law).__name__} is not a reward law: use one of those in discreet.worlds.rewards")
 
 
 @value_range.register(Deterministic)
-def _(law: Deterministic, transitions: Floats) -> tuple[float, float]:  # noqa: ARG001
+def _(law: Deterministic, transitions: Floats) -> tuple[float, float]:
     return float(law.means.min()), float(law.means.max())
 
 
 @value_range.register(Bernoulli)
-def _(law: Bernoulli, transitions: Floats) -> tuple[float, float]:  # noqa: ARG001
+def _(law: Bernoulli, transitions: Floats) -> tuple[float, float]:
     return float((law.means >= 1).all()), float((law.means > 0).any())
 
 
@@ -139,7 +139,7 @@ def _(law: OnTransition, transitions: Floats) -> tuple[float, float]:
 
 
 @value_range.register(Finite)
-def _(law: Finite, transitions: Floats) -> tuple[float, float]:  # noqa: ARG001
+def _(law: Finite, transitions: Floats) -> tuple[float, float]:
     possible = law.values[(_probabilities(law) > 0).any(axis=(0, 1, 2))]
     return float(possible.min()), float(possible.max())
 
