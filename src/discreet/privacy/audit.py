@@ -240,8 +240,8 @@ def text_picture(finding: Finding, width: int = 50) -> str:
         both = min(bar_a, bar_b)
         rest = ("#" if bar_a > bar_b else "o") * (max(bar_a, bar_b) - both)
         mark = ">" if finding.edges[i] <= finding.cut < finding.edges[min(i + step, len(finding.edges) - 1)] else " "
-        lines.append(f"{finding.edges[i]:>10.3g} {mark}|{'8' * both}{rest}")
-    key = "'#' first input, 'o' second, '8' both; '>' the threshold"
+        lines.append(f"{finding.edges[i]:>10.3g} {mark}|{'=' * both}{rest}")
+    key = "'#' first input, 'o' second, '=' both; '>' the threshold"
     return "\n".join([*lines, f"{'':>12} {key}"])
 
 

@@ -15,20 +15,21 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
 from discreet.files import check_writable, write_atomically
-from discreet.learners.base import Learner
 from discreet.privacy.audit import Finding, audit_pairs, text_picture
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privatizers.broken import broken, raw_counts, shuffled_bits
+from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.charges import Case, Setting
 from discreet.privatizers.published import Published, published
 from discreet.privatizers.recipes import build
 from discreet.privatizers.transcript import Together, exact_profile, known_transcript, session_transcript
 from discreet.privatizers.trust import Privacy
+from discreet.privatizers.worst_pair import worst_pair
 from discreet.shape import Shape
 from discreet.validation import check_count
 
@@ -38,6 +39,10 @@ _LARGE_EPSILON = 6.0
 _FEW_USERS = (2, 4)
 _BATCH = 512  # users of a trial in which noise comes from the users themselves
 _FORMATS = (".png", ".svg", ".pdf")
+
+
+class _Learner(Protocol):
+    needs: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -138,10 +143,10 @@ class AuditReport:
 
 
 def audit(
-    privacy: Privacy | str,
+    privacy: Privacy | Privatizer | str,
     shape: Shape,
     *,
-    learner: Learner | None = None,
+    learner: _Learner | None = None,
     episodes: int = 20_000,
     trials: int = 100_000,
     seed: int = 0,
@@ -150,10 +155,21 @@ def audit(
     """Put a privacy target, a published recipe or a mechanism broken on purpose on trial.
 
     ``privacy`` is a target such as ``Central(epsilon=1.0)``, whose recipe may also be a name that starts with
-    ``published/`` or ``broken/``; such a name by itself means epsilon 1. ``trials`` is the number of runs of the
-    mechanism in all, both neighbours and every setting counted.
+    ``published/`` or ``broken/``; such a name by itself means epsilon 1. A privatizer that somebody built is tried as
+    it is, against the guarantee that it carries. ``trials`` is the number of runs of the mechanism in all, both
+    neighbours and every setting counted.
+
+    >>> from discreet.privatizers.audit import audit
+    >>> from discreet.privatizers.trust import Central
+    >>> report = audit(Central(epsilon=1.0), Shape(4, 2, 6), trials=4000)
+    >>> report.holds, report.certified, report.lower_bound < report.claimed
+    (True, 1.0, True)
+    >>> audit("broken/noise-halved", Shape(4, 2, 6), trials=20_000).holds
+    False
     """
     episodes = check_count("episodes", episodes)
+    if isinstance(privacy, Privatizer):
+        return _audit_privatizer(privacy, shape, episodes, trials, seed, confidence)
     if isinstance(privacy, str):
         privacy = _named(privacy)
     asked = Setting(shape, episodes, privacy.epsilon, privacy.delta, privacy.rho)
@@ -169,6 +185,18 @@ def audit(
     charges = [case.charge() for case in cases]
     finding = audit_pairs(charges, trials=trials, seed=seed, confidence=confidence)
     return AuditReport(name, asked, exact, cases[finding.charge], finding)
+
+
+def _audit_privatizer(
+    privatizer: Privatizer, shape: Shape, episodes: int, trials: int, seed: int, confidence: float
+) -> AuditReport:
+    if privatizer.shape != shape:
+        raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
+    guarantee = privatizer.guarantee
+    asked = Setting(shape, episodes, guarantee.epsilon, guarantee.delta)
+    case = _case_of(privatizer, asked, guarantee.epsilon, guarantee.delta)
+    finding = audit_pairs([case.charge()], trials=trials, seed=seed, confidence=confidence)
+    return AuditReport(privatizer.recipe, asked, case.exact, case, finding)
 
 
 def _named(name: str) -> Privacy:
@@ -199,23 +227,20 @@ def _given(privacy: Privacy) -> dict[str, Any]:
 def _recipe_case(target: Privacy, setting: Setting) -> Case:
     privatizer = build(target, setting.shape, setting.episodes)
     delta = _usable_delta(setting)
-    guarantee = privatizer.guarantee
     if setting.rho is not None:
         claimed = ZeroConcentratedProfile(setting.rho).epsilon(delta)
     else:
         assert setting.epsilon is not None
         claimed = setting.epsilon
+    return _case_of(privatizer, setting, claimed, delta)
+
+
+def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: float) -> Case:
     pair = known_transcript(privatizer) or session_transcript(privatizer, min(setting.episodes, 2))
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
-    compared = "; ".join(sorted({_describe_pair(channel.encoder) for channel in privatizer.channels}))
-    return Case(setting, pair, claimed, delta, guarantee.epsilon_at(delta), exact, compared)
-
-
-def _describe_pair(encoder: Any) -> str:
-    from discreet.privatizers.worst_pair import worst_pair
-
-    return worst_pair(encoder).describe()
+    compared = "; ".join(sorted({worst_pair(channel.encoder).describe() for channel in privatizer.channels}))
+    return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
 
 
 def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | None, list[Case]]:

@@ -1,0 +1,99 @@
+"""``discreet audit``: does a mechanism keep its promise? Exit code 0 if the claim holds up, 1 if it is convicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli import options as o
+from discreet.cli.output import check_outputs, write_json
+from discreet.errors import InvalidInput, unknown_name
+
+if TYPE_CHECKING:
+    from discreet.privatizers.trust import Privacy
+
+_SHAPE, _TEST = "Shape", "Test"
+
+
+def audit(
+    privacy: Annotated[
+        str | None,
+        typer.Option("--privacy", help="Whom users trust: central, local or shuffle.", rich_help_panel="Privacy"),
+    ] = None,
+    epsilon: o.Epsilon = None,
+    delta: o.Delta = None,
+    rho: o.Rho = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            "--recipe", help="A name from discreet recipes, published/... or broken/...", rich_help_panel="Privacy"
+        ),
+    ] = "auto",
+    states: Annotated[int, typer.Option(help="How many states.", rich_help_panel=_SHAPE)] = 6,
+    actions: Annotated[int, typer.Option(help="How many actions.", rich_help_panel=_SHAPE)] = 2,
+    horizon: Annotated[int, typer.Option(help="Steps of an episode.", rich_help_panel=_SHAPE)] = 20,
+    homogeneous: Annotated[
+        bool,
+        typer.Option(
+            "--homogeneous/--per-step", help="Whether the laws are the same at every step.", rich_help_panel=_SHAPE
+        ),
+    ] = False,
+    episodes: o.Episodes = 20_000,
+    trials: Annotated[int, typer.Option(help="Runs of the mechanism, in all.", rich_help_panel=_TEST)] = 100_000,
+    seed: Annotated[int, typer.Option(help="Of the runs.", rich_help_panel=_TEST)] = 0,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.", rich_help_panel=_TEST)] = 0.99,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the two distributions (png, svg, pdf).", rich_help_panel="Output"),
+    ] = None,
+    json: o.JsonFile = None,
+) -> None:
+    """Put a privacy claim on trial: run both of two neighbours, and bound epsilon from below.
+
+    Exit code 0: the claim holds up. Exit code 1: convicted, the lower bound is above the claim. Exit code 2: bad input.
+    """
+    check_outputs(json_file=json, plot=plot)
+    target = _target(privacy, recipe, epsilon, delta, rho)
+    from discreet.privatizers.audit import audit as try_claim
+    from discreet.shape import Shape
+
+    report = try_claim(
+        target,
+        Shape(states, actions, horizon, homogeneous=homogeneous),
+        episodes=episodes,
+        trials=trials,
+        seed=seed,
+        confidence=confidence,
+    )
+    write_json(json, report.as_dict())
+    if plot is not None:
+        report.plot(plot)
+    typer.echo(report.explain())
+    typer.echo()
+    typer.echo(report.picture())
+    if not report.holds:
+        raise typer.Exit(1)
+
+
+def _target(model: str | None, recipe: str, epsilon: float | None, delta: float | None, rho: float | None) -> Privacy:
+    from discreet.privatizers.broken import broken
+    from discreet.privatizers.published import published
+    from discreet.privatizers.trust import Central, Local, Shuffle
+
+    trust = {kind.model: kind for kind in (Central, Local, Shuffle)}
+    if model == "none":
+        raise InvalidInput(
+            "--privacy none claims nothing, so there is nothing to audit; choose central, local or shuffle"
+        )
+    if model is not None and model not in trust:
+        raise unknown_name("privacy model", model, trust)
+    if recipe.startswith("broken/"):
+        return Central(epsilon, delta or 0.0, rho, broken(recipe).name)
+    if recipe.startswith("published/"):
+        entry = published(recipe)
+        if model not in (None, entry.model):
+            raise InvalidInput(f"{recipe!r} is for the {entry.model} model, not for {model}: leave --privacy out")
+        return Central(epsilon, delta or 0.0, rho, entry.name)
+    return trust[model or "central"](epsilon, delta or 0.0, rho, recipe)
