@@ -9,6 +9,7 @@ lowest and highest rewards), improved step by step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -27,7 +28,7 @@ _IMPROVEMENTS = 300
 _Steps = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WorstPair:
     """Two records, their encodings, and what replacing one by the other moves."""
 
@@ -50,6 +51,7 @@ class WorstPair:
         return f"{first}  against  {second}"
 
 
+@lru_cache(maxsize=128)
 def worst_pair(encoder: Encoder) -> WorstPair:
     """The pair of trajectories whose encodings are furthest apart."""
     shape = encoder.shape
