@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.privacy.guarantee import Guarantee
+    from discreet.privatizers.audit import audit
     from discreet.privatizers.recipes import recipes
     from discreet.privatizers.trust import Central, Local, NoPrivacy, Shuffle
     from discreet.shape import Shape
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 # Public names are imported when they are first used: `import discreet` and `discreet --help` stay instant.
 _HOMES = {
+    "audit": "discreet.privatizers.audit",
     "calibrate": "discreet.calibration",
     "DiscreetError": "discreet.errors",
     "InvalidInput": "discreet.errors",
@@ -66,6 +68,7 @@ __all__ = [
     "SimulationResult",
     "StochasticPolicy",
     "Unsupported",
+    "audit",
     "calibrate",
     "learners",
     "load_policy",
