@@ -136,6 +136,8 @@ def _worst_shift_profile(radius: float, sensitivity: Sensitivity) -> Profile:
     if max(magnitude for magnitude, _, _ in shifts) >= 2 * radius:
         return PureProfile(math.inf)  # the two supports do not meet
     cells = [(_cells(magnitude / radius), up + down) for magnitude, up, down in shifts]
+    if min(len(losses) for (losses, _, _), _ in cells) == 0:
+        return PureProfile(math.inf)  # where they meet there is no mass to speak of
     spreads = [math.sqrt(float(np.dot(masses, losses**2))) for (losses, masses, _), _ in cells]
     # Fine enough for the calmest coordinate, but never more than a million grid points for the wildest.
     step = max(min(spreads) / _RESOLUTION, 2 * _LARGEST_LOSS / 2**20)
@@ -162,9 +164,10 @@ def _cells(shift: float) -> tuple[Floats, Floats, float]:
     loss[-1] = np.inf
     # The lowest losses, of next to no mass, move up; the highest become infinite. That keeps the grid short.
     loss[0] = -np.inf
-    loss = np.maximum(loss, max(-_LARGEST_LOSS, loss[int(np.searchsorted(np.cumsum(p), _TRUNCATED))]))
+    first = min(int(np.searchsorted(np.cumsum(p), _TRUNCATED)), _CELLS - 1)
+    loss = np.maximum(loss, max(-_LARGEST_LOSS, loss[first]))
     low, high = loss[:-1], loss[1:]
-    hopeless = (high > _LARGEST_LOSS) | (np.cumsum(p[::-1])[::-1] < _TRUNCATED)
+    hopeless = ~(high <= _LARGEST_LOSS) | (np.cumsum(p[::-1])[::-1] < _TRUNCATED)
     infinite = max(0.0, 1.0 - float(p.sum())) + float(p[hopeless].sum())
     low, high, p, q = low[~hopeless], high[~hopeless], p[~hopeless], q[~hopeless]
     with np.errstate(invalid="ignore", divide="ignore"):

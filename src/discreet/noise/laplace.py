@@ -21,7 +21,7 @@ from scipy.special import gammaincc, gammaln
 from discreet.noise.kernels import add_noise, advance, word_at
 from discreet.noise.law import Floats, Size, refuse_secure
 from discreet.noise.tails import stitched_lines, stitched_radius
-from discreet.privacy.losses import LossDistribution, convolve, repeat, split_intervals
+from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, fast_log, to_unit
@@ -112,12 +112,16 @@ def _worst_shift_profile(scale: float, sensitivity: Sensitivity) -> LossProfile:
 def _coordinate(steps: int, step: float) -> LossDistribution:
     """The loss of a coordinate that moves by ``steps * step`` scales, on losses -steps..steps times the step.
 
-    Interval i of losses, (i, i+1) * step, has P-mass (1 - e^(-step/2)) e^(-(bound - (i+1) step)/2) / 2 and Q-mass
-    the mirror image of it; masses at both ends are the atoms.
+    Between the atoms at both ends, losses in (a, a + step) have P-mass
+    p = (1 - e^(-step/2)) e^((a + step - bound)/2) / 2 and Q-mass p e^(-a - step/2). Keeping both means
+    p / (1 + e^(-step/2)) at the upper end and the rest at the lower.
     """
     bound = steps * step
     p = -math.expm1(-step / 2) * np.exp((step * np.arange(1 - steps, steps + 1) - bound) / 2) / 2
-    masses = split_intervals(-bound, step, p, p[::-1])
+    upper = p / (1 + math.exp(-step / 2))
+    masses = np.zeros(2 * steps + 1)
+    masses[:-1] += p - upper
+    masses[1:] += upper
     masses[0] += math.exp(-bound) / 2
     masses[-1] += 0.5
     return LossDistribution(-bound, step, masses)

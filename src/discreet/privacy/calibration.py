@@ -90,7 +90,7 @@ def _searched(family: Callable[[float], Any], sensitivity: Sensitivity, epsilon:
     def enough(scale: float) -> bool:
         return bool(family(scale).profile(sensitivity).delta(epsilon) <= delta)
 
-    high = sensitivity.linf / 2**20
+    high = sensitivity.linf / (64 * max(1.0, epsilon))  # a loss of 64 epsilon in one cell alone: far too little noise
     while not enough(high):
         high *= 2
         if high > _LARGEST * sensitivity.l1:

@@ -69,7 +69,9 @@ def split_intervals(start: float, step: float, p: Floats, q: Floats) -> Floats:
     its mass under both laws.
     """
     lower_ends = start + step * np.arange(len(p))
-    upper = np.clip((p - q * np.exp(lower_ends)) / -np.expm1(-step), 0.0, p)
+    with np.errstate(divide="ignore"):
+        tilted = np.exp(np.log(q) + lower_ends)  # not q * exp(..), which may be zero times infinity
+    upper = np.clip((p - tilted) / -np.expm1(-step), 0.0, p)
     masses = np.zeros(len(p) + 1)
     masses[:-1] += p - upper
     masses[1:] += upper

@@ -190,8 +190,8 @@ def responses_profile(epsilon: float, times: int) -> LossProfile:
     return LossProfile(losses, losses, times * epsilon, times * epsilon**2 / 2, allowance=0.0)
 
 
-# Grid points per root mean square of the parts' spreads. Splitting an atom adds at most step^2 / 4 to a variance, so the
-# variance of the total grows by less than one part in 1e5.
+# Grid points per root mean square of the parts' spreads. Splitting an atom adds at most step^2 / 4 to a variance, so
+# the variance of the total grows by less than one part in 1e5.
 _RESOLUTION = 256
 
 
