@@ -74,6 +74,9 @@ class _Iterate(NamedTuple):
 class _Rows(NamedTuple):
     """The inverse of each row's matrix in (M, d), see ``_invert_rows``, and the step that it gives."""
 
+    over_q: Floats  # flat: 1 / q, 1 / s1 and 1 / s2, because divisions are what the method spends its time on
+    over_s1: Floats
+    over_s2: Floats
     cross: Floats  # flat: (z0 + z1 - z2) / M, what ties d to M
     answer: Floats  # flat: the departures that follow a unit of M, K cross
     spread: Floats  # flat: 1 / h, the give of each departure
@@ -133,6 +136,9 @@ def barrier_step(
     loose_lower, loose_upper = lower * (1.0 - _LOOSEN), np.minimum(1.0, upper * (1.0 + _LOOSEN))
     point = _Iterate(np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.zeros(N), np.zeros(N), np.zeros(n))
     rows = _Rows(
+        np.empty(N),
+        np.empty(N),
+        np.empty(N),
         np.empty(N),
         np.empty(N),
         np.empty(N),
@@ -256,33 +262,35 @@ def _invert_rows(layers: LayerArrays, point: _Iterate, rows: _Rows) -> None:
         for i in range(begin, end):
             mass += point.q[i]
             weight += point.z0[i] * point.q[i] + point.z1[i] * point.s1[i] + point.z2[i] * point.s2[i]
-            rows.spread[i] = 1.0 / (point.z0[i] / point.q[i] + point.z1[i] / point.s1[i] + point.z2[i] / point.s2[i])
+            rows.over_q[i], rows.over_s1[i], rows.over_s2[i] = 1.0 / point.q[i], 1.0 / point.s1[i], 1.0 / point.s2[i]
+            stiffness = point.z0[i] * rows.over_q[i] + point.z1[i] * rows.over_s1[i] + point.z2[i] * rows.over_s2[i]
+            rows.spread[i] = 1.0 / stiffness
             if rows.spread[i] > rows.spread[best]:
                 best = i
+        per_mass = 1.0 / mass
         for i in range(begin, end):
-            rows.cross[i] = (point.z0[i] + point.z1[i] - point.z2[i]) / mass
+            rows.cross[i] = (point.z0[i] + point.z1[i] - point.z2[i]) * per_mass
             others += rows.spread[i] if i != best else 0.0
         rows.mass[pair] = mass
         rows.pivot[pair] = best
         rows.keep[pair] = 1.0 / (1.0 + others / rows.spread[best])
-        energy = _relax(rows, pair, begin, end, rows.cross, rows.answer)
+        energy = _relax(rows.spread, best, rows.keep[pair], begin, end, rows.cross, rows.answer)
         rows.give[pair] = 1.0 / (weight / (mass * mass) - energy)
 
 
 @kernel
-def _relax(rows: _Rows, pair: int, begin: int, end: int, force: Floats, departure: Floats) -> float:
-    """Write the departures d = K force, sum d = 0, and return force.K.force."""
-    best = rows.pivot[pair]
+def _relax(spread: Floats, best: int, keep: float, begin: int, end: int, force: Floats, departure: Floats) -> float:
+    """Write the departures d = K force, sum d = 0, of one row and return force.K.force."""
     pull = 0.0
     for i in range(begin, end):
         if i != best:
-            departure[i] = rows.spread[i] * (force[i] - force[best])
+            departure[i] = spread[i] * (force[i] - force[best])
             pull += departure[i]
-    pull *= rows.keep[pair] / rows.spread[best]
+    pull *= keep / spread[best]
     total, energy = 0.0, 0.0
     for i in range(begin, end):
         if i != best:
-            departure[i] -= rows.spread[i] * pull
+            departure[i] -= spread[i] * pull
             total += departure[i]
             energy += departure[i] * (force[i] - force[best])
     departure[best] = -total
@@ -297,19 +305,18 @@ def _respond(layers: LayerArrays, cost: Floats, target: float, y: Floats, point:
     for h in range(first.shape[0] - 2):
         for pair in range(first[h] * A, first[h + 1] * A):
             begin, end = offset[pair], offset[pair + 1]
-            mass_force = y[pair // A]
+            mass_force, per_mass = y[pair // A], 1.0 / rows.mass[pair]
             for i in range(begin, end):
                 x = first[h + 1] + i - begin
-                plain = 1.0 / point.q[i] - cost[i] - (y[x] if x < y.shape[0] else 0.0)
-                mass_force += plain * point.q[i] / rows.mass[pair]
-                force[i] = plain
+                force[i] = rows.over_q[i] - cost[i] - (y[x] if x < y.shape[0] else 0.0)
+                mass_force += force[i] * point.q[i] * per_mass
                 if point.z1[i] > 0.0:
-                    force[i] += target / point.s1[i]
-                    mass_force += target / rows.mass[pair]
+                    force[i] += target * rows.over_s1[i]
+                    mass_force += target * per_mass
                 if point.z2[i] > 0.0:
-                    force[i] -= target / point.s2[i]
-                    mass_force += target / rows.mass[pair]
-            _relax(rows, pair, begin, end, force, rows.departure)
+                    force[i] -= target * rows.over_s2[i]
+                    mass_force += target * per_mass
+            _relax(rows.spread, rows.pivot[pair], rows.keep[pair], begin, end, force, rows.departure)
             for i in range(begin, end):
                 mass_force -= rows.cross[i] * rows.departure[i]
             rows.mass_step[pair] = rows.give[pair] * mass_force
@@ -336,10 +343,10 @@ def _assemble(layers: LayerArrays, point: _Iterate, rows: _Rows, matrix: Floats,
                 continue
             at = offset[pair] - first[h + 1]
             best = rows.pivot[pair]
-            stiff, others = keep / rows.spread[best], 0.0
+            stiff, others, per_mass = keep / rows.spread[best], 0.0, 1.0 / rows.mass[pair]
             for i in range(first[h + 1], first[h + 2]):
                 k = at + i
-                shape = point.q[k] / rows.mass[pair]
+                shape = point.q[k] * per_mass
                 shift[k] = shape - rows.answer[k]
                 flow[i] += point.q[k] + shape * rows.mass_step[pair] + rows.departure[k]
                 matrix[i, x] -= give * shift[k]
@@ -365,24 +372,25 @@ def _advance(layers: LayerArrays, target: float, y: Floats, point: _Iterate, row
     N = point.q.shape[0]
     dq, ds1, ds2 = np.empty(N), np.empty(N), np.empty(N)
     dz0, dz1, dz2 = np.empty(N), np.empty(N), np.empty(N)
-    primal, dual = 1.0, 1.0
+    shrink, dual = 1e-300, 1.0
     for pair in range(offset.shape[0] - 1):
         growth = rows.mass_step[pair] / rows.mass[pair]
         for i in range(offset[pair], offset[pair + 1]):
             dq[i] = point.q[i] * growth + rows.departure[i]
             ds1[i] = point.s1[i] * growth + rows.departure[i]
             ds2[i] = point.s2[i] * growth - rows.departure[i]
-            dz0[i] = 1.0 / point.q[i] - point.z0[i] - point.z0[i] / point.q[i] * dq[i]
-            dz1[i] = target / point.s1[i] - point.z1[i] - point.z1[i] / point.s1[i] * ds1[i]
-            dz2[i] = target / point.s2[i] - point.z2[i] - point.z2[i] / point.s2[i] * ds2[i]
-            primal = min(primal, _room(point.q[i], dq[i]))
+            dz0[i] = rows.over_q[i] * (1.0 - point.z0[i] * dq[i]) - point.z0[i]
+            dz1[i] = rows.over_s1[i] * (target - point.z1[i] * ds1[i]) - point.z1[i]
+            dz2[i] = rows.over_s2[i] * (target - point.z2[i] * ds2[i]) - point.z2[i]
+            shrink = max(shrink, -dq[i] * rows.over_q[i])
             dual = min(dual, _room(point.z0[i], dz0[i]))
             if point.z1[i] > 0.0:
-                primal = min(primal, _room(point.s1[i], ds1[i]))
+                shrink = max(shrink, -ds1[i] * rows.over_s1[i])
                 dual = min(dual, _room(point.z1[i], dz1[i]))
             if point.z2[i] > 0.0:
-                primal = min(primal, _room(point.s2[i], ds2[i]))
+                shrink = max(shrink, -ds2[i] * rows.over_s2[i])
                 dual = min(dual, _room(point.z2[i], dz2[i]))
+    primal = min(1.0, _BOUNDARY / shrink)
     for i in range(N):
         point.q[i] += primal * dq[i]
         point.z0[i] += dual * dz0[i]
