@@ -10,6 +10,7 @@ function                    rule
 ``compose``                 adaptive composition: one user moves several releases
 ``parallel``                disjoint users: each user moves one release only
 ``billboard``               the policies shown to a user depend on the others' data through releases alone
+``shuffled``                noise bits of all users, sent through a shuffler, in batches of any size
 ``group``                   a user who contributes several trajectories
 ``post_process``            a function of releases and public coins
 ``nothing``                 no promise at all
@@ -23,9 +24,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy import profiles
-from discreet.privacy.profiles import Profile, PureProfile
+from discreet.privacy.losses import LossDistribution
+from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
@@ -227,6 +231,27 @@ def locally(part: Guarantee) -> Guarantee:
         (part.derivation,),
     )
     return replace(part, model="local", derivation=reason)
+
+
+def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why: str) -> Guarantee:
+    """Bits that leave through a shuffler only, in batches whose noise is calibrated for their size.
+
+    ``batches`` are the ones that are foreseen, with their exact profiles; each must keep (epsilon, delta). Batches of
+    other sizes are calibrated to the same target when they are asked for, so the whole is known by that point alone,
+    and its profile is that of the worst mechanism with that point.
+    """
+    for batch in batches:
+        if not batch.profile.delta(epsilon) <= delta:
+            raise InvalidInput(
+                f"a batch has delta {batch.profile.delta(epsilon):.3g} at epsilon {epsilon:g}, above {delta:g}"
+            )
+    # Numerical profiles overstate their deltas by more than this factor, and without it the point would miss itself.
+    infinite = delta * (1 - 1e-11)
+    masses = np.array([1.0, math.exp(epsilon)]) * ((1 - infinite) / (1 + math.exp(epsilon)))
+    losses = LossDistribution(-epsilon, 2 * epsilon, masses, infinite)
+    profile = LossProfile(losses, losses, allowance=0.0)
+    reason = Reason("shuffler", why, tuple(batch.derivation for batch in batches))
+    return Guarantee("shuffle", epsilon, delta, profile, reason)
 
 
 def group(part: Guarantee, trajectories: int) -> Guarantee:
