@@ -180,7 +180,7 @@ def test_a_learner_that_needs_more_is_refused_by_name():
         with pytest.raises(Unsupported, match="losses"):
             build(discreet.Central(1.0, recipe=recipe), POOLED, 100, needs={"visits", "losses"})
     with pytest.raises(Unsupported, match="shuffle"):
-        build(discreet.Shuffle(1.0, 1e-5), POOLED, 100)
+        build(discreet.Shuffle(1.0, 1e-5), POOLED, 100, needs={"losses"})
 
 
 @pytest.mark.parametrize(
