@@ -7,6 +7,7 @@ rule of differential privacy, so the tree that ``explain()`` prints can be check
 function                    rule
 ==========================  ================================================================================
 ``from_mechanism``          a law with a known privacy profile, at a stated sensitivity
+``from_reports``            randomised messages whose loss for any two records is known
 ``compose``                 adaptive composition: one user moves several releases
 ``parallel``                disjoint users: each user moves one release only
 ``billboard``               the policies shown to a user depend on the others' data through releases alone
@@ -189,6 +190,11 @@ def from_mechanism(law: Any, sensitivity: Sensitivity, *, delta: float, name: st
         Reason("law", f"independent noise in every cell, {describe_law(law)}"),
     )
     return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
+
+
+def from_reports(profile: Profile, *, delta: float, name: str, why: str) -> Guarantee:
+    """A message that is randomised as a whole; ``profile`` is its loss between any two records."""
+    return _at("central", profile, delta, Reason("randomised report", f"{name}: {why}"))
 
 
 def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:

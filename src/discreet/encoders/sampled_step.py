@@ -1,0 +1,137 @@
+"""One step of a trajectory, drawn with public coins: what a user of the local model reports about.
+
+Splitting a budget over all H steps costs a local user dearly. Instead a public coin, independent of the data, picks
+``steps`` of them (one, unless epsilon is large), and only those are reported:
+
+    (state, action, successor or end, reward bit) at the picked step, times H / steps.
+
+Every step is picked with probability steps / H, so the scaled counts are unbiased for all visits. Given the coins,
+replacing a trajectory moves at most ``steps`` cells down and as many up. The cells here are those of the clear items,
+one table per step; how an item is randomised and decoded is the channel's business.
+
+A record that ends before the picked step has no item there. The last cells count who was *asked* at each step, which
+the coins make public, so that the channel knows how many reports there are whether or not there was an item.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.encoders.base import Cells, Statistic, encode_into, reward_bit
+from discreet.encoders.joint_histogram import ALL_THREE
+from discreet.errors import InvalidInput
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.shape import Shape
+from discreet.streams import Stream, uniform
+from discreet.validation import check_count
+
+
+class SampledStepArrays(NamedTuple):
+    states: int
+    actions: int
+    horizon: int
+    steps: int
+    low: float
+    span: float
+
+
+@dataclass(frozen=True)
+class SampledStep:
+    """The items at ``steps`` of the H steps. ``early_end``: records may end early, and then say so."""
+
+    shape: Shape
+    steps: int = 1
+    early_end: bool = False
+    name: str = "sampled-step"
+    statistics: frozenset[str] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        if self.steps > self.shape.horizon:
+            raise InvalidInput(f"steps must be at most the horizon, {self.shape.horizon}, got {self.steps}")
+
+    @property
+    def table(self) -> tuple[int, int, int, int, int]:
+        """The axes of the item cells: step, state, action, successor or end, reward bit."""
+        return self.shape.horizon, self.shape.states, self.shape.actions, self.shape.states + 1, 2
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.table)) + self.shape.horizon
+
+    @property
+    def scale(self) -> float:
+        """How many steps a reported one stands for."""
+        return self.shape.horizon / self.steps
+
+    def split(self, cells: Cells) -> tuple[Cells, Cells]:
+        """The items (step, state, action, successor, bit), and how many were asked at each step."""
+        return cells[: -self.shape.horizon].reshape(self.table), cells[-self.shape.horizon :]
+
+    def sensitivity(self) -> Sensitivity:
+        return Sensitivity.unit_shifts(up=self.steps, down=self.steps)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        H, S, A, T, _ = self.table
+        table = np.broadcast_to(np.asarray(rows).reshape(-1, S, A), (H, S, A))
+        return np.concatenate([np.repeat(table.reshape(-1), 2 * T), np.ones(H, table.dtype)])
+
+    def possible(self) -> NDArray[np.bool_]:
+        possible = np.broadcast_to(self.slots()[:, None, None, :, None], self.table)
+        return np.concatenate([possible.reshape(-1), np.ones(self.shape.horizon, np.bool_)])
+
+    def slots(self) -> NDArray[np.bool_]:
+        """Which successors (the last is "end") an item of each step can have: (H, S + 1)."""
+        S = self.shape.states
+        slots = np.ones((self.shape.horizon, S + 1), np.bool_)
+        slots[:, S] = self.early_end
+        slots[-1] = np.arange(S + 1) == S
+        return slots
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        G, S = self.shape.groups, self.shape.states
+        items = self.scale * self.split(cells)[0]
+        grouped = items.sum(axis=0, keepdims=True) if G == 1 else items
+        slots = self.slots()
+        counts = slots.any(axis=0, keepdims=True) if G == 1 else slots
+
+        def cells_of(n: NDArray[Any]) -> NDArray[np.int64]:
+            return n.astype(np.int64).reshape(G, 1, 1)
+
+        return {
+            "visits": Statistic(grouped.sum(axis=(3, 4)), cells_of(2 * counts.sum(axis=1))),
+            "transitions": Statistic(grouped[:, :, :, :S].sum(axis=4), cells_of(2 * counts[:, :S].any(axis=1))),
+            "rewards": Statistic(grouped[:, :, :, :, 1].sum(axis=3), cells_of(counts.sum(axis=1))),
+        }
+
+    def arrays(self) -> SampledStepArrays:
+        s = self.shape
+        return SampledStepArrays(s.states, s.actions, s.horizon, self.steps, s.rewards[0], s.reward_span)
+
+
+@encode_into.implement(SampledStepArrays)
+def _encode(
+    encoder: SampledStepArrays,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    S, A, H = encoder.states, encoder.actions, encoder.horizon
+    asked_at = cells.shape[0] - H
+    wanted = encoder.steps
+    for h in range(H):  # selection sampling: every set of ``steps`` steps is equally likely
+        if uniform(stream) * (H - h) < wanted:
+            wanted -= 1
+            cells[asked_at + h] += 1.0
+            if h < length:
+                successor = states[h + 1] if h + 1 < length else S
+                bit = reward_bit(rewards[h], encoder.low, encoder.span, stream)
+                row = (h * S + states[h]) * A + actions[h]
+                cells[(row * (S + 1) + successor) * 2 + bit] += 1.0
