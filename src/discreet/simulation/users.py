@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from discreet.compiled import kernel
 from discreet.encoders.base import Context, Encoder, encode_all
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.streams import Stream
+from discreet.simulation.cascade import Cascade
+from discreet.streams import Stream, next_word
 from discreet.trajectories import Trajectories
 from discreet.worlds.rewards import cumulative
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout, rollout_stochastic
 
 _AT_ONCE = 4096  # users simulated at a time: enough to amortise a call, few enough to stay in cache
+_MANY = 512  # from here on one draw for all of them is cheaper than simulating each
 
 
 class SimulatedUsers:
@@ -32,12 +34,19 @@ class SimulatedUsers:
         self._stream, self._coins = stream, coins
         self._encoders: dict[Encoder, Any] = {}
         self._last: AnyPolicy | None = None
+        self._cascade = Cascade(world, np.random.default_rng(int(next_word(stream))))
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
         sums = [np.zeros((1, encoder.size)) for encoder in encoders]
-        for played in self._play(context.policy, users):
-            for encoder, total in zip(encoders, sums, strict=True):
-                self._encode(encoder, played, total)
+        # Several encoders see the same users, which draws of their own could not give.
+        at_once = len(encoders) == 1 and self._cascade.serves(encoders[0])
+        for component, count in self._assign(context.policy, users):
+            if at_once and count >= _MANY:
+                sums[0][0] += self._cascade.tally(encoders[0], component, count)
+                continue
+            for played in self._batches(component, count):
+                for encoder, total in zip(encoders, sums, strict=True):
+                    self._encode(encoder, played, total)
         return [total[0] for total in sums]
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
@@ -55,8 +64,11 @@ class SimulatedUsers:
 
     def _play(self, policy: AnyPolicy, users: int) -> Iterator[Trajectories]:
         for component, count in self._assign(policy, users):
-            for first in range(0, count, _AT_ONCE):
-                yield self._episodes(component, min(_AT_ONCE, count - first))
+            yield from self._batches(component, count)
+
+    def _batches(self, policy: Policy | StochasticPolicy, users: int) -> Iterator[Trajectories]:
+        for first in range(0, users, _AT_ONCE):
+            yield self._episodes(policy, min(_AT_ONCE, users - first))
 
     def _assign(self, policy: AnyPolicy, users: int) -> list[tuple[Policy | StochasticPolicy, int]]:
         """Who plays what. Users are exchangeable, so those with the same component are simulated together."""
