@@ -74,7 +74,7 @@ class _Iterate(NamedTuple):
 class _Rows(NamedTuple):
     """The inverse of each row's matrix in (M, d), see ``_invert_rows``, and the step that it gives."""
 
-    over_q: Floats  # flat: 1 / q, 1 / s1 and 1 / s2, because divisions are what the method spends its time on
+    over_q: Floats  # flat: 1 / q, and 1 / s1, 1 / s2 below: every part of a step divides by them
     over_s1: Floats
     over_s2: Floats
     cross: Floats  # flat: (z0 + z1 - z2) / M, what ties d to M
