@@ -182,4 +182,4 @@ def _lines(trials: int, p: float, sign: int, failure_probability: float) -> tupl
     def cumulant(l: float) -> float:
         return trials * (math.log1p(p * math.expm1(sign * l)) - p * sign * l)
 
-    return stitched_lines(cumulant, 700.0, failure_probability / 2, math.sqrt(trials * p * (1 - p)))
+    return stitched_lines(cumulant, 700.0, failure_probability, math.sqrt(trials * p * (1 - p)))

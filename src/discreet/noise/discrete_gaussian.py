@@ -21,7 +21,7 @@ from discreet.errors import Unsupported
 from discreet.noise.gaussian import standard_lines
 from discreet.noise.kernels import TableKernel, table_kernel
 from discreet.noise.law import Floats, Size
-from discreet.noise.tails import stitched_radius
+from discreet.noise.tails import stitched_lines, stitched_radius
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -30,6 +30,8 @@ from discreet.validation import check_count, check_open_unit, check_positive
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2
 _LONGEST_TABLE = 1 << 21
+# From this sigma on the law's variance and cumulants are the Gaussian's to all digits.
+_FINE = 2.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ class DiscreteGaussian:
         return _sum_quantile(self.sigma, int(copies), float(tail)) if copies else 0.0
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
-        """The Gaussian's: the discrete law's cumulants are at most sigma^2 l^2 / 2."""
+        if self.sigma < _FINE:
+            return stitched_radius(_lines(self.sigma, failure_probability), copies)
+        # The Gaussian's: the discrete law's cumulants are at most sigma^2 l^2 / 2, and here hardly less.
         return self.sigma * stitched_radius(standard_lines(failure_probability), copies)
 
     def kernel(self) -> TableKernel:
@@ -157,3 +161,12 @@ def _sum_quantile(sigma: float, n: int, tail: float) -> float:
     # beyond[i] = P(S >= s[i]); the answer is the smallest s with 2 P(S > s) <= tail.
     enough = np.flatnonzero(2 * beyond * (1 + 1e-9) <= tail)
     return float(max(0, s[enough[0]] - 1)) if len(enough) else wide * math.sqrt(2 * math.log(2 / tail))
+
+
+@lru_cache(maxsize=256)
+def _lines(sigma: float, failure_probability: float) -> tuple[Floats, Floats]:
+    def cumulant(l: float) -> float:
+        # Tilting moves the centre to l sigma^2.
+        return _log_normaliser(sigma, l * sigma**2) - _log_normaliser(sigma, 0.0) + (l * sigma) ** 2 / 2
+
+    return stitched_lines(cumulant, math.inf, failure_probability, math.sqrt(DiscreteGaussian(sigma).variance))

@@ -148,4 +148,4 @@ def _lines(scale: float, failure_probability: float) -> tuple[Floats, Floats]:
         return -math.log1p(-excess) if excess < 1 else math.inf
 
     deviation = math.sqrt(2 * t) / (1 - t)
-    return stitched_lines(cumulant, 1 / scale, failure_probability / 2, deviation)
+    return stitched_lines(cumulant, 1 / scale, failure_probability, deviation)

@@ -72,7 +72,7 @@ class Gaussian:
 @lru_cache(maxsize=256)
 def standard_lines(failure_probability: float) -> tuple[Floats, Floats]:
     """Lines for any law whose cumulants are at most those of the standard Gaussian."""
-    return stitched_lines(lambda l: l * l / 2, math.inf, failure_probability / 2, 1.0)
+    return stitched_lines(lambda l: l * l / 2, math.inf, failure_probability, 1.0)
 
 
 @kernel

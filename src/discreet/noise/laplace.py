@@ -152,4 +152,4 @@ def _standard_sum_quantile(n: int, tail: float) -> float:
 
 @lru_cache(maxsize=256)
 def _standard_lines(failure_probability: float) -> tuple[Floats, Floats]:
-    return stitched_lines(lambda l: -math.log1p(-l * l), 1.0, failure_probability / 2, math.sqrt(2))
+    return stitched_lines(lambda l: -math.log1p(-l * l), 1.0, failure_probability, math.sqrt(2))

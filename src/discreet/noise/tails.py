@@ -32,14 +32,14 @@ _EPOCHS = 40  # 3^40 draws
 def stitched_lines(
     cumulant: Callable[[float], float], largest: float, failure_probability: float, scale: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Intercepts and slopes of the lines, one per epoch, that bound one sign of the sum.
+    """Intercepts and slopes of the lines, one per epoch, that bound one sign of the sum with half of the probability.
 
     ``cumulant`` is finite on (0, ``largest``); ``scale`` is the standard deviation of one draw, to start the search.
     """
     check_open_unit("failure_probability", failure_probability)
     lines = np.empty((_EPOCHS, 2))
     for j in range(_EPOCHS):
-        log_odds = math.log((j + 1) * (j + 2) / failure_probability)
+        log_odds = math.log(2 * (j + 1) * (j + 2) / failure_probability)
         middle = _RATIO ** (j + 0.5)
         guess = math.sqrt(2 * log_odds / middle) / scale
         guess = guess * largest / (guess + largest) if math.isfinite(largest) else guess
