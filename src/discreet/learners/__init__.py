@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discreet.learners.elimination import PolicyElimination
 from discreet.learners.optimistic import UCBVI
 
-__all__ = ["UCBVI"]
+__all__ = ["UCBVI", "PolicyElimination"]

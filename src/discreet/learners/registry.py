@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from discreet.errors import InvalidInput, unknown_name
 from discreet.learners.base import Learner
+from discreet.learners.elimination import PolicyElimination
 from discreet.learners.optimistic import UCBVI
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -42,6 +43,11 @@ LEARNERS: dict[str, NamedLearner] = {
         UCBVI,
         "optimistic value iteration: plan in the estimated world with a bonus for what is uncertain",
         "Azar, Osband, Munos (2017), on private counts",
+    ),
+    "policy-elimination": NamedLearner(
+        PolicyElimination,
+        "explore with all policies that may still be the best, drop those that cannot be; few policy changes",
+        "Qiao, Yin, Min, Wang (2022); SDP-PE of Bai, Talebi, Zhao, Cheng, Chen",
     ),
 }
 
