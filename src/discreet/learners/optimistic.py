@@ -70,8 +70,8 @@ class UCBVI:
 
     bonus: str = "hoeffding"
     bonus_scale: float = 0.05
-    noise_scale: float = 0.1
-    threshold: float = 1.0
+    noise_scale: float = 0.2
+    threshold: float = 1.5
     failure_probability: float = 0.1
     name: str = field(default="ucbvi", repr=False)
     needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)

@@ -63,7 +63,7 @@ def make_learner(name: str, /, **options: Any) -> Learner:
     """Make a learner by name; option values may be text, as a command line gives them.
 
     >>> make_learner("ucbvi", bonus_scale="0.1")
-    UCBVI(bonus='hoeffding', bonus_scale=0.1, noise_scale=0.1, threshold=1.0, failure_probability=0.1)
+    UCBVI(bonus='hoeffding', bonus_scale=0.1, noise_scale=0.2, threshold=1.5, failure_probability=0.1)
     """
     entry = find_learner(name)
     types = get_type_hints(entry.make)

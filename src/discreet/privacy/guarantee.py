@@ -10,6 +10,7 @@ function                    rule
 ``from_reports``            randomised messages whose loss for any two records is known
 ``compose``                 adaptive composition: one user moves several releases
 ``parallel``                disjoint users: each user moves one release only
+``one_of``                  one of several mechanisms runs; which one is decided by public things
 ``billboard``               the policies shown to a user depend on the others' data through releases alone
 ``shuffled``                noise bits of all users, sent through a shuffler, in batches of any size
 ``group``                   a user who contributes several trajectories
@@ -32,6 +33,7 @@ from discreet.privacy import profiles
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.worst_of import WorstOf
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
 _IMPLIED = {"local": ("shuffle", "joint"), "shuffle": ("joint",)}
@@ -205,6 +207,15 @@ def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:
     profile = profiles.compose([part.profile for part in parts])
     reason = Reason("composition", why, tuple(_summary(part) for part in parts))
     return _at(parts[0].model, profile, delta, reason)
+
+
+def one_of(parts: Sequence[Guarantee], why: str) -> Guarantee:
+    """One of several mechanisms runs; what decides which one is public. The promise is the weakest of theirs."""
+    if len(parts) == 1:
+        return parts[0]
+    _same_model(parts)
+    reason = Reason("public choice", why, tuple(_summary(part) for part in parts))
+    return _at(parts[0].model, WorstOf(tuple(part.profile for part in parts)), parts[0].delta, reason)
 
 
 def parallel(part: Guarantee, why: str) -> Guarantee:
