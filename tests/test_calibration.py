@@ -51,7 +51,7 @@ def test_foretold_deviations_are_those_of_the_release_at_the_end(privacy):
 
 
 def test_a_masked_row_carries_less_noise_than_foretold():
-    privacy = discreet.Central(1.0, options={"blocks": 3})
+    privacy = discreet.Central(1.0, recipe="central/first-visit-laplace", options={"blocks": 3})
     foretold = discreet.calibrate(privacy, WORLD.shape, episodes=9)
     users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     session = build(privacy, WORLD.shape, 9).open(users, SimulatedNoise(generator(0, 0, NOISE)), 9)
