@@ -216,7 +216,7 @@ def _recipe_cases(privacy: Privacy, asked: Setting, needs: Iterable[str]) -> tup
     delta = _usable_delta(asked)
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
-    return privatizer.recipe, exact, _collect(case, _settings(asked))
+    return privatizer.recipe, exact, _collect(case, _settings(asked, batch=privacy.model == "shuffle"))
 
 
 def _given(privacy: Privacy) -> dict[str, Any]:
@@ -239,7 +239,8 @@ def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: fl
     pair = known_transcript(privatizer) or session_transcript(privatizer, min(setting.episodes, 2))
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
-    compared = "; ".join(sorted({worst_pair(channel.encoder).describe() for channel in privatizer.channels}))
+    actions = None if pair.known else 1
+    compared = "; ".join(sorted({worst_pair(channel.encoder, actions).describe() for channel in privatizer.channels}))
     return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
 
 
@@ -268,13 +269,14 @@ def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | Non
     return entry.name, truth.epsilon, _collect(one, _settings(asked))
 
 
-def _settings(asked: Setting) -> Iterator[Setting]:
+def _settings(asked: Setting, *, batch: bool = False) -> Iterator[Setting]:
     """Where to look: the asked promise in small shapes, then the asked shape, then promises that are easier to test."""
     small, longer = (_small(asked.shape, horizon) for horizon in (1, 2))
     for shape, episodes in ((small, _FEW_USERS[0]), (small, _FEW_USERS[1]), (longer, _FEW_USERS[0])):
         yield replace(asked, shape=shape, episodes=episodes)
     yield replace(asked, episodes=max(2, min(asked.episodes, _FEW_USERS[1])))
-    yield replace(asked, shape=small, episodes=_BATCH)
+    if batch:
+        yield replace(asked, shape=small, episodes=_BATCH)
     if asked.epsilon is None:
         return
     easier = {_EASY_EPSILON} if not 0.5 <= asked.epsilon <= 3 else set()

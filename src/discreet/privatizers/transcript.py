@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,13 @@ from discreet.accumulators.sums import Blocks, Once, Total
 from discreet.accumulators.tree import Tree, TreeArrays
 from discreet.compiled import dispatch, kernel
 from discreet.encoders.base import Context, Encoder, encode
-from discreet.policies import StochasticPolicy
+from discreet.policies import Policy
 from discreet.privacy.audit import log_ratio
-from discreet.privacy.profiles import Profile, ZeroConcentratedProfile, compose
+from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile, compose
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers.channel import Channel, Privatizer
+from discreet.privatizers.reports import ReportChannel
+from discreet.privatizers.shuffle import ShuffledChannel
 from discreet.privatizers.worst_pair import WorstPair, shift_sensitivity, worst_pair
 from discreet.release import Request
 from discreet.streams import COINS, Stream, next_word, stream
@@ -42,7 +44,7 @@ Floats = NDArray[np.float64]
 
 _AT_ONCE = 2_000_000  # numbers held at a time
 _MOST_FEATURES = 24
-_LOOKED_AT = 300  # sessions a side that choose the features
+_LOOKED_AT = 100  # sessions a side that choose the features
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,10 @@ class Together:
 
 @dataclass(frozen=True)
 class WholeSession:
-    """The real session, run in full on each input; the features are the released counts that differ most."""
+    """The real session, run in full on each input; the features are the released counts that differ most.
+
+    Users follow a public policy, as they would: what it makes known is no secret of theirs, and recipes use it.
+    """
 
     privatizer: Privatizer
     records: tuple[Trajectories, Trajectories]
@@ -107,7 +112,7 @@ class WholeSession:
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
         shape = self.privatizer.shape
         rng = np.random.default_rng(int(next_word(draws)))
-        policy = StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
+        policy = Policy(np.zeros((shape.horizon, shape.states), np.int64))
         out = []
         for _ in range(trials):
             users = FixedUsers([self.records[side]] + [self.records[1]] * (self.users - 1), draws)
@@ -124,10 +129,10 @@ class FixedUsers:
     def __init__(self, records: Sequence[Trajectories], draws: Stream) -> None:
         self._records, self._draws, self._next = records, draws, 0
 
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:  # noqa: ARG002
+    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         return [rows.sum(axis=0) for rows in self._take(encoders, users)]
 
-    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:  # noqa: ARG002
+    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
         return self._take([encoder], users)[0]
 
     def _take(self, encoders: Sequence[Encoder], users: int) -> list[Floats]:
@@ -139,8 +144,9 @@ class FixedUsers:
 def known_transcript(privatizer: Privatizer) -> Together | None:
     """The transcript of a privatizer whose laws and accumulators are known; None if one of them is not."""
     parts = []
-    for channel in privatizer.channels:
-        if not _additive(channel) or not hasattr(channel.law, "log_probability"):
+    for any_channel in privatizer.channels:
+        channel = additive_form(any_channel)
+        if channel is None:
             return None
         pair = worst_pair(channel.encoder)
         differs = pair.shift != 0
@@ -154,8 +160,10 @@ def session_transcript(privatizer: Privatizer, users: int) -> WholeSession:
 
     Which released counts to look at is decided by a few runs of their own: those that differ most, in deviations.
     """
-    records = worst_pair(privatizer.channels[0].encoder).records
+    records = worst_pair(privatizer.channels[0].encoder, actions=1).records
     everything = WholeSession(privatizer, records, users, None)
+    if everything.sample(0, 1, stream(0, 0, COINS)).shape[1] <= _MOST_FEATURES:
+        return everything
     first, second = (everything.sample(side, _LOOKED_AT, stream(0, side, COINS)) for side in (0, 1))
     deviation = np.sqrt(first.var(axis=0) + second.var(axis=0)) + 1e-9
     distance = np.abs(first.mean(axis=0) - second.mean(axis=0)) / deviation
@@ -165,17 +173,26 @@ def session_transcript(privatizer: Privatizer, users: int) -> WholeSession:
 def exact_profile(privatizer: Privatizer) -> Profile | None:
     """The profile of the worst pair that was found, from the laws alone; None where only a bound is known."""
     profiles = []
-    for channel in privatizer.channels:
-        if not _additive(channel):
+    for any_channel in privatizer.channels:
+        channel = additive_form(any_channel)
+        if channel is not None:
+            profiles.append(channel.law.profile(_all_releases(channel, worst_pair(channel.encoder))))
+        elif isinstance(any_channel, ReportChannel):
+            profiles.append(PureProfile(any_channel.shipped_epsilon))
+        else:
             return None
-        profiles.append(channel.law.profile(_all_releases(channel, worst_pair(channel.encoder))))
     if any(isinstance(profile, ZeroConcentratedProfile) for profile in profiles):
         return None
     return compose(profiles)
 
 
-def _additive(channel: Any) -> TypeGuard[Channel]:
-    return isinstance(channel, Channel) and isinstance(channel.accumulator, Blocks | Once | Total | Tree)
+def additive_form(channel: Any) -> Channel | None:
+    """A channel as additive noise that is released in a way known here; None if it is not."""
+    if isinstance(channel, ShuffledChannel):
+        # A shuffled bag of bits is its number of ones: binomial noise, once per batch.
+        return Channel(channel.encoder, channel.law, Blocks())
+    known = isinstance(channel, Channel) and isinstance(channel.accumulator, Blocks | Once | Total | Tree)
+    return channel if known else None
 
 
 def _all_releases(channel: Channel, pair: WorstPair) -> Sensitivity:

@@ -8,9 +8,10 @@ lowest and highest rewards), improved step by step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,18 +52,26 @@ class WorstPair:
         return f"{first}  against  {second}"
 
 
+def worst_pair(encoder: Encoder, actions: int | None = None) -> WorstPair:
+    """The pair of trajectories whose encodings are furthest apart, among those that play the first ``actions`` actions.
+
+    With one action both records follow a policy that everybody knows.
+    """
+    hashable: Any = encoder  # frozen data, which a protocol cannot say
+    return _found(hashable, actions)
+
+
 @lru_cache(maxsize=128)
-def worst_pair(encoder: Encoder) -> WorstPair:
-    """The pair of trajectories whose encodings are furthest apart."""
+def _found(encoder: Any, actions: int | None) -> WorstPair:
     shape = encoder.shape
-    choices = shape.states * shape.actions * 2
-    exhaustive = choices**shape.horizon <= _ENUMERATED
-    steps = _every(shape) if exhaustive else _families(shape)
+    played = replace(shape, actions=actions or shape.actions)
+    exhaustive = (played.states * played.actions * 2) ** shape.horizon <= _ENUMERATED
+    steps = _every(played) if exhaustive else _families(played)
     cells = _encodings(encoder, steps)
     i, j = _furthest(cells)
     first, second = steps[i], steps[j]
     if not exhaustive:
-        first, second = _improved(encoder, first, second)
+        first, second = _improved(encoder, played, first, second)
     records = _records(shape, np.stack([first, second]))
     a, b = encode(encoder, records, stream(0, 0, COINS))
     return WorstPair((_row(records, 0), _row(records, 1)), (a, b), exhaustive)
@@ -101,9 +110,9 @@ def _families(shape: Shape) -> list[_Steps]:
     return [np.asarray(steps, np.int64) for steps in found]
 
 
-def _improved(encoder: Encoder, first: _Steps, second: _Steps) -> tuple[_Steps, _Steps]:
+def _improved(encoder: Encoder, shape: Shape, first: _Steps, second: _Steps) -> tuple[_Steps, _Steps]:
     """Change one step of one record at random, many times over, and keep what does not bring the two closer."""
-    shape, rng = encoder.shape, generator(0, 0, COINS)
+    rng = generator(0, 0, COINS)
     best = _distance(_encodings(encoder, [first, second]))
     for _ in range(_IMPROVEMENTS):
         pair = [first.copy(), second.copy()]
