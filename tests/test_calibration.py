@@ -19,10 +19,10 @@ from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3)
 PRIVACIES = [
-    discreet.Central(1.0, options={"blocks": 5}),
+    discreet.Central(1.0, recipe="central/joint-histogram-laplace", options={"blocks": 5}),
     discreet.Central(2.0, 1e-5, recipe="central/first-visit-gaussian", options={"blocks": 5}),
     discreet.Central(1.0, recipe="central/three-tables-laplace-tree"),
-    discreet.Local(1.0),
+    discreet.Local(1.0, recipe="local/first-visit-laplace"),
     discreet.Local(1.0, recipe="local/three-tables-laplace"),
 ]
 
@@ -64,7 +64,8 @@ def test_a_masked_row_carries_less_noise_than_foretold():
 
 
 def test_calibration_is_json():
-    for privacy in (*PRIVACIES, discreet.NoPrivacy(), discreet.Central(rho=0.5)):
+    automatic = (discreet.NoPrivacy(), discreet.Central(1.0), discreet.Central(rho=0.5), discreet.Local(1.0))
+    for privacy in (*PRIVACIES, *automatic):
         data = json.loads(json.dumps(discreet.calibrate(privacy, WORLD.shape, episodes=50).as_dict(), allow_nan=False))
         assert data["errors"][0]["statistic"] == "visits"
         assert data["guarantee"]["model"] in ("joint", "local", "none")

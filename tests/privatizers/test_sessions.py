@@ -18,8 +18,9 @@ from discreet.errors import Unsupported
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
+from discreet.privatizers import additive
 from discreet.privatizers.channel import Channel, Privatizer, widths
-from discreet.privatizers.recipes import build, recipes
+from discreet.privatizers.recipes import build
 from discreet.release import Layer, Linear, Request
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
@@ -152,7 +153,7 @@ def test_discrete_noise_does_not_hide_fractions():
     assert Channel(real_valued, Laplace(1.0), Blocks())
 
 
-@pytest.mark.parametrize("recipe", [r for r in recipes() if r.model != "none"], ids=lambda r: r.name)
+@pytest.mark.parametrize("recipe", [r for r in additive.RECIPES if r.model != "none"], ids=lambda r: r.name)
 def test_every_recipe_releases_whole_numbers(recipe):
     target = {"central": discreet.Central, "local": discreet.Local}[recipe.model]
     privacy = target(1.0, 0.0 if recipe.pure else 1e-6, recipe=recipe.name)

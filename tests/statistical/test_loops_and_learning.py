@@ -35,10 +35,17 @@ def differ(first: np.ndarray, second: np.ndarray) -> bool:
     return bool(stats.ks_2samp(first, second).pvalue < 1e-6)
 
 
-@pytest.mark.parametrize("recipe", ["central/three-tables-laplace-tree", "central/three-tables-gaussian-tree"])
-def test_the_block_loop_and_the_episode_loop_have_the_same_law(recipe):
+CENTRAL = "central/three-tables-{}-tree"
+PRIVACIES = {
+    "none": discreet.NoPrivacy(),
+    "laplace": discreet.Central(80.0, recipe=CENTRAL.format("laplace")),
+    "gaussian": discreet.Central(80.0, 1e-6, recipe=CENTRAL.format("gaussian")),
+}
+
+
+@pytest.mark.parametrize("privacy", PRIVACIES.values(), ids=PRIVACIES.keys())
+def test_the_block_loop_and_the_episode_loop_have_the_same_law(privacy):
     world = discreet.worlds.river_swim(states=3, horizon=4)
-    privacy = discreet.Central(80.0, 0.0 if "laplace" in recipe else 1e-6, recipe=recipe)
     learner = UCBVI(bonus_scale=0.1)
     slow = regrets(run_blocks, world, learner, privacy, 1)
     assert not differ(slow, regrets(run_episodes, world, learner, privacy, 2))
