@@ -100,6 +100,18 @@ def test_laplace_worst_shift_against_an_integral_over_the_plane():
     assert profile.delta(2.0) == 0
 
 
+@pytest.mark.parametrize("scale", [0.4, 1.5, 20.0])
+def test_one_laplace_coordinate_is_never_understated(scale):
+    """Its profile in closed form: 1 - exp((epsilon - 1/b) / 2); and total mass under both laws is one."""
+    profile = Laplace(scale).profile(Sensitivity.unit_shifts(1, 0))
+    for epsilon in np.linspace(0, 1 / scale, 12):
+        exact = -math.expm1((epsilon - 1 / scale) / 2)
+        assert exact <= profile.delta(epsilon) <= exact * (1 + 1e-3) + 2e-10
+    losses = profile.forward
+    assert losses.masses.sum() == pytest.approx(1.0, abs=1e-13)
+    assert np.dot(losses.masses, np.exp(-losses.losses)) == pytest.approx(1.0, abs=1e-12)
+
+
 def test_bounded_worst_shift_against_an_integral_over_the_plane():
     law = BoundedNoise(4.0)
     profile = law.profile(Sensitivity.worst_shift((2, 1, 0), (1, 0, 1)))
@@ -127,6 +139,14 @@ def test_shifts_that_are_not_unit_use_what_is_proved():
     for law in (BinomialNoise(100, 0.5), BoundedNoise(50.0)):
         with pytest.raises(Unsupported):
             law.profile(pooled)
+
+
+def test_a_discrete_gaussian_too_wide_for_a_table_falls_back_to_rho():
+    profile = DiscreteGaussian(1e7).profile(Sensitivity.unit_shifts(6, 6))
+    assert isinstance(profile, ZeroConcentratedProfile)
+    assert profile.rho == pytest.approx(6e-14)
+    assert DiscreteGaussian(1e7).variance == 1e14
+    assert DiscreteGaussian(1e7).sum_quantile(1, 0.1) == pytest.approx(1e7 * math.sqrt(2 * math.log(20)))
 
 
 def test_discrete_gaussian_keeps_rho_at_integer_shifts():

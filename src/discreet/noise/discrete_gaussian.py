@@ -30,7 +30,8 @@ from discreet.validation import check_count, check_open_unit, check_positive
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2
 _LONGEST_TABLE = 1 << 21
-# From this sigma on the law's variance and cumulants are the Gaussian's to all digits.
+# From this sigma on, sums over the integers equal the Gaussian's integrals to all digits: by Poisson's formula they
+# differ by a share of 2 exp(-2 pi^2 sigma^2).
 _FINE = 2.0
 
 
@@ -46,6 +47,8 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
+        if self.sigma >= _FINE:
+            return self.sigma**2
         pmf = _sum_pmf(self.sigma, 1)
         x = np.arange(len(pmf)) - len(pmf) // 2
         return float(np.dot(x * x, pmf))
@@ -56,8 +59,8 @@ class DiscreteGaussian:
         return np.where(x == np.round(x), inside, -np.inf)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """Exact for unit shifts; otherwise zero-concentrated, which only needs the L2 norm of integer shifts."""
-        if sensitivity.unit and sensitivity.cells:
+        """Exact for unit shifts (while the table is affordable); otherwise zero-concentrated, by the L2 norm alone."""
+        if sensitivity.unit and sensitivity.cells and _length(self.sigma, sensitivity.cells) <= _LONGEST_TABLE:
             return _unit_profile(self.sigma, sensitivity.cells)
         return ZeroConcentratedProfile((sensitivity.l2 / self.sigma) ** 2 / 2)
 
@@ -103,8 +106,14 @@ class DiscreteGaussian:
 
 
 def _log_normaliser(sigma: float, centre: float) -> float:
+    if sigma >= _FINE:
+        return math.log(sigma * math.sqrt(2 * math.pi))
     x = np.arange(-math.ceil(_REACH * sigma) - 1, math.ceil(_REACH * sigma) + 2) - (centre - round(centre))
     return math.log(float(np.exp(-((x / sigma) ** 2) / 2).sum()))
+
+
+def _length(sigma: float, copies: int) -> int:
+    return 1 << math.ceil(math.log2(2 * math.ceil(_REACH * sigma * math.sqrt(copies)) + 4))
 
 
 @lru_cache(maxsize=64)
@@ -114,7 +123,7 @@ def _sum_pmf(sigma: float, copies: int, centre: float = 0.0) -> Floats:
     Entry i is the probability of i - length // 2 + round(copies * centre). Convolution happens on a circle that is so
     long that less than 1e-17 wraps around it; the transform's own error is of that order too.
     """
-    length = 1 << math.ceil(math.log2(2 * math.ceil(_REACH * sigma * math.sqrt(copies)) + 4))
+    length = _length(sigma, copies)
     if length > _LONGEST_TABLE:
         raise Unsupported(
             f"a sum of {copies} discrete Gaussian draws with sigma {sigma:g} needs a table of {length} entries, "
@@ -147,7 +156,7 @@ def _sum_quantile(sigma: float, n: int, tail: float) -> float:
     relative to the largest entry, are relative to the tail too.
     """
     wide = sigma * math.sqrt(n)
-    if 2 * _REACH * wide + 4 > _LONGEST_TABLE / 2:
+    if _length(sigma, n) > _LONGEST_TABLE:
         return wide * math.sqrt(2 * math.log(2 / tail))
     centre = -wide * float(ndtri(tail / 2)) / n
     pmf = _sum_pmf(sigma, n, centre)
