@@ -13,14 +13,18 @@ import typer
 
 from discreet import __version__
 from discreet.cli.calibrate import calibrate
+from discreet.cli.check import check
 from discreet.cli.demo import demo
+from discreet.cli.evaluate import evaluate
 from discreet.cli.learners import learners
 from discreet.cli.output import plain_errors
 from discreet.cli.recipes import recipes
 from discreet.cli.simulate import simulate
+from discreet.cli.train import train
 from discreet.cli.worlds import worlds
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo, simulate, calibrate, recipes, worlds, learners)
+_OFFLINE = (check, train, evaluate)
+COMMANDS: tuple[Callable[..., None], ...] = (demo, simulate, calibrate, recipes, worlds, learners, *_OFFLINE)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for _command in COMMANDS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli import options as o
+from discreet.cli.offline import is_offline, offline_target, simulate_offline
 from discreet.cli.output import check_outputs, print_facts, write_json
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ def simulate(
     learner: o.LearnerName = "ucbvi",
     option: o.Options = None,
     episodes: o.Episodes = 20_000,
+    users: Annotated[
+        int, typer.Option(help="How many users a data set has (offline learners).", rich_help_panel="Learning")
+    ] = 10_000,
+    behaviour: Annotated[
+        str, typer.Option(help="The policy that collected it: uniform, mostly-first.", rich_help_panel="Learning")
+    ] = "uniform",
     runs: Annotated[int, typer.Option(help="How many independent runs.", rich_help_panel="Learning")] = 10,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.", rich_help_panel="Learning")] = 0,
     threads: Annotated[
@@ -48,6 +55,13 @@ def simulate(
     check_outputs(json_file=json, plot=plot, folder=save)
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen_world = o.choose_world(world, shorthands, world_option, homogeneous)
+    if is_offline(learner):
+        target = offline_target(privacy, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe)
+        simulate_offline(
+            chosen_world, learner, target, option, users=users, behaviour=behaviour, runs=runs, seed=seed,
+            json=json, plot=plot, save=save,
+        )  # fmt: skip
+        return
     chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
     from discreet.simulation.run import simulate as run
 

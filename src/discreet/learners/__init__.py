@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from discreet.learners.elimination import PolicyElimination
 from discreet.learners.optimistic import UCBVI
+from discreet.learners.pessimistic import APVI
 
-__all__ = ["UCBVI", "PolicyElimination"]
+__all__ = ["APVI", "UCBVI", "PolicyElimination"]

@@ -14,6 +14,7 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.learners.base import Learner
 from discreet.learners.elimination import PolicyElimination
 from discreet.learners.optimistic import UCBVI
+from discreet.learners.pessimistic import APVI
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number"}
@@ -43,6 +44,11 @@ LEARNERS: dict[str, NamedLearner] = {
         UCBVI,
         "optimistic value iteration: plan in the estimated world with a bonus for what is uncertain",
         "Azar, Osband, Munos (2017), on private counts",
+    ),
+    "apvi": NamedLearner(
+        APVI,
+        "offline: pessimistic value iteration, plans with a penalty for what the data do not show",
+        "Yin and Wang (2021); DP-APVI, Qiao and Wang (2023)",
     ),
     "policy-elimination": NamedLearner(
         PolicyElimination,

@@ -1,0 +1,117 @@
+"""A declared table of trajectories: it can be counted, and nothing else. Rows never reach Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.columns import Columns, Declaration, Domain, domain
+from discreet.data.engines import Source, check_columns, open_source
+from discreet.data.query import count_users, joint_histogram
+from discreet.encoders.base import Context, Encoder
+from discreet.encoders.marginal_table import JointCounts
+from discreet.errors import InvalidInput, Unsupported
+from discreet.shape import Shape
+from discreet.validation import check_count
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Trajectories that lie in a table, with everything that was declared about them."""
+
+    source: Source
+    declaration: Declaration
+
+    @property
+    def shape(self) -> Shape:
+        return self.declaration.shape
+
+    def users(self) -> int:
+        """How many users there are; this number is public."""
+        counted = int(self.source.run(lambda table: count_users(table, self.declaration))["users"][0])
+        if counted == 0:
+            raise InvalidInput(f"{self.source.name} has no users: there is nothing to learn from")
+        return counted
+
+    def joint_counts(self, *, levels: int = 2, first_visit: bool = False) -> JointCounts:
+        """The joint histogram, counted by the engine in one grouped query: raw data, for privatizers only."""
+        found = self.source.run(
+            lambda table: joint_histogram(table, self.declaration, levels=levels, first_visit=first_visit)
+        )
+        order = np.argsort(found["key"])
+        return JointCounts(found["key"][order].astype(np.int64), found["count"][order].astype(np.int64), levels)
+
+    def __repr__(self) -> str:
+        return f"<Table {self.source.name}, contents not shown>"
+
+
+class TableUsers:
+    """The users of a table, as privatizers see them: sums of encodings."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
+        first_visit = any(getattr(encoder, "first_visit", False) for encoder in encoders)
+        joint = self._table.joint_counts(first_visit=first_visit)
+        return [_cells(encoder, joint) for encoder in encoders]
+
+    def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
+        raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
+
+
+def read(
+    source: str | os.PathLike[str] | Any,
+    *,
+    user: str,
+    step: str,
+    state: str,
+    action: str,
+    reward: str | None = None,
+    episode: str | None = None,
+    next_state: str | None = None,
+    states: Domain | None = None,
+    actions: Domain | None = None,
+    horizon: int | None = None,
+    rewards: tuple[float, float] = (0.0, 1.0),
+    per_user: int = 1,
+    homogeneous: bool = False,
+    early_end: bool | None = None,
+    first_step: int = 0,
+    table: str | None = None,
+) -> Table:
+    """Declare a table of trajectories: one row per user, (episode,) step, with state, action and reward.
+
+    ``source`` is a Parquet or CSV file, a folder of them, a DuckDB database (with ``table``), the address of a
+    warehouse as ibis takes it (with ``table``), or an ibis table. ``states`` and ``actions`` are how many there are,
+    or the list of their labels; ``horizon``, ``rewards`` (the range) and ``per_user`` (trajectories that a user may
+    contribute) are public too. ``homogeneous`` declares that laws are the same at every step. ``early_end`` says that
+    episodes may end before the horizon (default: yes, unless homogeneous). Nothing is read but the column names.
+    """
+    if horizon is None:
+        raise InvalidInput(
+            "horizon= is missing: give the largest number of steps of an episode. It is a public input, because the "
+            "longest episode in the data belongs to somebody"
+        )
+    number_of_states, state_labels = domain("states", states)
+    number_of_actions, action_labels = domain("actions", actions)
+    shape = Shape(number_of_states, number_of_actions, check_count("horizon", horizon), homogeneous, rewards)
+    columns = Columns(user, step, state, action, reward, episode, next_state)
+    ends = not homogeneous if early_end is None else early_end
+    declaration = Declaration(columns, shape, per_user, first_step, ends, state_labels, action_labels)
+    opened = open_source(os.fspath(source) if isinstance(source, os.PathLike) else source, table)
+    check_columns(opened, columns.names)
+    return Table(opened, declaration)
+
+
+def _cells(encoder: Encoder, joint: JointCounts) -> NDArray[np.float64]:
+    from_joint = getattr(encoder, "from_joint", None)
+    if from_joint is None:
+        raise Unsupported(f"{encoder.name} counts are not made by a database: use a recipe of discreet.offline")
+    cells: NDArray[np.float64] = from_joint(joint)
+    return cells

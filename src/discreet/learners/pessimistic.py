@@ -1,0 +1,244 @@
+r"""APVI: plan in the world that the data show, less a penalty for what they do not show.
+
+Adaptive pessimistic value iteration (Yin and Wang 2021) on private counts: DP-APVI of "Offline reinforcement learning
+with differential privacy" (Qiao and Wang 2023), algorithm 1. One release of counts N(s, a, s') per step; backwards from
+V_{H+1} = 0, with P(s') = n(s') / n estimated after a repair that makes counts non-negative and consistent,
+
+    q(s, a) = r + P V - Gamma,    pi(s) = argmax_a q(s, a),    V(s) = min(max(q, 0), H - h).
+
+``penalty="tight"`` (default), valid for every repair: with b a bound on the noise in every count and W on that in their
+sum, E = b + the largest change that the repair made to a count, k successors, R = max V - min V,
+
+    Gamma = sqrt(2 i / m) (sqrt(Var_P V) + R sqrt(k E / n)) + 7 R i / (3 m) + k E R / n,  m = n - W, i = ln(2HSA / d),
+
+because (P - P_data) V = (1/n) sum_s' e(s') (V(s') - P_data V) exactly, with |e| <= E. Nothing is known of a row with
+m <= 0: it is worth min V. ``"bernstein"`` and ``"hoeffding"`` are the penalties as printed,
+
+    sqrt(2 Var_P V i / (n - E)) + 16 S H E i / n     and     sqrt(2) H sqrt(i / (n - E)) + 16 S H E i / n,
+
+with E = 2 b and counts below E unknown. Without noise b = W = E = 0 and all this is APVI.
+
+Repairs (``repair``): ``"simplex"`` projects the counts on non-negative ones with the same sum; ``"gls"`` first weighs a
+separately released table of visits against that sum by their variances; ``"projection"`` is the paper's min-max program
+with slack b. ``"auto"`` takes gls where visits have a table of their own and simplex elsewhere.
+
+Rewards are public, or released: then r = R / n clipped to [0, 1], less sqrt(i / 2m) + (W_R + W) / n.
+
+**Formal guarantees.** Post-processing: no knob touches privacy. With ``penalty_scale=1`` and one table per step, V is a
+lower bound on the value of the policy with probability 1 - failure_probability over data and noise (for pooled tables
+the usual heuristic: V is not independent of the counts).
+
+**Differences from the paper.** The argmax is over the unclipped q (clipping makes all bad actions tie and the lowest
+number win); the union bound has the factor 2 of the two-sided inequality; the term 7 R i / 3m stays, so that the limit
+without noise is APVI; bounds come from the exact law of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import unknown_name
+from discreet.learners.base import Problem
+from discreet.planning.count_projection import project_counts
+from discreet.policies import AnyPolicy, Policy, uniform_policy
+from discreet.release import Release, Request
+from discreet.shape import Shape
+from discreet.streams import Stream
+from discreet.validation import check_not_negative, check_open_unit
+
+Floats = NDArray[np.float64]
+
+PENALTIES = ("tight", "bernstein", "hoeffding")
+REPAIRS = ("auto", "simplex", "gls", "projection")
+
+
+class PessimisticState(NamedTuple):
+    """What a pessimistic learner remembers: its plan. Before the first release it has none and plays uniformly."""
+
+    problem: Problem
+    policy: AnyPolicy
+    values: Floats  # (H + 1, S) pessimistic
+
+
+class Model(NamedTuple):
+    """A world estimated from counts, rows over (group, state, action); successors may end with "the episode ended"."""
+
+    probabilities: Any  # (G, S * A, k), or one sparse (S * A, k) per group
+    successors: Floats  # (G, S * A): how many successors can carry an error
+    counts: Floats  # (G, S * A): n, after the repair
+    sum_width: Floats  # W: bound on the error of n
+    cell_error: Floats  # E: bound on the error of one count
+    rewards: Floats
+    reward_width: Floats  # bound on the error of the rewards
+
+
+@dataclass(frozen=True)
+class APVI:
+    """Pessimistic value iteration on one release of counts, per step or pooled, as the release is.
+
+    ``ends`` says that episodes may end before the horizon: the end is then a successor that is worth nothing.
+    """
+
+    penalty: str = "tight"
+    penalty_scale: float = 1.0
+    repair: str = "auto"
+    ends: bool = False
+    failure_probability: float = 0.1
+    name: str = field(default="apvi", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+
+    def __post_init__(self) -> None:
+        if self.penalty not in PENALTIES:
+            raise unknown_name("penalty", str(self.penalty), PENALTIES)
+        if self.repair not in REPAIRS:
+            raise unknown_name("repair", str(self.repair), REPAIRS)
+        check_not_negative("penalty_scale", self.penalty_scale)
+        check_open_unit("failure_probability", self.failure_probability)
+
+    def init(self, problem: Problem, coins: Stream) -> PessimisticState:
+        shape = problem.shape
+        return PessimisticState(problem, uniform_policy(shape), np.zeros((shape.horizon + 1, shape.states)))
+
+    def ask(self, state: PessimisticState) -> Request:
+        return Request(state.policy)
+
+    def update(self, state: PessimisticState, release: Release) -> PessimisticState:
+        shape = state.problem.shape
+        model = estimate_model(self, shape, release)
+        values = np.zeros((shape.horizon + 1, shape.states))
+        actions = np.zeros((shape.horizon, shape.states), np.int64)
+        for h in range(shape.horizon - 1, -1, -1):
+            values[h], actions[h] = self._step(shape, model, h, values[h + 1])
+        return PessimisticState(state.problem, Policy(actions), values)
+
+    def policy(self, state: PessimisticState) -> AnyPolicy:
+        return state.policy
+
+    def _step(self, shape: Shape, model: Model, h: int, following: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        """Pessimistic values and actions of one step."""
+        g, left = h if shape.groups > 1 else 0, float(shape.horizon - h)
+        P = model.probabilities[g]
+        V = np.append(following, 0.0)[: P.shape[1]]
+        mean = P @ V
+        spread = np.maximum(P @ (V * V) - mean**2, 0.0)
+        gamma, known = self._penalty(shape, model, g, V, spread)
+        # What a row is worth if nothing is known about its successors: the least of them.
+        reward = model.rewards[g] - self.penalty_scale * model.reward_width[g]
+        q = (reward + mean - self.penalty_scale * gamma).reshape(shape.states, shape.actions)
+        sure = np.maximum(reward, 0.0) + np.maximum(
+            np.where(known, mean - self.penalty_scale * gamma, -np.inf), V.min()
+        )
+        actions = q.argmax(axis=1)
+        values = np.take_along_axis(sure.reshape(q.shape), actions[:, None], axis=1)[:, 0]
+        return np.clip(values, 0.0, left), actions
+
+    def _penalty(
+        self, shape: Shape, model: Model, g: int, V: Floats, spread: Floats
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        H, S, A = shape.horizon, shape.states, shape.actions
+        iota = math.log(2 * H * S * A / (self.failure_probability / 2))
+        n, W, E, k = model.counts[g], model.sum_width[g], model.cell_error[g], model.successors[g]
+        R = float(V.max() - V.min())
+        if self.penalty == "tight":
+            known = (n - W > 0) & (n > 0)
+            # Rows below one visit keep a finite penalty, so that the argmax still prefers what was seen more often.
+            m, n = np.maximum(n - W, 0.5), np.maximum(n, 0.5)
+            first = np.sqrt(2 * iota / m) * (np.sqrt(spread) + R * np.sqrt(k * E / n))
+            return first + 7 * R * iota / (3 * m) + k * E * R / n, known
+        E = 2 * E
+        known = n > E
+        m, n = np.maximum(n - E, 0.5), np.maximum(n, 0.5)
+        first = np.sqrt(2 * iota * (spread if self.penalty == "bernstein" else H * H) / m)
+        return np.where(known, first + 16 * S * H * E * iota / n, 2.0 * H), known
+
+
+def estimate_model(learner: APVI, shape: Shape, release: Release) -> Model:
+    """Transitions, rewards and the bounds on their errors, from a release."""
+    G, rows, S = shape.groups, shape.states * shape.actions, shape.states
+    tail = learner.failure_probability / 2 / (4 * G * rows)
+    cells = count_cells(shape, release)
+    noisy = release["transitions"].values.reshape(G, rows, S)
+    visits = release["visits"].values.reshape(G, rows)
+    if learner.ends:
+        separate = "ends" in release.statistics
+        ends = release["ends"].values.reshape(G, rows) if separate else visits - noisy.sum(axis=2)
+        noisy = np.concatenate([noisy, ends[:, :, None]], axis=2)
+    counts = _repaired(learner, noisy, visits, release)
+    moved = np.abs(counts - np.maximum(noisy, 0.0)).max(axis=2)
+    total, k = counts.sum(axis=2), noisy.shape[2]
+    # Nothing is released about the successors of the last of separate steps, and nothing needs to be known.
+    some = cells.transition > 0
+    rewards, reward_width = _rewards(learner, shape, release, visits, cells, tail)
+    return Model(
+        counts / np.maximum(total, 1e-12)[:, :, None],
+        np.full((G, rows), float(k)),
+        total,
+        np.where(some, _widths(release, cells.transition * k, tail), 0.0),
+        np.where(some, _widths(release, cells.transition, tail / k) + moved, 0.0),
+        rewards,
+        reward_width,
+    )
+
+
+class CountCells(NamedTuple):
+    """How many noisy cells a count of each kind sums, (G, S * A) each; never too few."""
+
+    transition: NDArray[np.int64]
+    visit: NDArray[np.int64]
+    reward: NDArray[np.int64]
+
+
+def count_cells(shape: Shape, release: Release) -> CountCells:
+    """The cells behind the counts: visits have a table of their own, or everything is a sum over one joint table."""
+    rows = (shape.groups, shape.states * shape.actions)
+    private = "rewards" in release.statistics
+    follows = np.broadcast_to(np.arange(shape.groups) < shape.groups - 1, rows[::-1]).T | shape.homogeneous
+    follows = follows & (shape.horizon > 1)
+    if "ends" in release.statistics:
+        return CountCells(follows * 1, np.full(rows, 1 + private), np.ones(rows, np.int64))
+    successors = np.where(follows, shape.states + 1, 1)
+    return CountCells(follows * (1 + private), successors * (1 + private), successors)
+
+
+def _widths(release: Release, cells: NDArray[np.int64], tail: float) -> Floats:
+    """A bound on the noise in sums of ``cells`` cells, each exceeded with probability ``tail`` at most."""
+    out = np.zeros(cells.shape)
+    for n in np.unique(cells[cells > 0]):
+        out = np.where(cells == n, release.width(int(n), tail).reshape(cells.shape), out)
+    return out
+
+
+def _repaired(learner: APVI, noisy: Floats, visits: Floats, release: Release) -> Floats:
+    """Counts that could be: non-negative, and in keeping with the visits."""
+    separate, repair = "ends" in release.statistics, learner.repair
+    if repair == "auto":
+        repair = "gls" if separate else "simplex"
+    k, sums = noisy.shape[2], noisy.sum(axis=2)
+    if repair == "projection":
+        slack = release.width(1, learner.failure_probability / 2 / noisy.size).max()
+        return project_counts(noisy, visits if separate else sums, float(slack), truncate=True)
+    if repair == "gls":
+        single, own = (release[name].variance.reshape(len(noisy), -1) for name in ("transitions", "visits"))
+        weight = np.where(single > 0, k * single / np.maximum(k * single + own, 1e-300), 0.0)
+        noisy = noisy + (weight * (visits - sums) / k)[:, :, None]
+        sums = noisy.sum(axis=2)
+    return project_counts(noisy, np.maximum(sums, 0.0), 0.0)
+
+
+def _rewards(
+    learner: APVI, shape: Shape, release: Release, visits: Floats, cells: CountCells, tail: float
+) -> tuple[Floats, Floats]:
+    """Mean rewards in units of the declared range, and how far off they may be."""
+    if "rewards" in release.public:
+        known = release.public["rewards"].reshape(-1, visits.shape[1])
+        return np.broadcast_to(known, visits.shape), np.zeros(visits.shape)
+    released = release["rewards"].values.reshape(visits.shape)
+    visit_width, reward_width = _widths(release, cells.visit, tail), _widths(release, cells.reward, tail)
+    n, m = np.maximum(visits, 0.5), np.maximum(visits - visit_width, 0.5)
+    iota = math.log(2 * shape.horizon * shape.states * shape.actions / (learner.failure_probability / 2))
+    return np.clip(released / n, 0.0, 1.0), np.sqrt(iota / (2 * m)) + (reward_width + visit_width) / n

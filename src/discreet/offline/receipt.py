@@ -1,0 +1,138 @@
+"""A privacy receipt: everything an outsider needs to check a release, and nothing that the release did not pay for.
+
+It holds the guarantee with its derivation, the sensitivity and the law of every noisy table, the contribution bounds
+and repair rules that were applied, versions, and the hash of the policy. It holds no count of clipped or dropped rows:
+that would be a release of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from discreet import __version__
+from discreet.errors import InvalidInput
+from discreet.files import check_writable, write_atomically
+from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.privacy.guarantee import Guarantee, finite_or_none
+from discreet.privacy.sensitivity import Sensitivity
+
+_DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+_PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
+REPAIRS = (
+    "rows without user or episode, or with step, state or action outside the declared domain, are dropped",
+    "of a user's episodes those with the smallest identifiers are kept, up to the bound",
+    "of several rows for one user, episode and step the one with the smallest state, action and reward is kept",
+    "rewards are clipped to the declared range; missing ones count as its lower end",
+    "a row before a gap is dropped; the last row of an episode has no successor",
+)
+
+
+def law_facts(law: Any) -> dict[str, Any]:
+    """A law by name and parameters: enough to compute its privacy loss anew."""
+    return {"name": type(law).__name__, **{field.name: getattr(law, field.name) for field in fields(law)}}
+
+
+def mechanism_facts(name: str, cells: int, sensitivity: Sensitivity, law: Any) -> dict[str, Any]:
+    """One noisy statistic: what one user moves in it, and the noise that hides that."""
+    rho = getattr(law.profile(sensitivity), "rho", None)
+    return {
+        "statistic": name,
+        "cells": cells,
+        "sensitivity": {
+            "l1": sensitivity.l1,
+            "l2": sensitivity.l2,
+            "linf": sensitivity.linf,
+            "worst_shift": None
+            if sensitivity.shifts is None
+            else [{"by": by, "cells_up": up, "cells_down": down} for by, up, down in sensitivity.shifts],
+        },
+        "law": law_facts(law),
+        "rho": finite_or_none(rho),
+    }
+
+
+def policy_hash(policy: AnyPolicy) -> str:
+    """The SHA-256 of the policy's tables: their kind, shapes and little-endian bytes."""
+    match policy:
+        case Policy(actions):
+            kind, arrays = "deterministic", [actions.astype("<i8")]
+        case StochasticPolicy(probabilities):
+            kind, arrays = "stochastic", [probabilities.astype("<f8")]
+        case Mixture(components, weights):
+            kind, arrays = "mixture", [component.actions.astype("<i8") for component in components]
+            arrays.append(weights.astype("<f8"))
+    digest = hashlib.sha256(kind.encode())
+    for array in arrays:
+        digest.update(str(array.shape).encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def guarantee_facts(guarantee: Guarantee) -> dict[str, Any]:
+    """The guarantee, and the epsilon that goes with other deltas."""
+    curve = [{"delta": delta, "epsilon": finite_or_none(guarantee.epsilon_at(delta))} for delta in _DELTAS]
+    return {**guarantee.as_dict(), "statement": guarantee.statement(), "epsilon_at": curve}
+
+
+def versions() -> dict[str, str]:
+    """What the release was made with."""
+    found = {"discreet": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write_receipt(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
+    """Write a receipt as JSON, or as a page to read (.html)."""
+    file = check_writable(path)
+    match file.suffix:
+        case ".json":
+            write_atomically(file, json.dumps(facts, indent=1, allow_nan=False) + "\n")
+        case ".html":
+            write_atomically(file, page(facts))
+        case _:
+            raise InvalidInput(f"receipts end in .json or .html, got {Path(path).name!r}")
+
+
+def page(facts: Mapping[str, Any]) -> str:
+    """The receipt as a page: the promise first, then what it rests on."""
+    guarantee = facts["guarantee"]
+    derivation = html.escape("\n".join(guarantee["derivation"]))
+    tables = "".join(
+        f"<h2>{html.escape(title)}</h2>{_table(facts[key])}"
+        for title, key in (
+            ("Noise", "mechanisms"), ("Budget", "budget"), ("Declared and enforced", "declared"),
+            ("Learner", "learner"), ("Policy", "policy"), ("Versions", "versions"),
+        )
+    )  # fmt: skip
+    rules = "".join(f"<li>{html.escape(rule)}</li>" for rule in facts["repairs"])
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Privacy receipt</title>'
+        '<meta name="viewport" content="width=device-width">'
+        "<style>body{font:16px/1.5 system-ui;max-width:48rem;margin:2rem auto;padding:0 1rem}"
+        "pre{overflow-x:auto;background:#8881;padding:1rem}td{padding:.1rem 1rem .1rem 0;vertical-align:top}</style>"
+        f"<h1>Privacy receipt</h1><p><strong>{html.escape(guarantee['statement'])}</strong></p>"
+        f"<pre>{derivation}</pre>{tables}<h2>Repairs, the same for everybody</h2><ul>{rules}</ul></html>\n"
+    )
+
+
+def _table(value: Any) -> str:
+    if isinstance(value, Mapping):
+        rows = "".join(
+            f"<tr><td>{html.escape(str(name))}</td><td>{_table(entry)}</td></tr>" for name, entry in value.items()
+        )
+        return f"<table>{rows}</table>"
+    if isinstance(value, list):
+        return "".join(f"<div>{_table(entry)}</div>" for entry in value)
+    return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

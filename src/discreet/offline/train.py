@@ -1,0 +1,131 @@
+"""``offline.train``: a policy and a receipt from a table of trajectories. Real noise, real data, one release."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.data.table import Table, TableUsers
+from discreet.errors import InvalidInput
+from discreet.learners.base import Problem
+from discreet.offline.driver import known_table, learn, offline_learner
+from discreet.offline.entropy import ThreadedSecureNoise
+from discreet.offline.receipt import (
+    REPAIRS,
+    guarantee_facts,
+    mechanism_facts,
+    policy_hash,
+    versions,
+    write_receipt,
+)
+from discreet.policies import AnyPolicy
+from discreet.privacy.guarantee import Guarantee
+from discreet.privatizers.channel import Privatizer
+from discreet.privatizers.offline import build
+from discreet.privatizers.trust import Central
+from discreet.simulation.progress import progress_bar
+
+_COINS = 0  # planners here break no ties at random, so public coins are a constant
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What training leaves: a policy, the guarantee of the release that it was planned from, and its receipt."""
+
+    policy: AnyPolicy
+    values: NDArray[np.float64]  # (H + 1, S): pessimistic values, in units of the declared reward range
+    guarantee: Guarantee
+    recipe: str
+    facts: Mapping[str, Any] = field(repr=False)
+
+    def receipt(self, path: str | os.PathLike[str]) -> None:
+        """Write the privacy receipt: .json for programs, .html for people."""
+        write_receipt(path, self.facts)
+
+    def summary(self) -> str:
+        """One line: what was released and what it promises."""
+        return f"{self.facts['learner']['name']} by {self.recipe}: {self.guarantee.statement()}"
+
+
+def train(
+    data: Table,
+    learner: str | Any = "apvi",
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    recipe: str = "auto",
+    known_rewards: ArrayLike | None = None,
+    options: Mapping[str, Any] | None = None,
+    recipe_options: Mapping[str, Any] | None = None,
+    seed: object = None,
+    progress: bool = False,
+) -> Fit:
+    """Learn a policy from a table under differential privacy, with noise from the operating system.
+
+    Give ``epsilon`` (with ``delta``) or ``rho``. ``known_rewards`` is the table of mean rewards if it is public,
+    (S, A) or (H, S, A); otherwise rewards are part of the release. ``options`` are knobs of the learner: none of them
+    touches privacy, but choosing them by looking at private results does.
+    """
+    ThreadedSecureNoise(seed)  # refuses a seed, before anything else is looked at
+    chosen = offline_learner(learner, **{"ends": data.declaration.early_end, **(options or {})})
+    known = known_table(data.shape, known_rewards)
+    if known is None and data.declaration.columns.reward is None:
+        raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
+    settings = {"per_user": data.declaration.per_user, "rewards": "private" if known is None else "known"}
+    target = Central(epsilon, delta, rho, recipe, {**settings, **(recipe_options or {})})
+    users = data.users()
+    privatizer = build(target, data.shape, users, chosen.needs - (set() if known is None else {"rewards"}))
+    cells = sum(int(np.count_nonzero(channel.encoder.possible())) for channel in privatizer.channels)
+    with progress_bar("drawing noise", cells, progress) as tick:
+        session = privatizer.open(TableUsers(data), ThreadedSecureNoise(tick=tick), users)
+        coins = np.full(1, _COINS, np.uint64)
+        state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
+    policy = chosen.policy(state)
+    facts = _facts(data, chosen, privatizer, release.guarantee, policy, users)
+    return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
+
+
+def _facts(
+    data: Table, learner: Any, privatizer: Privatizer, guarantee: Guarantee, policy: AnyPolicy, users: int
+) -> dict[str, Any]:
+    mechanisms = [
+        mechanism_facts(channel.encoder.name, channel.encoder.size, channel.encoder.sensitivity(), channel.law)  # type: ignore[attr-defined]
+        for channel in privatizer.channels
+    ]
+    shape, declaration = data.shape, data.declaration
+    knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner) if knob.name not in ("name", "needs")}
+    return {
+        "format": "discreet-receipt",
+        "version": 1,
+        "guarantee": guarantee_facts(guarantee),
+        "recipe": privatizer.recipe,
+        "mechanisms": mechanisms,
+        "budget": {"rho": guarantee_facts(guarantee)["rho"], "parts": [part["rho"] for part in mechanisms]},
+        "declared": {
+            "users": users,
+            "states": shape.states,
+            "actions": shape.actions,
+            "horizon": shape.horizon,
+            "rewards": list(shape.rewards),
+            "trajectories_per_user": declaration.per_user,
+            "homogeneous": shape.homogeneous,
+            "early_end": declaration.early_end,
+            "public": list(guarantee.public),
+        },
+        "repairs": list(REPAIRS),
+        "noise": "operating system entropy, exact samplers of OpenDP",
+        "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
+        "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
+        "versions": versions(),
+    }
+
+
+def plain(value: Any) -> Any:
+    """A knob as plain data: tables by their shape."""
+    return value if isinstance(value, bool | int | float | str | None) else f"table of shape {np.shape(value)}"
