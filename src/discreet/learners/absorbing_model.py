@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 REPAIRS = ("clip", "program")
+# Widths below the estimate at which visits count as certain; a whole one learns half as fast and loses nobody more.
+_CERTAIN = 0.5
 
 
 class Counts(NamedTuple):
@@ -41,7 +43,11 @@ class Counts(NamedTuple):
 
 
 class Model(NamedTuple):
-    """An estimated world with a sink: rows of P (H, X, A, X) may lack mass; start (X,), all others (H, X, A)."""
+    """An estimated world with a sink: rows of P (H, X, A, X) may lack mass; start (X,), all others (H, X, A).
+
+    ``visits`` are fairly certain, half the width of the noise below the estimate and at least one: radii that divide
+    by them stay wide as long as counts drown in noise.
+    """
 
     transitions: Floats
     rewards: Floats
@@ -101,9 +107,13 @@ def estimate(counts: Counts, lost: Mask, start: Floats, support: Mask, quantile:
     totals = np.maximum(totals, kept.sum(axis=-1))
     P = np.divide(kept, totals[..., None], out=np.zeros_like(kept), where=totals[..., None] > 0)
     P[-1] = 0.0  # nothing comes after the last step
-    visits = np.maximum(_visits(counts, totals), 1.0)
+    noise = np.minimum(counts.visit_variance, _sum_variance(counts))
+    noise[-1] = counts.visit_variance[-1]
+    totals[-1] = np.maximum(counts.visits[-1], 0.0)
+    rewards = np.clip(counts.rewards / np.maximum(totals, 1.0), 0.0, 1.0)
+    visits = np.maximum(totals - _CERTAIN * quantile * np.sqrt(noise), 1.0)
     widths = quantile * np.sqrt(np.maximum(counts.transition_variance, counts.reward_variance))
-    return Model(P, np.clip(counts.rewards / visits, 0.0, 1.0), visits, widths, start)
+    return Model(P, rewards, visits, widths, start)
 
 
 def start_law(counts: Counts) -> Floats:
@@ -130,18 +140,16 @@ def _repaired(counts: Counts, quantile: float, repair: str) -> tuple[Floats, Flo
 
 def _totals(counts: Counts) -> Floats:
     """Visits, or the sum of the transitions where that has less noise; the last step has visits only."""
-    X = counts.visits.shape[1]
     totals = counts.visits.copy()
-    quieter = X * counts.transition_variance < counts.visit_variance
+    quieter = _sum_variance(counts) < counts.visit_variance
     quieter[-1] = False
     totals[quieter] = counts.transitions.sum(axis=-1)[quieter]
     return totals
 
 
-def _visits(counts: Counts, totals: Floats) -> Floats:
-    visits = totals.copy()
-    visits[-1] = counts.visits[-1]
-    return visits
+def _sum_variance(counts: Counts) -> Floats:
+    """Of the noise in the sum of a row's transitions."""
+    return np.asarray(counts.transition_variance * counts.visits.shape[1])
 
 
 def _largest(width: Floats) -> Floats:

@@ -91,11 +91,11 @@ class PolicyElimination:
     """
 
     rule: str = "sink"
-    statistical_scale: float = 0.1
+    statistical_scale: float = 0.05
     privacy_scale: float = 0.1
-    threshold: float | None = 1.0
+    threshold: float | None = 0.25
     repair: str = "clip"
-    forgetting: bool = True
+    forgetting: bool = False
     lean: bool = True
     first_batch: int = 2
     one_layer: bool = True
@@ -120,7 +120,7 @@ class PolicyElimination:
         """The constants and the repairs of the paper, where no knob says otherwise."""
         paper = {
             "rule": "paper", "statistical_scale": 1.0, "privacy_scale": 1.0,
-            "threshold": None, "repair": "program", "lean": False,
+            "threshold": None, "repair": "program", "forgetting": True, "lean": False,
         }  # fmt: skip
         return cls(**{**paper, **knobs})
 
