@@ -96,16 +96,19 @@ class SampledStep:
         G, S = self.shape.groups, self.shape.states
         items = self.scale * self.split(cells)[0]
         grouped = items.sum(axis=0, keepdims=True) if G == 1 else items
-        slots = self.slots()
-        counts = slots.any(axis=0, keepdims=True) if G == 1 else slots
+        # A pooled count sums one step's cells at a time, so the step with the most of them says how many there are.
+        width = np.asarray(self.slots().sum(axis=1))
+        followed = self.slots()[:, :S].any(axis=1)
+        if G == 1:
+            width, followed = np.array([width.max()]), np.array([followed.any()])
 
-        def cells_of(n: NDArray[Any]) -> NDArray[np.int64]:
-            return n.astype(np.int64).reshape(G, 1, 1)
+        def cells_of(n: Any) -> NDArray[np.int64]:
+            return np.asarray(n, np.int64).reshape(G, 1, 1)
 
         return {
-            "visits": Statistic(grouped.sum(axis=(3, 4)), cells_of(2 * counts.sum(axis=1))),
-            "transitions": Statistic(grouped[:, :, :, :S].sum(axis=4), cells_of(2 * counts[:, :S].any(axis=1))),
-            "rewards": Statistic(grouped[:, :, :, :, 1].sum(axis=3), cells_of(counts.sum(axis=1))),
+            "visits": Statistic(grouped.sum(axis=(3, 4)), cells_of(2 * width)),
+            "transitions": Statistic(grouped[:, :, :, :S].sum(axis=4), cells_of(2 * followed)),
+            "rewards": Statistic(grouped[:, :, :, :, 1].sum(axis=3), cells_of(width)),
         }
 
     def arrays(self) -> SampledStepArrays:

@@ -194,9 +194,10 @@ def from_mechanism(law: Any, sensitivity: Sensitivity, *, delta: float, name: st
     return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
 
 
-def from_reports(profile: Profile, *, delta: float, name: str, why: str) -> Guarantee:
+def from_reports(profile: Profile, *, delta: float, name: str, moves: str, law: str) -> Guarantee:
     """A message that is randomised as a whole; ``profile`` is its loss between any two records."""
-    return _at("central", profile, delta, Reason("randomised report", f"{name}: {why}"))
+    reasons = Reason("sensitivity", f"{name}: replacing one user changes {moves}"), Reason("law", law)
+    return _at("central", profile, delta, Reason("randomised report", f"{name} sent by randomised response", reasons))
 
 
 def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:

@@ -22,7 +22,7 @@ from discreet.shape import Shape
 _LONGEST_SEARCH = 32  # picked steps tried; more than that needs an epsilon that promises nothing
 
 
-def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:  # noqa: ARG001
+def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     if privacy.epsilon is None:
         raise Unsupported("randomised reports are calibrated to epsilon: give epsilon instead of rho")
     channel = quietest_reports(
@@ -56,8 +56,9 @@ def report_guarantee(channel: ReportChannel) -> Guarantee:
     part = from_reports(
         PureProfile(channel.shipped_epsilon),
         delta=0.0,
-        name=f"{encoder.steps} of {encoder.shape.horizon} steps, picked by public coins",
-        why=f"each item is sent by {how} with loss at most {channel.shipped_epsilon / encoder.steps:.6g}",
+        name=encoder.name,
+        moves=f"the items at {encoder.steps} of {encoder.shape.horizon} steps, which public coins pick",
+        law=f"{how}, each report with a loss of at most {channel.shipped_epsilon / encoder.steps:.6g}",
     )
     return locally(part)
 

@@ -13,9 +13,9 @@ known from the public policy. Two ways to send it with epsilon:
 * **optimised unary encoding**: one bit per item, true with p = 1/2 and false with q = 1 / (e^epsilon + 1); the variance
   of an item does not grow with d. The estimate is (H / m) (ones - n q) / (p - q).
 
-The variance of a count that a user can feed with P0 = (1 - tau) share at each of T steps, exactly, over lies and coins,
+The variance of a count that a user can feed with P0 = (1 - tau) share at each of T steps is, over lies and coins,
 
-      T (H / m) P0 (1 - P0) / tau^2  +  visits (H / m) (1 - 2 P0) / tau  -  visits^2            (unary: 2 H / m a visit).
+      T (H / m) P0 (1 - P0) / tau^2  +  visits (H / m) (1 - 2 P0) / tau  -  visits^2        (unary: 2 H / m a visit).
 
 A release states the first term, which is public; visits are what is being estimated, so ``width`` and ``radius``
 bound the second by the estimate itself.
@@ -86,16 +86,29 @@ class ReportChannel:
     @property
     def shipped_epsilon(self) -> float:
         """The loss of a whole message, certified from the probabilities that are really used."""
-        sizes = {step.items for policy_in_item in (False, True) for step in self._steps_for(policy_in_item)}
+        sizes = {step.items for in_item in (False, True) for step in self._steps_for(in_item)}
         return self.encoder.steps * max(self._law(items).shipped_epsilon for items in sizes)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ReportRun:
         return ReportRun(self, shape, noise, masked)
 
+    def cells(self) -> dict[str, int]:
+        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
+        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks  # noise is counted by users
+
     def noise_per_row(self) -> float:
-        """Per user and (state, action), for a policy that plays it at every step and visits all states alike."""
+        """Per user and (state, action), for a policy that plays it at every step and visits all states alike.
+
+        Where steps are pooled, counts of every visit hold up to H / (S A) times as much as first visits do; noise is
+        stated in units of the latter, so that "auto" compares noise with what it hides.
+        """
         encoder = self.encoder
         shape, slots = encoder.shape, encoder.slots()
+        pairs = shape.states * shape.actions
+        unit = min(1.0, pairs / shape.horizon) if shape.homogeneous else 1.0
         total = 0.0
         for h, step in enumerate(self._steps_for(False)):
             T = int(slots[h].sum())
@@ -104,7 +117,7 @@ class ReportChannel:
                 empty, visit = self._variances(step, cells, 1.0 / step.items)
                 extra = max(0.0, encoder.scale * visit - 1.0)
                 total += copies * (encoder.scale * empty + part * extra / shape.states)
-        return total / shape.groups
+        return float(unit**2 * total / shape.groups)
 
     def _variances(self, step: Step, cells: int, share: float | Floats) -> tuple[Any, Any]:
         """Variance of a decoded count of so many cells for one report of another item, and what a true item adds."""
@@ -127,6 +140,10 @@ class ReportChannel:
         per_item = pairs if in_item or not masked else weights
         cells = pairs[:, :, :, None, None] & slots[:, None, None, :, None] & np.ones(2, np.bool_)
         return Domain(steps, cells, per_item / sizes[:, None, None])
+
+    def law_at(self, domain: Domain, h: int) -> KaryRandomizedResponse | UnaryEncoding:
+        """The law by which an item of step ``h`` is sent."""
+        return self._law(domain.steps[h].items)
 
     def _steps_for(self, action_in_item: bool) -> list[Step]:
         """The steps of a policy that can play anything: the largest domains there are."""
@@ -152,7 +169,11 @@ class ReportRun:
     def __init__(self, channel: ReportChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
         G, S, A = shape.groups, shape.states, shape.actions
-        self._values = {"visits": np.zeros((G, S, A)), "transitions": np.zeros((G, S, A, S)), "rewards": np.zeros((G, S, A))}
+        self._values = {
+            "visits": np.zeros((G, S, A)),
+            "transitions": np.zeros((G, S, A, S)),
+            "rewards": np.zeros((G, S, A)),
+        }
         self._variance = {name: np.zeros((G, S, A)) for name in STATISTICS}
         self._one_cell = np.zeros((G, S, A, 2))  # sums over reports of P0 / tau^2 and (P0 / tau)^2 of a single cell
         self._largest = np.zeros((G, S, A))  # the largest step of the estimate that one report can cause
@@ -241,6 +262,8 @@ def draw_reports(
         cells = domain.cells[h]
         truths = items[h][cells].astype(np.int64)
         if channel.response == "unary":
+            missing = 0 if channel.encoder.early_end else int(asked[h]) - int(truths.sum())
+            truths = truths + generator.multinomial(missing, np.full(truths.size, 1.0 / truths.size))
             others = int(asked[h]) - truths
             reports[h][cells] = generator.binomial(truths, step.truth) + generator.binomial(others, step.lie)
             continue
@@ -266,7 +289,7 @@ def action_weights(shape: Shape, policy: AnyPolicy) -> Floats:
                 weights += weight * (component.actions[:, :, None] == np.arange(shape.actions))
     if shape.start is not None:
         weights[0, np.arange(shape.states) != shape.start] = 0.0
-    return weights
+    return np.asarray(weights)
 
 
 def _with_visits(
@@ -282,7 +305,7 @@ def _with_visits(
     if always:
         factor = _EPOCH
         known = empty + per_visit * np.maximum(visits, 0.0)
-        epoch = np.floor(np.log(np.maximum(known / np.maximum(step, 1e-300) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
+        epoch = np.floor(np.log(np.maximum(known / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
         log = log + np.log((epoch + 1) * (epoch + 2))
     jump = step * log / 3
     slope = factor * log * per_visit

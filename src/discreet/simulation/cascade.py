@@ -123,13 +123,13 @@ class Cascade:
 def _plays(policy: Policy | StochasticPolicy, h: int, actions: int) -> Floats:
     """The probability of every action in every state at step h."""
     if isinstance(policy, StochasticPolicy):
-        return policy.probabilities[h]
+        return np.asarray(policy.probabilities[h])
     return np.asarray(policy.actions[h][:, None] == np.arange(actions), np.float64)
 
 
 def _exactly_one(probabilities: Floats) -> Floats:
     """Probabilities whose sum does not exceed one by rounding, which the generator refuses."""
-    return probabilities / np.maximum(probabilities.sum(axis=-1, keepdims=True), 1.0)
+    return np.asarray(probabilities / np.maximum(probabilities.sum(axis=-1, keepdims=True), 1.0))
 
 
 def _means_given_successor(world: TabularWorld) -> Floats | None:
