@@ -89,6 +89,18 @@ def test_the_counted_draws_are_not_the_ones_that_chose_the_event():
     assert np.mean(np.array(bounds) == 0.0) > 0.8
 
 
+def test_every_sample_has_a_stream_of_its_own():
+    seen = []
+
+    class Watching(Response):
+        def sample(self, side, trials, draws):
+            seen.append(int(draws[0]))
+            return super().sample(side, trials, draws)
+
+    audit_pairs([Charge(Watching(1.0), 1.0, 0.0), Charge(Watching(2.0), 2.0, 0.0)], trials=4000, seed=0)
+    assert len(seen) == len(set(seen)) == 8
+
+
 def test_a_trained_score_finds_the_direction_without_noise():
     # Both features are drowned in noise of deviation 50, their difference is not.
     pair = Vectors((1.0, 0.0), ((50.0, 50.0), (0.01, -0.01)))

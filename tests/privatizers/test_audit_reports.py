@@ -119,6 +119,8 @@ def test_a_session_is_tried_with_users_who_follow_a_public_policy():
     assert report.holds
     assert report.exact == pytest.approx(1.0, abs=1e-6)
     assert "a1" not in report.case.compared
+    tried = session_transcript(build(Local(1.0, recipe="local/sampled-step"), SMALL, 2), 2)
+    assert all((record.actions == 0).all() for record in tried.records)
 
 
 def test_an_accumulator_that_is_not_known_falls_back_on_the_session():

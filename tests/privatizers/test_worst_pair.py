@@ -11,7 +11,7 @@ from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint_histogram import JointHistogram
 from discreet.encoders.three_tables import ThreeTables
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privatizers.worst_pair import shift_sensitivity, worst_pair
+from discreet.privatizers.worst_pair import _furthest, shift_sensitivity, worst_pair
 from discreet.shape import Shape
 
 SHAPES = [(2, 2, 1), (2, 2, 2), (2, 2, 3), (3, 2, 5), (6, 2, 20), (4, 3, 12)]
@@ -59,6 +59,19 @@ def test_a_shift_is_grouped_by_its_moves():
     assert shift_sensitivity(np.array([0.0, 1, -1, -1, 3])) == Sensitivity.worst_shift((1, 1, 2), (3, 1, 0))
     real = shift_sensitivity(np.array([0.5, -0.25, 0.0]))
     assert (real.l1, real.linf, real.shifts) == (0.75, 0.5, None)
+
+
+def test_the_first_norm_decides_and_the_second_breaks_ties():
+    # Distances from the origin: L1 3, L2 3; L1 4, L2 2. Between the two: L1 5, L2 sqrt(7), the largest L1.
+    assert _furthest(np.array([[0.0] * 4, [3.0, 0, 0, 0], [1.0, 1, 1, 1]])) == (1, 2)
+    # All three distances have L1 4; the first two records are furthest apart in L2.
+    assert _furthest(np.array([[0.0] * 3, [4.0, 0, 0], [2.0, 2, 0]])) == (0, 1)
+
+
+def test_fewer_actions_can_be_asked_for():
+    pair = worst_pair(JointHistogram(Shape(2, 3, 2)), actions=1)
+    assert all((record.actions == 0).all() for record in pair.records)
+    assert pair.sensitivity.l1 == 4
 
 
 def test_the_records_are_described_briefly():
