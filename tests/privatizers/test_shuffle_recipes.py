@@ -7,6 +7,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
+from discreet.accumulators.schedule import Equal, GrowThenEqual
 from discreet.encoders.base import encode
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint_histogram import JointHistogram
@@ -171,8 +172,16 @@ def test_a_concentrated_target_is_refused():
         build(discreet.Shuffle(rho=0.1, delta=1e-5, recipe="shuffle/first-visit-binomial"), POOLED, 100)
 
 
-def test_schedules():
-    assert len(discreet.accumulators.schedule.sizes(build(target(), POOLED, 1000).schedule, 1000)) == 60
+@pytest.mark.parametrize(
+    ("epsilon", "episodes", "blocks"), [(1.0, 20_000, 60), (0.1, 20_000, 19), (1.0, 500, 5), (1.0, 3, 3)]
+)
+def test_louder_noise_means_fewer_blocks(epsilon, episodes, blocks):
+    """19 blocks of 1,053 users: twelve times a deviation of 87."""
+    assert build(target(epsilon), POOLED, episodes).schedule == Equal(blocks)
+
+
+def test_schedules_may_be_chosen():
+    assert build(target(blocks=50), POOLED, 1000).schedule == Equal(50)
     growing = build(target(blocks=10, first=5), POOLED, 1000)
-    assert growing.schedule.next_block(0, 1000) == 5
+    assert growing.schedule == GrowThenEqual(10, 5)
     assert growing.channels[0].block == 100

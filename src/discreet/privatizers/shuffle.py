@@ -21,8 +21,9 @@ bounds, ours from the exact law.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -61,6 +62,7 @@ _OPTIONS = {
     "messages": "bits",
     "bit_level": False,
 }
+_FEWEST_BLOCKS, _MOST_BLOCKS = 5, 60
 # Counters of one step that a user sets: one joint cell, or one in each of the three tables.
 _PER_STEP = {"first-visit": 1, "joint-histogram": 1, "three-tables": 3}
 
@@ -194,10 +196,17 @@ def _build(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, opt
             f"{encoder_name} counts pooled over {shape.horizon} steps move by more than one, which binomial noise does "
             "not hide: use first-visit counts, or declare the world per step"
         )
-    absent = _absent(options)
-    schedule = _schedule(options, episodes)
+    channel = ShuffledChannel(
+        encoder,
+        privacy.epsilon,
+        privacy.delta,
+        max(1, episodes // _FEWEST_BLOCKS),
+        _absent(options),
+        bool(options["bit_level"]),
+    )
+    schedule = _schedule(options, channel, episodes)
     blocks = sizes(schedule, episodes)
-    channel = ShuffledChannel(encoder, privacy.epsilon, privacy.delta, max(blocks), absent, bool(options["bit_level"]))
+    channel = replace(channel, block=max(blocks))
     guarantee = _guarantee(channel, sorted({min(blocks), max(blocks)}), schedule)
     return Privatizer(name, shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
 
@@ -209,11 +218,17 @@ def _absent(options: Options) -> float:
     return sum(shares)
 
 
-def _schedule(options: Options, episodes: int) -> Schedule:
-    blocks = check_count("blocks", 60 if options["blocks"] is None else options["blocks"])
+def _schedule(options: Options, channel: ShuffledChannel, episodes: int) -> Schedule:
+    blocks = check_count("blocks", _blocks(channel, episodes) if options["blocks"] is None else options["blocks"])
     if options["first"] is not None:
         return GrowThenEqual(blocks, options["first"])
     return Equal(min(blocks, episodes))
+
+
+def _blocks(channel: ShuffledChannel, episodes: int) -> int:
+    """As many blocks as leave each of them some visits above the noise: 12 users per standard deviation."""
+    largest = episodes / (12.0 * math.sqrt(channel.law.variance))
+    return min(episodes, max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(largest))))
 
 
 def _guarantee(channel: ShuffledChannel, blocks: list[int], schedule: Schedule) -> Guarantee:
