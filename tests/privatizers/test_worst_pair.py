@@ -62,8 +62,8 @@ def test_a_shift_is_grouped_by_its_moves():
 
 
 def test_the_first_norm_decides_and_the_second_breaks_ties():
-    # Distances from the origin: L1 3, L2 3; L1 4, L2 2. Between the two: L1 5, L2 sqrt(7), the largest L1.
-    assert _furthest(np.array([[0.0] * 4, [3.0, 0, 0, 0], [1.0, 1, 1, 1]])) == (1, 2)
+    # From the origin: L1 3 and squared L2 9; L1 4 and squared L2 6. Between the other two: L1 3.
+    assert _furthest(np.array([[0.0] * 3, [3.0, 0, 0], [2.0, 1, 1]])) == (0, 2)
     # All three distances have L1 4; the first two records are furthest apart in L2.
     assert _furthest(np.array([[0.0] * 3, [4.0, 0, 0], [2.0, 2, 0]])) == (0, 1)
 
