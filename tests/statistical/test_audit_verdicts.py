@@ -34,7 +34,7 @@ CERTIFIED = [
 @pytest.mark.parametrize(("name", "delta"), CERTIFIED)
 def test_no_certified_recipe_is_convicted(name, delta):
     target = TRUST[name.split("/")[0]](1.0, delta, recipe=name)
-    bounds, trials = [], 1000
+    bounds, trials = [], 800
     for seed in range(SEEDS):
         try:
             report = audit(target, SHAPE, episodes=512, trials=trials, seed=seed)
@@ -43,7 +43,7 @@ def test_no_certified_recipe_is_convicted(name, delta):
         assert report.lower_bound <= report.certified
         assert report.holds
         bounds.append(report.lower_bound)
-        trials = 8000 if report.finding.known else 1000  # whole sessions are slow
+        trials = 8000 if report.finding.known else 800  # whole sessions are slow
     if report.finding.known:
         assert max(bounds) > 0.05  # the audit does see something
 

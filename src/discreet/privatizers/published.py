@@ -572,6 +572,6 @@ _ENTRIES = (
         unbounded="each user sends her bit plus her own noise as one number, and the largest number proves the bit: "
         "no epsilon holds with a small delta",
     ),
-)  # fmt: skip
+)
 
 PUBLISHED: Mapping[str, Published] = {entry.name: entry for entry in _ENTRIES}
