@@ -68,9 +68,12 @@ class Total:
 class OnceRun(SumRun):
     """A sum that refuses a second release."""
 
+    _released = False
+
     def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
-        if self.copies.any():
+        if self._released:
             raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
+        self._released = True
         super().add(tally, users, rows, cells)
 
 
