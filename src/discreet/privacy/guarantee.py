@@ -185,11 +185,15 @@ def nothing() -> Guarantee:
 
 
 def from_mechanism(law: Any, sensitivity: Sensitivity, *, delta: float, name: str) -> Guarantee:
-    """One release of a statistic of known sensitivity with independent noise of a known law."""
+    """One release of a statistic of known sensitivity with independent noise of a known law.
+
+    A law that draws whole vectors says so by its ``drawn``.
+    """
     profile: Profile = law.profile(sensitivity)
+    drawn = getattr(law, "drawn", "independent noise in every cell")
     reasons = (
         Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
-        Reason("law", f"independent noise in every cell, {describe_law(law)}"),
+        Reason("law", f"{drawn}, {describe_law(law)}"),
     )
     return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
 
