@@ -77,9 +77,9 @@ class FocusedChannel:
         return FocusedRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
-        """For a release of one row per state, which is what a policy that does not depend on the step plays."""
+        """For a release of two rows in three states: a steady policy plays one in each, and some of them are known."""
         shape = self.encoder.shape
-        return float(self.law_for(shape.states).variance * (shape.states + 2))
+        return float(self.law_for((2 * shape.states + 2) // 3).variance * (shape.states + 2))
 
     def cells(self) -> dict[str, int]:
         return dict.fromkeys(self.encoder.statistics, 1)

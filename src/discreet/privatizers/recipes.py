@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
-from discreet.privatizers import additive, focused, local, shuffle
+from discreet.privatizers import additive, continual, focused, local, shuffle
 from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.recipe import Recipe
 from discreet.privatizers.trust import Privacy
 from discreet.shape import Shape
 
-_RECIPES: tuple[Recipe, ...] = (*additive.RECIPES, *focused.RECIPES, *local.RECIPES, *shuffle.RECIPES)
+_RECIPES: tuple[Recipe, ...] = (
+    *additive.RECIPES,
+    *focused.RECIPES,
+    *continual.RECIPES,
+    *local.RECIPES,
+    *shuffle.RECIPES,
+)
 
 
 def recipes(model: str | None = None) -> tuple[Recipe, ...]:

@@ -21,6 +21,7 @@ from discreet.encoders.base import encode_into, marginals_into
 from discreet.learners.base import Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
 from discreet.privatizers.channel import Channel, Privatizer
+from discreet.privatizers.continual import ContinualChannel
 from discreet.release import Statistics
 from discreet.simulation.record import RunRecord, checkpoints
 from discreet.streams import COINS, NOISE, USERS, Stream, stream
@@ -62,7 +63,7 @@ def compiles(learner: Learner, privatizer: Privatizer) -> bool:
         isinstance(privatizer.schedule, EveryEpisode)
         and not privatizer.masked
         and len(privatizer.channels) == 1
-        and isinstance(privatizer.channels[0], Channel)
+        and isinstance(privatizer.channels[0], Channel | ContinualChannel)
         and hasattr(privatizer.channels[0].accumulator, "arrays")
         and hasattr(learner, "arrays")
     )
@@ -88,7 +89,7 @@ def run_episodes(
         Truth(np.array(world.transitions), np.array(world.means), np.array(world.start), world.optimal_value),
         channel.encoder.arrays(),
         channel.law.kernel(),
-        channel.accumulator.arrays(channel.encoder.size),  # type: ignore[attr-defined]
+        channel.accumulator.arrays(channel.encoder.size),  # type: ignore[union-attr]
         learner.arrays(problem),
         Streams(stream(seed, run, USERS), stream(seed, run, NOISE), stream(seed, run, COINS)),
         tables,
@@ -104,9 +105,9 @@ def run_episodes(
     return record
 
 
-def _only_channel(privatizer: Privatizer) -> Channel:
+def _only_channel(privatizer: Privatizer) -> Channel | ContinualChannel:
     (channel,) = privatizer.channels
-    assert isinstance(channel, Channel)
+    assert isinstance(channel, Channel | ContinualChannel)
     return channel
 
 

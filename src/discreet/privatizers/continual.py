@@ -1,0 +1,175 @@
+"""Continual counting with Gaussian noise: sums that are released again and again, with noise that hardly grows.
+
+A recipe here releases prefix sums after every user or every block by a factorisation of the matrix of prefix sums: the
+buffered square root (:mod:`discreet.accumulators.matrix`) or the refined binary tree. Blocks of independent noise add
+up to t draws after t blocks; these carry a number of draws that grows like a logarithm of t, squared. They pay for it
+with more noise in the first few releases, because all later ones show the same user again.
+
+**Formal guarantees.** Exactly Gaussian: one user moves the whole sequence of noisy vectors by at most the column norm
+of the factorisation times the L2 sensitivity of her own vector. The noise is continuous, so these recipes are for
+simulation only. With the policy mask every row has a clock that stands still while no step of the public policy plays
+the row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.matrix import Matrix, MatrixNoise
+from discreet.accumulators.schedule import Equal, EveryEpisode
+from discreet.accumulators.tree import RefinedNoise, RefinedTree
+from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.joint_histogram import JointHistogram
+from discreet.encoders.three_tables import ThreeTables
+from discreet.errors import Unsupported
+from discreet.noise import Gaussian
+from discreet.privacy.calibration import calibrate_noise
+from discreet.privacy.guarantee import billboard, from_mechanism
+from discreet.privatizers.channel import Privatizer, WidthOf
+from discreet.privatizers.recipe import Options, Recipe
+from discreet.privatizers.trust import Privacy
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.validation import check_count
+
+Floats = NDArray[np.float64]
+
+_BLOCKS = 120  # more hardly change what is learned, fewer delay it
+
+
+@dataclass(frozen=True)
+class ContinualChannel:
+    """Counts whose prefix sums are released with correlated Gaussian noise."""
+
+    encoder: Encoder
+    law: Gaussian
+    accumulator: Matrix | RefinedTree
+    answers: frozenset[type] = field(default=frozenset())
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ContinualRun:
+        return ContinualRun(self, shape, noise, masked)
+
+    def noise_per_row(self) -> float:
+        """Noise per block at the release after sqrt(T) of T: comparable with blocks, whose noise adds up.
+
+        What a learner does is decided early in a run, but not by its first release.
+        """
+        errors = self.accumulator.errors()
+        early = max(1, round(math.sqrt(len(errors) - 1)))
+        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
+        return float(self.law.variance * counts * errors[early] / early)
+
+    def cells(self) -> dict[str, int]:
+        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def _marginals(self) -> dict[str, Statistic]:
+        return self.encoder.marginals(np.zeros(self.encoder.size))
+
+
+class ContinualRun:
+    """Prefix sums of one run, and how often each row has been released: its clock."""
+
+    def __init__(self, channel: ContinualChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
+        size = channel.encoder.size
+        self._channel, self._shape, self._masked = channel, shape, masked
+        self._values, self._clock = np.zeros(size), np.zeros((shape.groups, shape.states, shape.actions), np.int64)
+        self._errors = channel.accumulator.errors()
+        self._step = _correlated(channel, noise)
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        encoder = self._channel.encoder
+        rows = np.ones(self._clock.shape, np.bool_)
+        if self._masked:
+            rows = playable_rows(self._shape, context.policy)
+        where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        self._values[where] += tally[where] + self._step(where)
+        self._clock += rows
+
+    def estimates(self) -> dict[str, Estimate]:
+        unit = self._channel.law.variance * self._errors[self._clock]
+        return {
+            name: Estimate(statistic.values.copy(), unit * statistic.cells)
+            for name, statistic in self._channel.encoder.marginals(self._values).items()
+        }
+
+    def width_now(self) -> WidthOf:
+        """Exact: what is released is Gaussian."""
+        law, errors = self._channel.law, self._errors[self._clock]
+        return lambda cells, tail: np.sqrt(errors * cells) * law.sum_quantile(1, tail)
+
+
+def _correlated(channel: ContinualChannel, noise: NoiseSource) -> Callable[[NDArray[np.int64]], Floats]:
+    """How the noise of some cells changes from one release of theirs to the next."""
+    size, law = channel.encoder.size, channel.law
+    if isinstance(channel.accumulator, Matrix):
+        matrix = MatrixNoise(channel.accumulator, size)
+        return lambda where: matrix.step(where, noise.draw(law, 1, len(where)))
+    everywhere = int(np.count_nonzero(channel.encoder.possible()))
+    tree = RefinedNoise(channel.accumulator, everywhere)
+
+    def step(where: NDArray[np.int64]) -> Floats:
+        if len(where) != everywhere:
+            raise Unsupported(
+                "a node of the tree spans several policies, so no single one may mask it: set masked=False"
+            )
+        return tree.step(lambda: noise.draw(law, 1, everywhere))
+
+    return step
+
+
+def _build(
+    name: str,
+    encode: Callable[[Shape], Encoder],
+    accumulate: Callable[[int], Matrix | RefinedTree],
+    privacy: Privacy,
+    shape: Shape,
+    episodes: int,
+    options: Options,
+) -> Privatizer:
+    encoder = encode(shape)
+    releases = episodes
+    if "blocks" in options:
+        releases = min(episodes, check_count("blocks", _BLOCKS if options["blocks"] is None else options["blocks"]))
+    accumulator = accumulate(releases)
+    sensitivity = accumulator.sensitivity(encoder.sensitivity())
+    law = calibrate_noise(Gaussian, sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+    release = from_mechanism(law, sensitivity, delta=privacy.delta, name=f"{encoder.name} in {releases} releases")
+    # The compiled loop adds noise to all cells alike, so it must not serve sums over cells that are known zeros.
+    alike = encoder.possible().all() or isinstance(encoder, ThreeTables)
+    schedule = EveryEpisode() if releases == episodes and alike else Equal(releases)
+    masked = bool(options.get("masked", False))
+    channel = ContinualChannel(encoder, law, accumulator)
+    return Privatizer(name, shape, (channel,), schedule, billboard(release), masked, options)
+
+
+def _matrix(name: str, encoder: str, encode: Callable[[Shape], Encoder]) -> Recipe:
+    summary = (
+        f"{encoder} counts, square-root matrix mechanism with Gaussian noise (simulation only), released by blocks"
+    )
+    return Recipe(
+        f"central/{name}", "central", summary, partial(_build, f"central/{name}", encode, Matrix),
+        pure=False, encoder=encoder, law="gaussian", accumulator="matrix", options={"blocks": None, "masked": True},
+    )  # fmt: skip
+
+
+RECIPES = (
+    _matrix("first-visit-matrix", "first-visit-tables", FirstVisitTables),
+    _matrix("joint-histogram-matrix", "joint-histogram", JointHistogram),
+    Recipe(
+        "central/three-tables-refined-tree", "central",
+        "three-tables counts, binary tree with Honaker's refinement and Gaussian noise (simulation only), every user",
+        partial(_build, "central/three-tables-refined-tree", ThreeTables, RefinedTree),
+        pure=False, automatic=False, encoder="three-tables", law="gaussian", accumulator="refined tree",
+    ),
+)  # fmt: skip
