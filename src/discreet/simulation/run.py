@@ -15,6 +15,7 @@ from discreet.errors import DiscreetError, Unsupported
 from discreet.learners.base import Learner
 from discreet.privatizers.recipes import build
 from discreet.privatizers.trust import NoPrivacy, Privacy
+from discreet.simulation.adversarial import run_adversarial
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.progress import progress_bar
@@ -23,9 +24,10 @@ from discreet.simulation.result import SimulationResult
 from discreet.streams import WORLD, seed_sequence
 from discreet.validation import check_count
 from discreet.worlds.family import WorldFamily
+from discreet.worlds.layered import LayeredFamily, LayeredWorld
 from discreet.worlds.tabular import TabularWorld
 
-AnyWorld: TypeAlias = TabularWorld | WorldFamily
+AnyWorld: TypeAlias = TabularWorld | WorldFamily | LayeredWorld | LayeredFamily
 
 
 class Interrupted(DiscreetError):
@@ -64,6 +66,9 @@ def simulate(
             if stop.is_set():
                 raise Interrupted(f"simulation stopped in run {run}")
 
+        if isinstance(world, LayeredWorld | LayeredFamily):
+            layers = world if isinstance(world, LayeredWorld) else world.instance(_instance_of_run(seed, run))
+            return run_adversarial(layers, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
         instance = world_of_run(world, seed, run)
         if fast:
             return run_episodes(instance, learner, privatizer, episodes, seed, run, checked_tick)
@@ -90,12 +95,16 @@ def simulate(
 
 
 def world_of_run(world: AnyWorld, seed: int, run: int) -> TabularWorld:
-    """The world of one run: the same for all, or a fresh draw of a family."""
+    """The tabular world of one run: the same for all, or a fresh draw of a family."""
     if isinstance(world, TabularWorld):
         return world
     if not isinstance(world, WorldFamily):
         raise Unsupported(f"cannot simulate a {type(world).__name__}; use a world from discreet.worlds")
-    return world.instance(int(seed_sequence(seed, run, WORLD).generate_state(1, np.uint32)[0]))
+    return world.instance(_instance_of_run(seed, run))
+
+
+def _instance_of_run(seed: int, run: int) -> int:
+    return int(seed_sequence(seed, run, WORLD).generate_state(1, np.uint32)[0])
 
 
 def _in_threads(

@@ -3,11 +3,14 @@
 from discreet.worlds.catalogue import bandit, from_arrays, random_mdp, river_swim
 from discreet.worlds.family import WorldFamily
 from discreet.worlds.gym_bridge import cliff_walking, from_gymnasium, frozen_lake, taxi
+from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered, unroll, with_adversary
 from discreet.worlds.registry import WORLDS, NamedWorld, make_world
 from discreet.worlds.tabular import TabularWorld
 
 __all__ = [
     "WORLDS",
+    "LayeredFamily",
+    "LayeredWorld",
     "NamedWorld",
     "TabularWorld",
     "WorldFamily",
@@ -16,8 +19,11 @@ __all__ = [
     "from_arrays",
     "from_gymnasium",
     "frozen_lake",
+    "layered",
     "make_world",
     "random_mdp",
     "river_swim",
     "taxi",
+    "unroll",
+    "with_adversary",
 ]

@@ -16,6 +16,7 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.worlds.catalogue import bandit, random_mdp, river_swim
 from discreet.worlds.family import WorldFamily
 from discreet.worlds.gym_bridge import cliff_walking, frozen_lake, taxi
+from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered
 from discreet.worlds.tabular import TabularWorld
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -25,7 +26,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class NamedWorld:
     """How to make a world, and what it is in one line."""
 
-    make: Callable[..., TabularWorld | WorldFamily]
+    make: Callable[..., TabularWorld | WorldFamily | LayeredWorld | LayeredFamily]
     description: str
 
     @property
@@ -38,13 +39,14 @@ WORLDS: dict[str, NamedWorld] = {
     "river-swim": NamedWorld(river_swim, "a chain to swim up against the current, with a small reward at the near end"),
     "random-mdp": NamedWorld(random_mdp, "sparse random transitions and 0/1 rewards, a fresh instance per run"),
     "bandit": NamedWorld(bandit, "one state, one step, many arms, a fresh instance per run"),
+    "layered": NamedWorld(layered, "random layers with losses that an adversary fixed beforehand, fresh per run"),
     "frozen-lake": NamedWorld(frozen_lake, "Gymnasium's FrozenLake: cross the ice without falling into a hole"),
     "taxi": NamedWorld(taxi, "Gymnasium's Taxi: fetch a passenger and drop them off"),
     "cliff-walking": NamedWorld(cliff_walking, "Gymnasium's CliffWalking: walk along a cliff to the goal"),
 }
 
 
-def make_world(name: str, **options: Any) -> TabularWorld | WorldFamily:
+def make_world(name: str, **options: Any) -> TabularWorld | WorldFamily | LayeredWorld | LayeredFamily:
     """Make a world by name; option values may be text, as a command line gives them."""
     if name not in WORLDS:
         raise unknown_name("world", name, WORLDS)

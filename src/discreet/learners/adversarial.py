@@ -1,0 +1,257 @@
+r"""Learning against adversarial losses in layered worlds: four learners over occupancy measures.
+
+Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, "Differentially private reinforcement learning with adversarial losses",
+algorithms 1 and 2, on top of Rosenberg and Mansour (2019) and Jin et al. (2020). An occupancy measure q fixes a policy
+pi(a|x) = q(x,a) / q(x); each episode plays that of a q that minimises losses plus a regulariser over all q whose
+transitions lie in a confidence box (:mod:`discreet.learners.transition_box`).
+
+* ``UCOREPS`` (full information): with summed losses L of all users so far
+
+      q_{k+1} = argmin  <L, q> + (1/eta) sum q ln q,      eta = sqrt(ln(X A / H) / K) / sqrt(1 + V / users),
+
+  V the variance of the noise in an entry of L (zero without privacy): losses of noise variance V / users per user.
+* ``UOBLBPS`` (bandit): with the last user's losses l, seen where she went and noisy everywhere,
+
+      l_hat = clip(l, -E', 1 + E') / u,      q_{k+1} = argmin  <l_hat, q> + (1/eta) D(q || q_k),
+      eta = min( 1 / (2 (1 + E')),  sqrt(X ln(iota) / (K (1 + V))) ),
+
+  D the divergence of the log barrier, u(x,a) the largest probability of (x,a) under any transitions of the box, V the
+  variance of a loss and E' = sqrt(V / 2) ln(d K / p) the bound on it.
+* ``UOBREPS``, the non-private counterpart by Jin et al.: relative entropy instead of the barrier, l / (u + gamma).
+* ``OREPS``: known transitions, full information; a reference for what not knowing them costs.
+
+**Formal guarantees.** Everything is post-processing of releases; no knob touches privacy. Boxes are intersected over
+time (``nested``), which follow-the-leader arguments need; a row that would become empty starts again.
+
+**Differences from the paper.** The published loss estimate (``estimator="published"``) adds E' to every loss and
+divides by 2 E' + 1, so that all pairs look half lost however rarely they are seen; dividing by u then makes rare pairs
+look expensive, the policy locks in, and regret grows linearly against an adversary that changes its mind. Dropping the
+offset is enough: the barrier needs eta q l_hat >= -1/2 only. The width of the box is corrected (``width``), and rates
+account for the variance of the noise. ``bonus_scale`` below one multiplies the noise bound and the logarithm of the
+box; it is a heuristic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import Unsupported, unknown_name
+from discreet.layered_shape import LayeredShape
+from discreet.learners.base import Problem
+from discreet.learners.transition_box import box_of, check_width, counts_of, first_box, log_term
+from discreet.planning.barrier_program import solve_barrier_program
+from discreet.planning.entropy_program import leader_reference, mirror_reference, solve_entropy_program
+from discreet.planning.layered import Box, Layers, intersect, occupancy
+from discreet.planning.upper_occupancy import upper_occupancy
+from discreet.policies import StochasticPolicy
+from discreet.release import Release, Request
+from discreet.streams import Stream
+from discreet.validation import check_array, check_open_unit, check_positive
+
+Floats = NDArray[np.float64]
+ESTIMATORS = ("corrected", "published")
+_LARGEST_FAILURE = 0.05
+_RAREST = 1e-12  # a loss is never divided by less
+
+
+class LayeredState(NamedTuple):
+    """What these learners remember between releases."""
+
+    problem: Problem
+    shape: LayeredShape
+    layers: Layers
+    failure: float
+    box: Box  # of the episode that is being played
+    policy: StochasticPolicy
+    table: Floats  # (states, actions) the same policy over all states
+    occupancy: Floats  # flat: q_k
+    dual: Floats | None  # warm start of the entropy program
+
+
+@dataclass(frozen=True)
+class BoxKnobs:
+    """How the box of transitions is built; shared by the learners that do not know them."""
+
+    width: str = "corrected"
+    bonus_scale: float = 1.0
+    nested: bool = True
+    failure_probability: float | None = None
+
+    def __post_init__(self) -> None:
+        check_width(self.width)
+        check_positive("bonus_scale", self.bonus_scale)
+        if self.failure_probability is not None:
+            check_open_unit("failure_probability", self.failure_probability)
+
+    def ask(self, state: LayeredState) -> Request:
+        return Request(state.policy)
+
+    def policy(self, state: LayeredState) -> StochasticPolicy:
+        return state.policy
+
+    def init(self, problem: Problem, coins: Stream) -> LayeredState:
+        """The occupancy of even play in even transitions."""
+        return _even(problem, self.failure_probability, None)
+
+    def _narrowed(self, state: LayeredState, release: Release) -> Box:
+        """The box after a release."""
+        layers, episodes = state.layers, state.problem.episodes
+        if not layers.unknown:
+            return state.box
+        counts = counts_of(release, state.shape, layers, episodes, state.failure, self.bonus_scale)
+        log = self.bonus_scale * log_term(self.width, layers, episodes, state.failure)
+        fresh = box_of(self.width, layers, counts, log)
+        return intersect(layers, state.box, fresh) if self.nested else fresh
+
+
+@dataclass(frozen=True)
+class UCOREPS(BoxKnobs):
+    """Follow the regularised leader with relative entropy; needs every user's whole loss table."""
+
+    rate_scale: float = 1.0
+    name: str = field(default="uc-o-reps", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"transitions", "losses"}), repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("rate_scale", self.rate_scale)
+
+    def update(self, state: LayeredState, release: Release) -> LayeredState:
+        return _follow_the_leader(state, release, self._narrowed(state, release), self.rate_scale)
+
+
+@dataclass(frozen=True)
+class UOBLBPS(BoxKnobs):
+    """Mirror descent with a log barrier on losses divided by upper occupancy bounds; needs observed losses only."""
+
+    estimator: str = "corrected"
+    rate_scale: float = 1.0
+    name: str = field(default="uob-lbps", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"transitions", "observed_losses"}), repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("rate_scale", self.rate_scale)
+        if self.estimator not in ESTIMATORS:
+            raise unknown_name("estimator", str(self.estimator), ESTIMATORS)
+
+    def update(self, state: LayeredState, release: Release) -> LayeredState:
+        layers, K = state.layers, state.problem.episodes
+        seen, variance = _observed(state, release)
+        X = layers.states
+        bound = math.sqrt(variance / 2) * math.log(layers.pairs * K / state.failure)
+        if self.estimator == "published":
+            losses = (np.clip(seen, -bound, 1 + bound) + bound) / (2 * bound + 1)
+            rate = math.sqrt(X / K)
+        else:
+            losses = np.clip(seen, -bound, 1 + bound)
+            log = log_term("corrected", layers, K, state.failure)
+            rate = min(1 / (2 * (1 + bound)), math.sqrt(X * log / (K * (1 + variance))))
+        estimate = losses / _rarest(state, 1.0 / (X * K))
+        box = self._narrowed(state, release)
+        solution = solve_barrier_program(layers, estimate, self.rate_scale * rate, state.occupancy, box)
+        return _moved(state, box, solution.policy, solution.occupancy, None)
+
+
+@dataclass(frozen=True)
+class UOBREPS(BoxKnobs):
+    """Mirror descent with relative entropy on implicitly explored losses (Jin et al. 2020); without privacy only."""
+
+    width: str = "jin"
+    name: str = field(default="uob-reps", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"transitions", "observed_losses"}), repr=False)
+
+    def update(self, state: LayeredState, release: Release) -> LayeredState:
+        layers, K = state.layers, state.problem.episodes
+        seen, variance = _observed(state, release)
+        if variance > 0:
+            raise Unsupported("UOB-REPS is proved for losses of at least 0, which noise breaks: use UOB-LBPS")
+        H, d = layers.horizon, layers.pairs
+        rate = math.sqrt(H * math.log(H * d / state.failure) / (K * d))
+        reach = upper_occupancy(layers, state.table, state.box)
+        estimate = seen / (state.table * reach[:, None] + rate)
+        box = self._narrowed(state, release)
+        solution = solve_entropy_program(layers, mirror_reference(layers, state.occupancy, estimate, rate), box)
+        return _moved(state, box, solution.policy, solution.occupancy, solution.dual)
+
+
+@dataclass(frozen=True, eq=False)
+class OREPS:
+    """Follow the regularised leader in known transitions (flat over (x, a, x')): a reference, not a competitor."""
+
+    transitions: Floats
+    rate_scale: float = 1.0
+    name: str = field(default="o-reps", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"losses"}), repr=False)
+
+    def init(self, problem: Problem, coins: Stream) -> LayeredState:
+        return _even(problem, None, self.transitions)
+
+    def ask(self, state: LayeredState) -> Request:
+        return Request(state.policy)
+
+    def policy(self, state: LayeredState) -> StochasticPolicy:
+        return state.policy
+
+    def update(self, state: LayeredState, release: Release) -> LayeredState:
+        return _follow_the_leader(state, release, state.box, self.rate_scale)
+
+
+def _even(problem: Problem, failure_probability: float | None, known: Floats | None) -> LayeredState:
+    shape = problem.shape
+    if not isinstance(shape, LayeredShape):
+        raise Unsupported(
+            "this learner needs a layered world: make one with discreet.worlds.layered, or unroll a tabular one"
+        )
+    layers = Layers(shape.sizes, shape.actions)
+    box = first_box(layers)
+    if known is not None:
+        box = Box(*(np.array(check_array("transitions", known, (layers.triples,))) for _ in range(2)))
+    usual = min(layers.pairs / problem.episodes, _LARGEST_FAILURE)
+    table = np.full((layers.states, layers.actions), 1.0 / layers.actions)
+    q = occupancy(layers, layers.uniform_transitions() if known is None else box.lower, table)
+    failure = usual if failure_probability is None else failure_probability
+    return LayeredState(problem, shape, layers, failure, box, _deployed(shape, table), table, q, None)
+
+
+def _follow_the_leader(state: LayeredState, release: Release, box: Box, scale: float) -> LayeredState:
+    """The entropy program at the summed losses; the last solution is a warm start."""
+    layers, estimate = state.layers, release["losses"]
+    losses = estimate.values[state.shape.pair_mask].reshape(layers.states, layers.actions)
+    per_user = float(estimate.variance.max()) / release.users
+    # ln(d / H) is zero where every layer has one pair; there is nothing to choose then, and any rate will do.
+    eta = scale * math.sqrt(max(math.log(layers.pairs / layers.horizon), 1e-3) / state.problem.episodes)
+    reference = leader_reference(layers, losses, eta / math.sqrt(1 + per_user))
+    solution = solve_entropy_program(layers, reference, box, start=state.dual)
+    if not solution.converged and state.dual is not None:
+        solution = solve_entropy_program(layers, reference, box)
+    return _moved(state, box, solution.policy, solution.occupancy, solution.dual)
+
+
+def _observed(state: LayeredState, release: Release) -> tuple[Floats, float]:
+    """The last user's losses (states, actions) and the variance of their noise."""
+    estimate = release["observed_losses"]
+    values = estimate.values[state.shape.pair_mask].reshape(state.layers.states, state.layers.actions)
+    return values, float(estimate.variance.max())
+
+
+def _rarest(state: LayeredState, floor: float) -> Floats:
+    """u(x, a) under the policy and the box of the episode that was played."""
+    reach = np.maximum(upper_occupancy(state.layers, state.table, state.box), floor)
+    return np.maximum(state.table * reach[:, None], _RAREST)
+
+
+def _moved(state: LayeredState, box: Box, table: Floats, q: Floats, dual: Floats | None) -> LayeredState:
+    return state._replace(box=box, policy=_deployed(state.shape, table), table=table, occupancy=q, dual=dual)
+
+
+def _deployed(shape: LayeredShape, table: Floats) -> StochasticPolicy:
+    """A policy over (step, state in its layer, action); states that a layer does not have play evenly."""
+    probabilities = np.full((shape.horizon, shape.states, shape.actions), 1.0 / shape.actions)
+    probabilities[shape.pair_mask] = (table / table.sum(axis=1, keepdims=True)).ravel()
+    return StochasticPolicy(probabilities)

@@ -1,0 +1,304 @@
+r"""Messages for layered problems that are not a vector with noise in every cell.
+
+* ``TableNoise``: discrete L-infinity K-norm noise for a whole loss table at once. One user may move all d entries, each
+  by one, so noise for the L1 norm would pay d where this pays 1.
+* ``OneBitChannel``: a user picks one of the d pairs by a coin, rounds that loss to a bit and answers it by randomised
+  response. The estimate of the whole table is 1/2 everywhere but at her pair, where it is
+  1/2 + d ((answer - q) / (p - q) - 1/2): unbiased, with variance at most d / (4 (p - q)^2) in every entry.
+* ``SampledLayerChannel``: public coins pick one layer, and she adds noise to her transition in that layer alone, with
+  the whole budget. The counts of a layer are then those of the users who were asked about it; nothing is scaled up,
+  because a confidence box needs counts and not how many others there were.
+
+**Formal guarantees.** Each is pure for any two records of a user; coins that pick a pair or a layer do not depend on
+data. What is certified is the loss of the probabilities that are really used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.sums import Total
+from discreet.encoders.base import Context
+from discreet.encoders.layered import LayeredTransitions, LossTable
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise import DiscreteKNorm, DiscreteLaplace, RandomizedResponse
+from discreet.privacy.audit import log_ratio
+from discreet.privacy.profiles import Profile, PureProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privatizers.channel import WidthOf
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.streams import Stream, next_word
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """K-norm noise on whole tables of ``dimension`` entries, in the form of a law per cell."""
+
+    dimension: int
+    scale: float
+    discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = "one draw of noise for the whole of every table"
+
+    @cached_property
+    def _law(self) -> DiscreteKNorm:
+        return DiscreteKNorm(self.dimension, self.scale)
+
+    @cached_property
+    def variance(self) -> float:
+        return self._law.variance
+
+    def log_probability(self, x: ArrayLike) -> Floats:
+        """Of whole tables along the last axis; the one number of a table stands for all of its cells."""
+        return self._law.log_probability(x)[..., None]
+
+    def profile(self, sensitivity: Sensitivity) -> PureProfile:
+        """Every table that one user is in may move by L-infinity; the cells say how many tables there are."""
+        tables = math.ceil(sensitivity.l1 / (self.dimension * max(sensitivity.linf, 1e-300)) - 1e-9)
+        return PureProfile(tables * sensitivity.linf / self.scale)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
+        self._check(size)
+        return np.asarray(self._law.draw(rng, 1)[0])
+
+    def draw_sum(self, copies: int, rng: np.random.Generator, size: int) -> Floats:
+        self._check(size)
+        return np.asarray(self._law.draw(rng, int(copies)).sum(axis=0))
+
+    def secure(self, size: int) -> NDArray[np.int64]:
+        self._check(size)
+        return np.asarray(self._law.secure(1)[0])
+
+    def sum_quantile(self, copies: int, tail: float) -> float:
+        """Chernoff's bound for one cell of a sum of tables."""
+        return _chernoff(self._law, int(copies), float(tail)) if copies else 0.0
+
+    def kernel(self) -> Any:
+        return self._law.kernel()
+
+    def _check(self, size: int) -> None:
+        if size != self.dimension:
+            raise InvalidInput(f"noise for tables of {self.dimension} entries cannot serve {size} cells")
+
+
+@lru_cache(maxsize=1024)
+def _chernoff(law: DiscreteKNorm, copies: int, tail: float) -> float:
+    """min over l of (copies ln E e^(l z) + ln(2 / tail)) / l, with l in units of one over the deviation.
+
+    Given the radius R a cell is uniform on -R..R, so |z| <= R and E e^(l z) <= E cosh(l R): any l gives a bound.
+    """
+    radii = np.arange(len(_pmf(law)), dtype=np.float64)
+    logs = np.log(np.maximum(_pmf(law), 1e-300))
+    deviation = math.sqrt(law.variance)
+
+    def height(u: float) -> float:
+        l = math.exp(u) / deviation
+        # The mean of e^(l z) over -R..R is sinh(l (2R+1) / 2) / ((2R+1) sinh(l / 2)).
+        spread = l * (2 * radii + 1) / 2
+        log_sinh = spread + np.log(-np.expm1(-2 * spread))
+        terms = logs + log_sinh - np.log(2 * radii + 1) - math.log(2 * math.sinh(l / 2))
+        top = float(terms.max())
+        cumulant = top + math.log(float(np.exp(terms - top).sum()))
+        return (copies * cumulant + math.log(2 / tail)) / l
+
+    return float(minimize_scalar(height, bounds=(-6.0, 1.0), method="bounded").fun)
+
+
+def _pmf(law: DiscreteKNorm) -> Floats:
+    cumulative: Floats = law.kernel().cumulative
+    return np.diff(cumulative, prepend=0.0)
+
+
+@dataclass(frozen=True)
+class OneBitChannel:
+    """One entry of a user's loss table, picked by a coin and answered as one bit."""
+
+    encoder: LossTable
+    epsilon: float
+    answers: frozenset[type] = frozenset()
+
+    @cached_property
+    def law(self) -> RandomizedResponse:
+        return RandomizedResponse(self.epsilon)
+
+    @property
+    def profile(self) -> Profile:
+        """Exact where the coin picks the same pair on both sides, which it does: it does not see the data."""
+        return PureProfile(self.law.shipped_epsilon)
+
+    @property
+    def variance(self) -> float:
+        """Of one entry of one user's decoded table, at most."""
+        return self.encoder.size / (4 * (self.law.p - self.law.q) ** 2)
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> OneBitRun:
+        return OneBitRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        return self.variance
+
+    def cells(self) -> dict[str, int]:
+        return {"losses": 1}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def transcript(self) -> BitTranscript:
+        """Two users whose tables differ in every entry."""
+        return BitTranscript(self.law.shipped_epsilon)
+
+
+class OneBitRun:
+    """Decoded tables, summed over users."""
+
+    def __init__(self, channel: OneBitChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise = channel, noise
+        self._values, self._users = np.zeros(channel.encoder.size), 0
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        generator, law, d = _coins(self._noise, users), self._channel.law, len(tally)
+        pick = int(generator.integers(d))
+        answer = int(law.randomize([float(np.clip(tally[pick], 0.0, 1.0))], generator)[0])
+        self._values += 0.5
+        self._values[pick] += d * ((answer - law.q) / (law.p - law.q) - 0.5)
+        self._users += 1
+
+    def estimates(self) -> dict[str, Estimate]:
+        marginals = self._channel.encoder.marginals(self._values)
+        unit = self._channel.variance * self._users
+        shape = self._channel.encoder.shape
+        rows = np.full((shape.groups, shape.states, shape.actions), unit)
+        return {name: Estimate(statistic.values, rows * statistic.cells) for name, statistic in marginals.items()}
+
+    def width_now(self) -> WidthOf:
+        """Bernstein's bound."""
+        channel, shape = self._channel, self._channel.encoder.shape
+        variance, users = channel.variance, self._users
+        largest = channel.encoder.size / (2 * (channel.law.p - channel.law.q)) + 1.0
+
+        def width(cells_summed: int, failure_probability: float) -> Floats:
+            log = math.log(2 / failure_probability)
+            bound = math.sqrt(2 * variance * users * cells_summed * log) + largest * log / 3
+            return np.full((shape.groups, shape.states, shape.actions), bound)
+
+        return width
+
+
+@dataclass(frozen=True)
+class SampledLayerChannel:
+    """The transition of one layer, picked by public coins, with discrete Laplace noise for that layer alone."""
+
+    encoder: LayeredTransitions
+    epsilon: float
+    answers: frozenset[type] = frozenset()
+
+    @cached_property
+    def law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(2 / self.epsilon)
+
+    @property
+    def moves(self) -> Sensitivity:
+        """What replacing a user moves in the layer that was picked."""
+        return Sensitivity.unit_shifts(1, 1)
+
+    @property
+    def profile(self) -> Profile:
+        return self.law.profile(self.moves)
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SampledLayerRun:
+        return SampledLayerRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        return self.law.variance * self.encoder.shape.states
+
+    def cells(self) -> dict[str, int]:
+        return {"transitions": 1}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def transcript(self) -> LayerTranscript:
+        """Two users whose transitions differ in the layer that was picked."""
+        return LayerTranscript(self.law)
+
+
+class SampledLayerRun:
+    """Noisy counts of every layer, of the users who were asked about it."""
+
+    def __init__(self, channel: SampledLayerChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise = channel, noise
+        shape = channel.encoder.shape
+        self._rows = (shape.groups, shape.states, shape.actions)
+        self._run = Total().start(channel.encoder.size, self._rows, channel.law, noise)
+        sizes, A = shape.sizes, shape.actions
+        self._layers = [h for h in range(shape.horizon - 1) if sizes[h] * A * sizes[h + 1] > 1]
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        generator = _coins(self._noise, users)
+        rows = np.zeros(self._rows, np.bool_)
+        rows[self._layers[int(generator.integers(len(self._layers)))]] = True
+        self._run.add(tally, users, rows, self._channel.encoder.rows_to_cells(rows))
+
+    def estimates(self) -> dict[str, Estimate]:
+        unit = np.float64(self._channel.law.variance) * self._run.copies
+        return {
+            name: Estimate(statistic.values, unit * statistic.cells)
+            for name, statistic in self._channel.encoder.marginals(self._run.values).items()
+        }
+
+    def width_now(self) -> WidthOf:
+        """A bound that holds for all numbers of users at once: sums over users are a random walk."""
+        law, copies = self._channel.law, self._run.copies.copy()
+        return lambda cells_summed, failure_probability: law.anytime_radius(copies * cells_summed, failure_probability)
+
+
+@dataclass(frozen=True)
+class BitTranscript:
+    """The answer to a bit that the two users have differently: its log-likelihood ratio is + or - epsilon."""
+
+    epsilon: float
+    known: bool = True
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        rng = np.random.default_rng(int(next_word(draws)))
+        answers = RandomizedResponse(self.epsilon).randomize(np.full((trials, 1), 1.0 - side), rng)
+        return np.asarray(self.epsilon * (2.0 * answers - 1.0))
+
+
+@dataclass(frozen=True)
+class LayerTranscript:
+    """A layer in which one unit moves from a cell to another."""
+
+    law: DiscreteLaplace
+    known: bool = True
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        rng = np.random.default_rng(int(next_word(draws)))
+        shift = np.array([1.0, -1.0])
+        x = self.law.draw(rng, (trials, 2)) + (shift if side == 0 else 0.0)
+        ratios = log_ratio(self.law.log_probability(x - shift), self.law.log_probability(x))
+        return np.asarray(ratios.sum(axis=1, keepdims=True))
+
+
+def unrounded(encoder: LossTable) -> LossTable:
+    """The table as it is: a report that rounds one entry itself needs no bits of all the others."""
+    return replace(encoder, rounded=False)
+
+
+def _coins(noise: NoiseSource, users: int) -> np.random.Generator:
+    if not noise.simulated:
+        raise Unsupported("this message is made on the user's device, where no tally of clear records exists")
+    if users != 1:
+        raise Unsupported(f"every user sends a message of her own: ask for one user at a time, not {users}")
+    generator: np.random.Generator = noise.generator  # type: ignore[attr-defined]
+    return generator
