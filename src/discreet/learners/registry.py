@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from discreet.errors import InvalidInput, unknown_name
+from discreet.learners.adversarial import UCOREPS, UOBLBPS, UOBREPS
 from discreet.learners.base import Learner
 from discreet.learners.elimination import PolicyElimination
 from discreet.learners.optimistic import UCBVI
@@ -54,6 +55,21 @@ LEARNERS: dict[str, NamedLearner] = {
         PolicyElimination,
         "explore with all policies that may still be the best, drop those that cannot be; few policy changes",
         "Qiao, Yin, Min, Wang (2022); SDP-PE of Bai, Talebi, Zhao, Cheng, Chen",
+    ),
+    "uc-o-reps": NamedLearner(
+        UCOREPS,
+        "layered worlds, adversarial losses, full information: follow the regularised leader over occupancy measures",
+        "Rosenberg, Mansour (2019); Private-UC-O-REPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen",
+    ),
+    "uob-lbps": NamedLearner(
+        UOBLBPS,
+        "layered worlds, adversarial losses, bandit feedback: mirror descent with a log barrier",
+        "Private-UOB-LBPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, its loss estimate corrected",
+    ),
+    "uob-reps": NamedLearner(
+        UOBREPS,
+        "layered worlds, adversarial losses, bandit feedback without privacy: mirror descent with relative entropy",
+        "Jin, Jin, Luo, Sra, Yu (2020)",
     ),
 }
 

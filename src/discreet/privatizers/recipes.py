@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
-from discreet.privatizers import additive, continual, focused, local, shuffle
+from discreet.privatizers import additive, adversarial, continual, focused, local, shuffle
 from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.recipe import Recipe
 from discreet.privatizers.trust import Privacy
@@ -20,6 +20,7 @@ _RECIPES: tuple[Recipe, ...] = (
     *continual.RECIPES,
     *local.RECIPES,
     *shuffle.RECIPES,
+    *adversarial.RECIPES,
 )
 
 
