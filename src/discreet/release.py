@@ -75,6 +75,7 @@ class Release:
     width_of: Callable[[int, float], NDArray[np.float64]] = field(repr=False)
     thresholded: bool = False
     public: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    radius_of: Callable[[str, float], NDArray[np.float64]] | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.statistics:
@@ -87,6 +88,16 @@ class Release:
         It is exceeded with at most the given probability, by the exact law of the accumulated noise.
         """
         return self.width_of(cells_summed, failure_probability)
+
+    def radius(self, statistic: str, failure_probability: float) -> NDArray[np.float64]:
+        """For each (group, state, action): a bound on the noise in one count that holds for all releases at once.
+
+        It may be used however the policies were chosen from earlier releases. "followed" is the sum of a pair's
+        transitions; other names are those of the statistics.
+        """
+        if self.radius_of is None:
+            raise Unsupported("this recipe states no bound that holds for all of its releases at once: use width")
+        return self.radius_of(statistic, failure_probability)
 
 
 class Statistics(NamedTuple):

@@ -128,7 +128,8 @@ def test_a_record_that_ended_is_hidden_like_any_other():
 def test_public_coins_pick_different_steps():
     channel = ReportChannel(SampledStep(RIVER, 3), 1.0, "kary")
     picked = pick_steps(channel, np.random.default_rng(0))
-    assert len(set(picked)) == 3 and picked == sorted(picked)
+    assert len(set(picked)) == 3
+    assert picked == sorted(picked)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from discreet.learners.adversarial import OREPS, UCOREPS, UOBLBPS, UOBREPS
 from discreet.learners.elimination import PolicyElimination
+from discreet.learners.local_optimistic import OBI
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.pessimistic import APVI
 
-__all__ = ["APVI", "OREPS", "UCBVI", "UCOREPS", "UOBLBPS", "UOBREPS", "PolicyElimination"]
+__all__ = ["APVI", "OBI", "OREPS", "UCBVI", "UCOREPS", "UOBLBPS", "UOBREPS", "PolicyElimination"]

@@ -14,6 +14,7 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.learners.adversarial import UCOREPS, UOBLBPS, UOBREPS
 from discreet.learners.base import Learner
 from discreet.learners.elimination import PolicyElimination
+from discreet.learners.local_optimistic import OBI
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.pessimistic import APVI
 
@@ -45,6 +46,11 @@ LEARNERS: dict[str, NamedLearner] = {
         UCBVI,
         "optimistic value iteration: plan in the estimated world with a bonus for what is uncertain",
         "Azar, Osband, Munos (2017), on private counts",
+    ),
+    "obi": NamedLearner(
+        OBI,
+        "optimism with bounds on the noise of every count, as printed or tight; made for the local model",
+        "LDP-OBI of Garcelon, Perchet, Pike-Burke, Pirotta (2021)",
     ),
     "apvi": NamedLearner(
         APVI,

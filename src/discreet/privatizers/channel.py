@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.base import Accumulator, NoiseSource, Run
 from discreet.accumulators.schedule import Schedule
-from discreet.accumulators.sums import Total
+from discreet.accumulators.sums import Blocks, Total
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.errors import Unsupported
 from discreet.privacy.guarantee import Guarantee
@@ -24,6 +24,7 @@ from discreet.shape import Shape
 from discreet.trajectories import Users
 
 WidthOf = Callable[[int, float], NDArray[np.float64]]
+RadiusOf = Callable[[str, float], NDArray[np.float64]]
 
 
 class ChannelRun(Protocol):
@@ -127,6 +128,20 @@ class AdditiveRun:
         law, copies = self._channel.law, self._run.copies.copy()
         return lambda cells_summed, failure_probability: widths(law, copies * cells_summed, failure_probability)
 
+    def radius_now(self) -> RadiusOf | None:
+        """A bound that holds always: the clock of a row counts its own draws, whatever policies let it run.
+
+        Sums of fresh draws only: the noise of a tree comes and goes.
+        """
+        if not isinstance(self._channel.accumulator, Blocks | Total):
+            return None
+        law, copies = self._channel.law, self._run.copies.copy()
+        cells = self._channel.cells()
+        cells["followed"] = cells.get("transitions", 0) * self._shape.states
+        return lambda statistic, failure_probability: np.asarray(
+            law.anytime_radius(copies * cells[statistic], failure_probability)
+        )
+
 
 @dataclass(frozen=True)
 class Privatizer:
@@ -195,7 +210,10 @@ class Session:
 
     def _release(self) -> Release:
         statistics = {name: estimate for run in self._runs for name, estimate in run.estimates().items()}
-        return Release(statistics, self.served, self._guarantee, self._runs[0].width_now())
+        radius_of = None
+        if len(self._runs) == 1 and hasattr(self._runs[0], "radius_now"):
+            radius_of = self._runs[0].radius_now()
+        return Release(statistics, self.served, self._guarantee, self._runs[0].width_now(), radius_of=radius_of)
 
 
 def widths(law: Any, copies: NDArray[np.int64], failure_probability: float) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ from discreet.encoders.sampled_step import SampledStep
 from discreet.errors import Unsupported
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.privatizers.channel import WidthOf
+from discreet.privatizers.channel import RadiusOf, WidthOf
 from discreet.release import Estimate
 from discreet.shape import Shape
 
@@ -210,9 +210,11 @@ class ReportRun:
         """Bernstein's bound on the error of a sum of cells of each row."""
         return self._bound(always=False)
 
-    def radius_now(self) -> WidthOf:
+    def radius_now(self) -> RadiusOf:
         """The same for all releases at once, however policies were chosen: Freedman's bound, peeled by variance."""
-        return self._bound(always=True)
+        bound, cells = self._bound(always=True), self._channel.cells()
+        cells["followed"] = cells["transitions"] * self._shape.states
+        return lambda statistic, failure_probability: bound(cells[statistic], failure_probability)
 
     def _domain(self, policy: AnyPolicy) -> Domain:
         if self._last is None or self._last[0] != policy:
