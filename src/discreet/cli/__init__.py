@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from discreet import __version__
+from discreet.cli.audit import audit
 from discreet.cli.calibrate import calibrate
 from discreet.cli.check import check
 from discreet.cli.demo import demo
@@ -24,7 +25,7 @@ from discreet.cli.train import train
 from discreet.cli.worlds import worlds
 
 _OFFLINE = (check, train, evaluate)
-COMMANDS: tuple[Callable[..., None], ...] = (demo, simulate, calibrate, recipes, worlds, learners, *_OFFLINE)
+COMMANDS: tuple[Callable[..., None], ...] = (demo, simulate, calibrate, audit, recipes, worlds, learners, *_OFFLINE)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for _command in COMMANDS:

@@ -127,6 +127,27 @@ class Published:
         return Claim(setting.epsilon, setting.delta, self.paper)
 
 
+def example(name: str) -> Setting:
+    """Sizes at which the entry of that name is usually quoted: those of its own paper, where it gives them."""
+    family = next(prefix for prefix in _EXAMPLES if name.startswith(f"published/{prefix}"))
+    return _EXAMPLES[family]
+
+
+# The first prefix that fits counts.
+_EXAMPLES = {
+    "heavy-tailed": Setting(Shape(6, 2, 20), 20_000, epsilon=1.0),
+    "adversarial": Setting(Shape(16, 3, 4), 4_096, epsilon=1.0),
+    "ldp-obi-gaussian": Setting(Shape(2, 2, 2, homogeneous=True), 20_000, epsilon=20.0, delta=0.1),
+    "ldp-obi-bounded": Setting(Shape(2, 2, 2, homogeneous=True), 20_000, epsilon=20.0, delta=0.1),
+    "ldp": Setting(Shape(2, 2, 2, homogeneous=True), 20_000, epsilon=1.0),
+    "offline-vapvi": Setting(Shape(2, 100, 20), 1_000, rho=1.0, delta=1e-5),
+    "offline-apvi-laplace": Setting(Shape(5, 3, 5), 1_000, epsilon=1.0),
+    "offline": Setting(Shape(5, 3, 5), 1_000, rho=1.0, delta=1e-5),
+    "sdp-pe-split": Setting(Shape(4, 2, 6), 20_000, epsilon=1.0),
+    "sdp-pe": Setting(Shape(4, 2, 6), 20_000, epsilon=1.0, delta=1e-5),
+}
+
+
 def published(name: str) -> Published:
     """The entry of that name."""
     if name not in PUBLISHED:
