@@ -91,7 +91,7 @@ class PolicyElimination:
     """
 
     rule: str = "sink"
-    statistical_scale: float = 0.05
+    statistical_scale: float = 0.1
     privacy_scale: float = 0.1
     threshold: float | None = 0.25
     repair: str = "clip"
