@@ -85,8 +85,8 @@ def calibrate(
     reasons = privatizer.guarantee.derivation
     return Calibration(
         privatizer.recipe,
-        "; ".join(_statements(reasons, "sensitivity")),
-        "; ".join(_statements(reasons, "law")),
+        _in_short(_statements(reasons, "sensitivity")),
+        _in_short(_statements(reasons, "law")),
         len(blocks),
         tuple(errors),
         failure_probability,
@@ -113,6 +113,14 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
         )
         for name, estimate in run.estimates().items()
     ]
+
+
+def _in_short(statements: list[str]) -> str:
+    """All of a few; of a long list the first and the last, because recipes list their releases from small to large."""
+    distinct = list(dict.fromkeys(statements))
+    if len(distinct) <= 2:
+        return "; ".join(distinct)
+    return f"from {distinct[0]} up to {distinct[-1]} ({len(distinct)} cases)"
 
 
 def _statements(reason: Reason, rule: str) -> list[str]:
