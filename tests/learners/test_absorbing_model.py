@@ -71,7 +71,8 @@ def test_any_noise_gives_a_model(repair):
     """Rows sum to at most one and rewards lie in [0, 1], however wild the counts are."""
     rng = np.random.default_rng(0)
     for scale in (1.0, 30.0, 1000.0):
-        given = Counts(*(scale * rng.normal(size=field.shape) for field in no_counts(H, X, A)[:3]), *[np.full((H, X, A), scale**2)] * 3)  # fmt: skip
+        tables = (scale * rng.normal(size=field.shape) for field in no_counts(H, X, A)[:3])
+        given = Counts(*tables, *[np.full((H, X, A), scale**2)] * 3)
         found = model(given, threshold=rng.uniform(0, 1), repair=repair)
         assert found.transitions.min() >= 0
         assert found.transitions.sum(axis=-1).max() <= 1 + 1e-12

@@ -86,7 +86,7 @@ def test_wider_noise_keeps_more_policies():
 
 
 def absorbing_model():
-    """Action 1 at the start leads to state 1, where everything is earned, but the model has absorbed that transition."""
+    """Action 1 at the start leads to state 1, where all is earned, but the model has absorbed that transition."""
     P, r = np.zeros((H, X, A, X)), np.zeros((H, X, A))
     P[:2, 0, 0, 0] = 1.0
     P[1:2, 1, :, 1] = 1.0
