@@ -6,14 +6,25 @@ guarantee here is the true one, computed from the law and the sensitivity; the p
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from discreet.accumulators.schedule import Growing
+from discreet.accumulators.schedule import EveryEpisode, Growing, Schedule
+from discreet.accumulators.sums import Total
 from discreet.encoders.sampled_step import SampledStep
+from discreet.encoders.scaled_tables import ScaledTables
+from discreet.encoders.three_tables import ThreeTables
 from discreet.errors import Unsupported, unknown_name
-from discreet.privacy.guarantee import Guarantee, from_reports, locally
+from discreet.noise import BoundedNoise, Gaussian, Laplace, RandomizedResponse
+from discreet.privacy.calibration import calibrate_noise
+from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, from_reports, locally
 from discreet.privacy.profiles import PureProfile
-from discreet.privatizers.channel import Privatizer
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privatizers.answered_bits import AnsweredBitsChannel
+from discreet.privatizers.channel import AnyChannel, Channel, Privatizer
 from discreet.privatizers.recipe import Options, Recipe
 from discreet.privatizers.reports import RESPONSES, ReportChannel
 from discreet.privatizers.trust import Privacy
@@ -63,7 +74,115 @@ def report_guarantee(channel: ReportChannel) -> Guarantee:
     return locally(part)
 
 
+def _published(kind: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """A randomiser as printed: its own scale, a release after every user, no mask; the guarantee is the truth."""
+    epsilon, delta = _target(kind, privacy)
+    channel, parts = _PRINTED[kind](shape, epsilon, delta)
+    together = compose(parts, delta=delta, why="one user moves all tables")
+    guarantee = replace(locally(together), claimed=Claim(epsilon, delta, source=_SOURCE))
+    return Privatizer(f"local/published-{kind}", shape, (channel,), _schedule(options), guarantee, False, options)
+
+
+def _schedule(options: Options) -> Schedule:
+    """Blocks that grow, or a release after every user."""
+    return EveryEpisode() if options["growth"] is None else Growing(first=1, growth=options["growth"])
+
+
+def _printed_laplace(shape: Shape, epsilon: float, delta: float) -> Printed:
+    return _printed_additive(shape, Laplace(6 * shape.horizon / epsilon), delta)
+
+
+def _printed_gaussian(shape: Shape, epsilon: float, delta: float) -> Printed:
+    """The smaller of the two printed scales, c^2 = 4 ln(24 / delta)."""
+    return _printed_additive(shape, Gaussian(math.sqrt(4 * math.log(24 / delta)) * shape.horizon / epsilon), delta)
+
+
+def _printed_psrl(shape: Shape, epsilon: float, delta: float) -> Printed:
+    """Four tables in print; the fourth, of squared rewards, is the third where rewards are bits, and is not sent."""
+    return _printed_additive(shape, Laplace(8 * shape.horizon / epsilon), delta, rounded=True)
+
+
+def _printed_additive(shape: Shape, law: Any, delta: float, rounded: bool = False) -> Printed:
+    # The worst pair has rewards 0 and 1, so it is that of the rounded tables.
+    worst = ThreeTables(shape).sensitivity()
+    part = from_mechanism(law, worst, delta=delta, name="three tables")
+    return Channel(ThreeTables(shape, rounded=rounded), law, Total()), [part]
+
+
+def _printed_bounded(shape: Shape, epsilon: float, delta: float) -> Printed:
+    """Radii with the unknown constant read as 1 and the step's epsilon as epsilon / (3 H)."""
+    S, A, H = shape.states, shape.actions, shape.horizon
+    radius = math.sqrt(S * A * math.log(1 / delta)) / (epsilon / (3 * H))
+    pooled = shape.homogeneous and H > 1
+    moves = Sensitivity.worst_shift((H, 2, 2) if pooled else (1, 2 * H, 2 * H))
+    parts = [from_mechanism(BoundedNoise(radius), moves, delta=delta, name="visits and rewards")]
+    if H > 1:
+        moves = Sensitivity.worst_shift((H - 1, 1, 1) if pooled else (1, H - 1, H - 1))
+        parts.append(from_mechanism(BoundedNoise(math.sqrt(S) * radius), moves, delta=delta, name="transitions"))
+    return Channel(ScaledTables(shape), BoundedNoise(radius), Total()), parts
+
+
+def _printed_bits(shape: Shape, epsilon: float, delta: float) -> Printed:
+    return _answered_bits(shape, epsilon / (6 * shape.horizon), delta)
+
+
+def _answered_bits(shape: Shape, per_bit: float, delta: float) -> Printed:
+    law, moved = RandomizedResponse(per_bit), 6 * shape.horizon - 2
+    part = from_reports(
+        law.profile(moved), delta=delta, name="a bit per step and cell", moves=f"{moved} bits",
+        law=f"randomised response with a loss of {law.shipped_epsilon:.6g} a bit",
+    )  # fmt: skip
+    return AnsweredBitsChannel(shape, law), [part]
+
+
+def _certified(kind: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """The same randomiser with the least noise that keeps the promise."""
+    epsilon, delta = _target(kind, privacy)
+    if kind == "bounded":
+        law = calibrate_noise(BoundedNoise, ThreeTables(shape).sensitivity(), epsilon=epsilon, delta=delta)
+        channel, parts = _printed_additive(shape, law, delta)
+    else:
+        channel, parts = _answered_bits(shape, epsilon / (6 * shape.horizon - 2), 0.0)
+    recipe, masked = f"local/three-tables-{kind}", bool(options["masked"])
+    return Privatizer(recipe, shape, (channel,), _schedule(options), locally(parts[0]), masked, options)
+
+
+def _target(kind: str, privacy: Privacy) -> tuple[float, float]:
+    if privacy.epsilon is None:
+        raise Unsupported(f"the {kind} randomiser is scaled by epsilon: give epsilon instead of rho")
+    if kind in ("gaussian", "bounded") and privacy.delta == 0:
+        raise Unsupported(f"the {kind} randomiser needs delta above 0; try delta=1e-5")
+    return privacy.epsilon, privacy.delta if kind in ("gaussian", "bounded") else 0.0
+
+
+Printed = tuple[AnyChannel, list[Guarantee]]
+_SOURCE = "Garcelon, Perchet, Pike-Burke, Pirotta (2021)"
+_PRINTED: dict[str, Callable[[Shape, float, float], Printed]] = {
+    "laplace": _printed_laplace,
+    "gaussian": _printed_gaussian,
+    "bounded": _printed_bounded,
+    "randomised-response": _printed_bits,
+    "psrl": _printed_psrl,
+}
 _OPTIONS: dict[str, Any] = {"growth": 0.02, "masked": True, "steps": None, "response": None, "early_end": False}
+
+
+def _printed_recipe(kind: str, summary: str) -> Recipe:
+    return Recipe(
+        f"local/published-{kind}", "local", summary, partial(_published, kind),
+        pure=kind not in ("gaussian", "bounded"), automatic=False,
+        encoder="three-tables", law=kind, accumulator="total", source=_SOURCE, options={"growth": None},
+    )  # fmt: skip
+
+
+def _certified_recipe(kind: str, summary: str) -> Recipe:
+    return Recipe(
+        f"local/three-tables-{kind}", "local", summary, partial(_certified, kind), pure=kind != "bounded",
+        automatic=False, encoder="three-tables", law=kind, accumulator="total",
+        # Sums of bounded noise have no form of their own, so they are drawn user by user, in the compiled loop.
+        options={"growth": None, "masked": False} if kind == "bounded" else {"growth": 0.02, "masked": True},
+    )  # fmt: skip
+
 
 RECIPES = (
     Recipe(
@@ -71,4 +190,11 @@ RECIPES = (
         "every user reports one step, picked by public coins, by randomised response with the whole epsilon",
         _sampled_step, encoder="sampled-step", law="randomised response", accumulator="total", options=_OPTIONS,
     ),
+    _certified_recipe("randomised-response", "every bit of every step answered with epsilon/(6H-2)"),
+    _certified_recipe("bounded", "bounded noise of the least radius that keeps the promise; simulation only"),
+    _printed_recipe("laplace", "LDP-OBI as printed: Lap(6H/epsilon) on three tables, a release after every user"),
+    _printed_recipe("gaussian", "LDP-OBI as printed: Gaussian noise; NOT private at large epsilon, see the guarantee"),
+    _printed_recipe("bounded", "LDP-OBI as printed: bounded noise; NOT as private as claimed, see the guarantee"),
+    _printed_recipe("randomised-response", "LDP-OBI as printed: every bit answered with epsilon/(6H)"),
+    _printed_recipe("psrl", "LDP-PSRL as printed: Lap(8H/epsilon) on the tables, a release after every user"),
 )  # fmt: skip

@@ -1,0 +1,102 @@
+"""Three tables whose transitions get sqrt(S) times the noise of the others, from one law.
+
+The published bounded noise has a radius of its own for transitions: S sqrt(A) against sqrt(S A) for visits and rewards,
+a ratio of sqrt(S). Counting transitions in units of sqrt(S) before noise is added, and scaling back afterwards, is the
+same thing; a transition then carries as much noise as S cells. For simulation only: the counts are no whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into
+from discreet.encoders.joint_histogram import ALL_THREE
+from discreet.encoders.three_tables import ThreeTables
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Statistics
+from discreet.shape import Shape
+from discreet.streams import Stream
+
+
+class ScaledTablesArrays(NamedTuple):
+    states: int
+    actions: int
+    homogeneous: bool
+    low: float
+    span: float
+    rows: int
+    unit: float
+
+
+@dataclass(frozen=True)
+class ScaledTables:
+    """Visits, transitions and rewards; cells as in ``ThreeTables``, transitions divided by sqrt(S)."""
+
+    shape: Shape
+    name: str = "scaled-tables"
+    statistics: frozenset[str] = ALL_THREE
+    rounded: bool = False
+
+    @property
+    def tables(self) -> ThreeTables:
+        return ThreeTables(self.shape, rounded=False)
+
+    @property
+    def unit(self) -> float:
+        return math.sqrt(self.shape.states)
+
+    @property
+    def size(self) -> int:
+        return self.tables.size
+
+    def sensitivity(self) -> Sensitivity:
+        """Norms only, bounded by those of the unscaled tables; the laws of both parts are certified apart."""
+        return self.tables.sensitivity()
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return self.tables.rows_to_cells(rows)
+
+    def possible(self) -> NDArray[np.bool_]:
+        return self.tables.possible()
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        marginals = self.tables.marginals(cells)
+        values, counted = marginals["transitions"]
+        return marginals | {"transitions": Statistic(values * self.unit, counted * self.shape.states)}
+
+    def arrays(self) -> ScaledTablesArrays:
+        s = self.shape
+        rows = self.tables.rows
+        return ScaledTablesArrays(s.states, s.actions, s.homogeneous, s.rewards[0], s.reward_span, rows, self.unit)
+
+
+@encode_into.implement(ScaledTablesArrays)
+def _encode(
+    encoder: ScaledTablesArrays,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    S, A, rows = encoder.states, encoder.actions, encoder.rows
+    for h in range(length):
+        row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
+        cells[row] += 1.0
+        if h + 1 < length:
+            cells[rows + row * S + states[h + 1]] += 1.0 / encoder.unit
+        cells[rows * (S + 1) + row] += min(1.0, max(0.0, (rewards[h] - encoder.low) / encoder.span))
+
+
+@marginals_into.implement(ScaledTablesArrays)
+def _marginals(encoder: ScaledTablesArrays, cells: Cells, statistics: Statistics) -> None:
+    transitions, rows, S = statistics.transitions, encoder.rows, encoder.states
+    for row in range(rows):
+        for t in range(S):
+            transitions[row, t] = cells[rows + row * S + t] * encoder.unit
