@@ -233,3 +233,29 @@ def test_the_target_travels_with_its_declarations(table):
     fit = discreet.offline.train(twice, rho=1.0, known_rewards=np.zeros((S, A)))
     assert fit.facts["mechanisms"][0]["sensitivity"]["linf"] == 2
     assert Central(rho=1.0).rho == 1.0
+
+
+class TestLinear:
+    """Learners that ask linear questions of a real table."""
+
+    FEATURES = np.eye(S * A).reshape(S, A, S * A)
+
+    def test_the_policy_is_found_and_the_receipt_adds_up(self, table):
+        fit = discreet.offline.train(table, "vapvi", rho=2.0, features=self.FEATURES, options={"ridge": 0.1})
+        np.testing.assert_array_equal(fit.policy.actions, BEST)
+        parts = fit.facts["budget"]["parts"]
+        assert len(parts) == 2
+        assert sum(parts) == pytest.approx(fit.facts["budget"]["rho"]) == pytest.approx(2.0)
+        matrix, vector = fit.facts["mechanisms"]
+        assert matrix["sensitivity"]["l2"] ** 2 / (4 * matrix["law"]["off_diagonal"]) == pytest.approx(parts[0])
+        assert vector["sensitivity"]["l2"] ** 2 / (2 * vector["law"]["sigma"] ** 2) == pytest.approx(parts[1])
+        assert not fit.guarantee.simulated
+
+    def test_what_is_missing_is_named(self, table):
+        with pytest.raises(InvalidInput, match="needs features="):
+            discreet.offline.train(table, "pevi", rho=1.0)
+        with pytest.raises(InvalidInput, match="known_rewards"):
+            discreet.offline.train(table, "pevi", rho=1.0, features=self.FEATURES, known_rewards=np.zeros((S, A)))
+        options = {"variance": True, "split": True}
+        with pytest.raises(discreet.Unsupported, match="split=True is for simulation"):
+            discreet.offline.train(table, "vapvi", rho=1.0, features=self.FEATURES, options=options)

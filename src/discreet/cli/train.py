@@ -82,6 +82,10 @@ def train(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the learner.", rich_help_panel="Learning"),
     ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Features (S, A, d) of linear learners (.npy).", rich_help_panel="Learning"),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss.", rich_help_panel="Privacy")] = None,
     delta: Annotated[float, typer.Option(help="Its failure probability.", rich_help_panel="Privacy")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="Instead of epsilon.", rich_help_panel="Privacy")] = None,
@@ -101,7 +105,7 @@ def train(
     )  # fmt: skip
     fit = run(
         opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe,
-        options=learner_options(learner, option), progress=True,
+        features=_features(features), options=learner_options(learner, option), progress=True,
     )  # fmt: skip
     if receipt is not None:
         fit.receipt(receipt)
@@ -168,6 +172,17 @@ def _domain(name: str, text: str | None) -> int | list[str] | None:
         return [line for line in Path(text).read_text().splitlines() if line]
     except (OSError, UnicodeDecodeError):
         raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {text!r}") from None
+
+
+def _features(file: Path | None) -> Any:
+    if file is None:
+        return None
+    import numpy as np
+
+    try:
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise InvalidInput(f"features file {str(file)!r} cannot be read: save an array with numpy.save") from None
 
 
 def _law(law: dict[str, Any]) -> str:

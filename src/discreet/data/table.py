@@ -16,6 +16,7 @@ from discreet.data.query import count_users, joint_histogram
 from discreet.encoders.base import Context, Encoder
 from discreet.encoders.marginal_table import JointCounts
 from discreet.errors import InvalidInput, Unsupported
+from discreet.privatizers.linear import LEVELS
 from discreet.shape import Shape
 from discreet.validation import check_count
 
@@ -60,6 +61,14 @@ class TableUsers:
         first_visit = any(getattr(encoder, "first_visit", False) for encoder in encoders)
         joint = self._table.joint_counts(first_visit=first_visit)
         return [_cells(encoder, joint) for encoder in encoders]
+
+    def joint(self, part: int) -> JointCounts:
+        """The joint histogram with fine rewards, for linear questions. A real table is not split."""
+        if part > 0:
+            raise Unsupported(
+                "split=True is for simulation: the users of a table are not assigned to halves, so ask all of them"
+            )
+        return self._table.joint_counts(levels=LEVELS)
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
         raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")

@@ -16,6 +16,7 @@ from discreet.encoders.base import Context, Encoder
 from discreet.encoders.marginal_table import JointCounts, MarginalTable
 from discreet.errors import Unsupported
 from discreet.policies import StochasticPolicy
+from discreet.privatizers.linear import LEVELS
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import Stream
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
@@ -33,6 +34,7 @@ class BehaviourUsers:
         world.check_policy(behaviour)
         self._world, self._behaviour, self._rng = world, behaviour, rng
         self._played = SimulatedUsers(world, stream, rng)
+        self.sizes: tuple[int, ...] = (0,)  # how many users each part has, where questions are about parts
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         if any(getattr(encoder, "first_visit", False) for encoder in encoders):
@@ -42,6 +44,10 @@ class BehaviourUsers:
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
         raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
+
+    def joint(self, part: int) -> JointCounts:
+        """The joint histogram of one part of the users, for linear questions."""
+        return self.joint_counts(self.sizes[part], levels=LEVELS)
 
     def joint_counts(self, users: int, levels: int) -> JointCounts:
         """The joint histogram of users who act independently: a multinomial at every branching."""

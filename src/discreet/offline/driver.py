@@ -10,13 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput, unknown_name
 from discreet.learners.base import Problem
+from discreet.learners.linear import PEVI, VAPVI
 from discreet.learners.pessimistic import APVI
+from discreet.privatizers.linear import LinearPrivatizer, bounded_features, build_linear
+from discreet.privatizers.trust import Privacy
 from discreet.release import Release, Request
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.validation import check_array
 
-LEARNERS: dict[str, type[Any]] = {"apvi": APVI}
+LEARNERS: dict[str, type[Any]] = {"apvi": APVI, "vapvi": VAPVI, "pevi": PEVI}
 
 
 class Answers(Protocol):
@@ -37,6 +40,30 @@ def offline_learner(learner: str | Any, **knobs: Any) -> Any:
         name = getattr(learner, "name", type(learner).__name__)
         raise InvalidInput(f"{name} learns online; learners from data are {', '.join(LEARNERS)}")
     return learner
+
+
+def is_linear(learner: Any) -> bool:
+    """Whether a learner asks linear questions instead of planning from tables."""
+    return "matrix" in learner.needs
+
+
+def linear_privatizer(
+    learner: Any, privacy: Privacy, shape: Shape, users: int, features: ArrayLike, per_user: int = 1
+) -> tuple[Any, LinearPrivatizer]:
+    """The learner with its features, and the privatizer whose budget fits its questions."""
+    phi = bounded_features(features if learner.features is None else learner.features, shape)
+    learner, problem = replace(learner, features=phi), Problem(shape, users)
+    unknown = set(privacy.options) - {"as_printed", "rewards", "per_user"}
+    if privacy.recipe not in ("auto", "offline/linear", "offline/linear-as-printed") or unknown:
+        raise InvalidInput(
+            f"learner {learner.name} asks linear questions: its recipes are offline/linear and "
+            "offline/linear-as-printed, without options"
+        )
+    privatizer = build_linear(
+        privacy, shape, phi, learner.vectors(problem), parts=learner.parts(problem), per_user=per_user,
+        as_printed=privacy.recipe == "offline/linear-as-printed",
+    )  # fmt: skip
+    return learner, privatizer
 
 
 def known_table(shape: Shape, known_rewards: ArrayLike | None) -> NDArray[np.float64] | None:

@@ -11,19 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.learners.base import Problem
 from discreet.offline.cascade import BehaviourUsers
-from discreet.offline.driver import known_table, learn, offline_learner
+from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
 from discreet.offline.result import OfflineResult
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.privatizers.offline import build
 from discreet.privatizers.trust import NoPrivacy, Privacy
 from discreet.shape import Shape
 from discreet.simulation.progress import progress_bar
-from discreet.simulation.run import AnyWorld, world_of_run
-from discreet.streams import COINS, NOISE, USERS, generator, stream
+from discreet.simulation.run import AnyWorld
+from discreet.streams import COINS, NOISE, USERS, WORLD, generator, seed_sequence, stream
 from discreet.validation import check_count
+from discreet.worlds.family import WorldFamily
+from discreet.worlds.linear import features_of
 from discreet.worlds.tabular import TabularWorld
 
 Behaviour = str | Policy | StochasticPolicy
@@ -47,20 +49,29 @@ def simulate(
     ``behaviour`` is "uniform", "mostly-first" (the first action with probability 0.6, the others alike) or a policy.
     ``known_rewards`` declares the mean rewards public. ``options`` are knobs of a learner that is given by its name.
     """
+    if not isinstance(world, TabularWorld | WorldFamily):
+        raise Unsupported(f"no offline learner knows a {type(world).__name__}: take a tabular world")
     users, runs = check_count("users", users), check_count("runs", runs)
     seed = check_count("seed", seed, at_least=0)
     privacy = NoPrivacy() if privacy is None else privacy
     chosen = offline_learner(learner, **(options or {}))
     known = known_rewards is not False
     target = replace(privacy, options={"rewards": "known" if known else "private", **privacy.options})
-    privatizer = build(target, world.shape, users, chosen.needs - ({"rewards"} if known else set()))
+    privatizer: Any
+    if is_linear(chosen):
+        if known:
+            raise Unsupported(f"learner {chosen.name} regresses rewards too: leave known_rewards=False")
+        chosen, privatizer = linear_privatizer(chosen, privacy, world.shape, users, features_of(world))
+    else:
+        privatizer = build(target, world.shape, users, chosen.needs - ({"rewards"} if known else set()))
     began, values = time.perf_counter(), np.empty((runs, 3))
     policies = []
     with progress_bar(f"{chosen.name}, {privatizer.guarantee.model}", runs, progress) as tick:
         for run in range(runs):
-            instance = world_of_run(world, seed, run)
+            instance = _instance(world, seed, run)
             acted = behaviour_policy(behaviour, instance.shape)
             people = BehaviourUsers(instance, acted, stream(seed, run, USERS), generator(seed, run, USERS))
+            people.sizes = (users - users // 2, users // 2) if getattr(chosen, "split", False) else (users,)
             session = privatizer.open(people, SimulatedNoise(generator(seed, run, NOISE)), users)
             means = _known(instance, known_rewards) if known else None
             problem = Problem(instance.shape, users)
@@ -95,6 +106,13 @@ def behaviour_policy(behaviour: Behaviour, shape: Shape) -> StochasticPolicy:
 
 
 BEHAVIOURS = ("uniform", "mostly-first")
+
+
+def _instance(world: TabularWorld | WorldFamily, seed: int, run: int) -> TabularWorld:
+    """The world of one run: the same for all, or a fresh draw of a family."""
+    if isinstance(world, TabularWorld):
+        return world
+    return world.instance(int(seed_sequence(seed, run, WORLD).generate_state(1, np.uint32)[0]))
 
 
 def _known(world: TabularWorld, known_rewards: bool | ArrayLike) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.data.table import Table, TableUsers
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
-from discreet.offline.driver import known_table, learn, offline_learner
+from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
 from discreet.offline.entropy import ThreadedSecureNoise
 from discreet.offline.receipt import (
     REPAIRS,
@@ -25,7 +25,6 @@ from discreet.offline.receipt import (
 )
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
-from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.offline import build
 from discreet.privatizers.trust import Central
 from discreet.simulation.progress import progress_bar
@@ -61,6 +60,7 @@ def train(
     rho: float | None = None,
     recipe: str = "auto",
     known_rewards: ArrayLike | None = None,
+    features: ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
     recipe_options: Mapping[str, Any] | None = None,
     seed: object = None,
@@ -69,7 +69,8 @@ def train(
     """Learn a policy from a table under differential privacy, with noise from the operating system.
 
     Give ``epsilon`` (with ``delta``) or ``rho``. ``known_rewards`` is the table of mean rewards if it is public,
-    (S, A) or (H, S, A); otherwise rewards are part of the release. ``options`` are knobs of the learner: none of them
+    (S, A) or (H, S, A); otherwise rewards are part of the release. ``features`` (S, A, d) are for linear learners;
+    those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does.
     """
     ThreadedSecureNoise(seed)  # refuses a seed, before anything else is looked at
@@ -77,6 +78,8 @@ def train(
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
         raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
+    if is_linear(chosen):
+        return _train_linear(data, chosen, Central(epsilon, delta, rho, recipe), known, features)
     settings = {"per_user": data.declaration.per_user, "rewards": "private" if known is None else "known"}
     target = Central(epsilon, delta, rho, recipe, {**settings, **(recipe_options or {})})
     users = data.users()
@@ -87,24 +90,44 @@ def train(
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = chosen.policy(state)
-    facts = _facts(data, chosen, privatizer, release.guarantee, policy, users)
-    return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
-
-
-def _facts(
-    data: Table, learner: Any, privatizer: Privatizer, guarantee: Guarantee, policy: AnyPolicy, users: int
-) -> dict[str, Any]:
     mechanisms = [
         mechanism_facts(channel.encoder.name, channel.encoder.size, channel.encoder.sensitivity(), channel.law)  # type: ignore[attr-defined]
         for channel in privatizer.channels
     ]
+    facts = _facts(data, chosen, privatizer.recipe, mechanisms, release.guarantee, policy, users)
+    return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
+
+
+def _train_linear(
+    data: Table, learner: Any, target: Central, known: NDArray[np.float64] | None, features: ArrayLike | None
+) -> Fit:
+    """The same for learners that ask linear questions."""
+    if known is not None:
+        raise InvalidInput(f"learner {learner.name} regresses rewards too: leave known_rewards out")
+    if features is None and learner.features is None:
+        raise InvalidInput(f"learner {learner.name} needs features= of shape (S, A, d), with norms of at most one")
+    users, per_user = data.users(), data.declaration.per_user
+    given = learner.features if features is None else features
+    learner, privatizer = linear_privatizer(learner, target, data.shape, users, given, per_user)
+    session = privatizer.open(TableUsers(data), ThreadedSecureNoise(), users)
+    state, release = learn(learner, session, Problem(data.shape, users), np.full(1, _COINS, np.uint64), None)
+    policy = learner.policy(state)
+    mechanisms = [mechanism_facts(*statistics) for statistics in privatizer.statistics()]
+    facts = _facts(data, learner, privatizer.recipe, mechanisms, release.guarantee, policy, users)
+    return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
+
+
+def _facts(
+    data: Table, learner: Any, recipe: str, mechanisms: list[dict[str, Any]], guarantee: Guarantee, policy: AnyPolicy,
+    users: int,
+) -> dict[str, Any]:  # fmt: skip
     shape, declaration = data.shape, data.declaration
     knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner) if knob.name not in ("name", "needs")}
     return {
         "format": "discreet-receipt",
         "version": 1,
         "guarantee": guarantee_facts(guarantee),
-        "recipe": privatizer.recipe,
+        "recipe": recipe,
         "mechanisms": mechanisms,
         "budget": {"rho": guarantee_facts(guarantee)["rho"], "parts": [part["rho"] for part in mechanisms]},
         "declared": {

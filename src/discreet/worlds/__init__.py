@@ -4,6 +4,7 @@ from discreet.worlds.catalogue import bandit, from_arrays, random_mdp, river_swi
 from discreet.worlds.family import WorldFamily
 from discreet.worlds.gym_bridge import cliff_walking, from_gymnasium, frozen_lake, taxi
 from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered, unroll, with_adversary
+from discreet.worlds.linear import benchmark_features, linear_benchmark
 from discreet.worlds.registry import WORLDS, NamedWorld, make_world
 from discreet.worlds.tabular import TabularWorld
 
@@ -15,11 +16,13 @@ __all__ = [
     "TabularWorld",
     "WorldFamily",
     "bandit",
+    "benchmark_features",
     "cliff_walking",
     "from_arrays",
     "from_gymnasium",
     "frozen_lake",
     "layered",
+    "linear_benchmark",
     "make_world",
     "random_mdp",
     "river_swim",
