@@ -20,12 +20,16 @@ from discreet.cli.evaluate import evaluate
 from discreet.cli.learners import learners
 from discreet.cli.output import plain_errors
 from discreet.cli.recipes import recipes
+from discreet.cli.reproduce import reproduce
 from discreet.cli.simulate import simulate
 from discreet.cli.train import train
 from discreet.cli.worlds import worlds
 
 _OFFLINE = (check, train, evaluate)
-COMMANDS: tuple[Callable[..., None], ...] = (demo, simulate, calibrate, audit, recipes, worlds, learners, *_OFFLINE)
+_STUDIES = (reproduce,)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo, simulate, calibrate, audit, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+)  # fmt: skip
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for _command in COMMANDS:

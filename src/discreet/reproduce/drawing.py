@@ -1,0 +1,150 @@
+"""Figures as pictures: one row per version (as published, certified, ours), one column per drawing of the paper."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import MissingExtra
+from discreet.reproduce.figure import Figure
+from discreet.reproduce.job import REFERENCE, Job
+from discreet.reproduce.measured import Measured
+
+TITLES = {
+    "published": "as published, at its true epsilon",
+    "certified": "the same mechanism, certified",
+    "ours": "auto, at the same promise",
+}
+Lines = dict[str, list[tuple[Job, Measured]]]
+
+
+def draw(figure: Figure, results: Mapping[str, Measured]) -> bytes:
+    """The whole figure as a PNG."""
+    try:
+        from matplotlib import colormaps
+        from matplotlib.figure import Figure as Picture
+    except ImportError:
+        raise MissingExtra("matplotlib", "plots") from None
+    versions, columns = figure.versions, figure.drawings
+    picture = Picture(figsize=(4.6 * len(versions), 3.9 * len(columns)), layout="constrained")
+    grid = picture.subplots(len(columns), len(versions), squeeze=False, sharey="row")
+    names = dict.fromkeys(job.line for job in figure.jobs)
+    palette = colormaps["tab10" if len(names) <= 10 else "tab20"]
+    colours = {name: palette(index) for index, name in enumerate(names)}
+    for column, version in enumerate(versions):
+        lines = _lines(figure, results, version)
+        for row, drawing in enumerate(columns):
+            axes = grid[row, column]
+            _DRAW[drawing](axes, lines, colours)
+            axes.grid(visible=True, alpha=0.3)
+            if row == 0:
+                axes.set_title(TITLES[version], fontsize=10)
+            axes.legend(fontsize=6.5, frameon=False)
+            if column:
+                axes.set_ylabel("")
+    picture.suptitle(figure.title, fontsize=11)
+    buffer = io.BytesIO()
+    picture.savefig(buffer, format="png", dpi=130)
+    return buffer.getvalue()
+
+
+def promise(measured: Measured) -> str:
+    """What a result keeps, in a few signs: nothing for no privacy."""
+    kept = measured.data["guarantee"]
+    if kept["model"] == "none":
+        return ""
+    if kept["epsilon"] is None:
+        return f"ρ={kept['rho']:.3g}" if kept["rho"] is not None else "no ε"
+    return f"ε={kept['epsilon']:.3g}" + (f", δ={kept['delta']:.1g}" if kept["delta"] else "")
+
+
+def _lines(figure: Figure, results: Mapping[str, Measured], version: str) -> Lines:
+    lines: Lines = {}
+    for job in figure.jobs:
+        found = results.get(job.key)
+        if job.version in (version, REFERENCE) and found is not None and found.refused is None:
+            lines.setdefault(job.line, []).append((job, found))
+    return lines
+
+
+def _label(line: str, measured: Measured) -> str:
+    kept = promise(measured)
+    return f"{line} [{kept}]" if kept else line
+
+
+def _curves(axes: Any, lines: Lines, colours: Mapping[str, Any], *, rate: bool) -> None:
+    for line, members in lines.items():
+        for _, measured in members:
+            curve = measured.regret / measured.episodes if rate else measured.regret
+            mean, spread = curve.mean(axis=0), _spread(curve)
+            x = measured.episodes
+            axes.plot(x, mean, color=colours[line], label=_label(line, measured), linewidth=1.5)
+            axes.fill_between(
+                x, np.maximum(mean - spread, 1e-9), mean + spread, color=colours[line], alpha=0.15, linewidth=0
+            )
+    axes.set_xscale("log")
+    if rate:
+        axes.set_yscale("log")
+    axes.set_xlabel("episodes")
+    axes.set_ylabel("regret per episode" if rate else "cumulative regret")
+
+
+def _points(axes: Any, lines: Lines, colours: Mapping[str, Any], x_of: Callable[[Job, Measured], float | None]) -> None:
+    for line, members in lines.items():
+        placed = [(x, measured) for job, measured in members if (x := x_of(job, measured)) is not None]
+        if not placed:  # no privacy has no epsilon: a level to compare with
+            axes.axhline(float(members[0][1].total.mean()), color=colours[line], linestyle="--", label=line)
+            continue
+        placed.sort(key=lambda point: point[0])
+        y = [float(measured.total.mean()) for _, measured in placed]
+        errors = [float(_spread(measured.total[:, None])[0]) for _, measured in placed]
+        axes.errorbar([x for x, _ in placed], y, yerr=errors, color=colours[line], marker="o", capsize=3, label=line)
+    axes.set_xscale("log")
+
+
+def _by_epsilon(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
+    _points(axes, lines, colours, lambda job, _: job.epsilon)
+    axes.set_xlabel("epsilon, as claimed")
+    axes.set_ylabel("regret at the end")
+
+
+def _by_users(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
+    _points(axes, lines, colours, lambda job, _: job.users)
+    axes.set_xlabel("users in the data set")
+    axes.set_ylabel("gap of the learned policy")
+
+
+def _by_switches(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
+    _points(axes, lines, colours, lambda _, measured: max(float(measured.switches.mean()), 1.0))
+    axes.set_xlabel("policy switches")
+    axes.set_ylabel("regret at the end")
+
+
+def _histogram(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
+    for line, members in lines.items():
+        samples = members[0][1].samples
+        label = f"{_label(line, members[0][1])}, sd {samples.std():.3g}"
+        axes.hist(samples, bins=40, density=True, histtype="stepfilled", alpha=0.35, color=colours[line], label=label)
+    if len(lines) > 2:  # spreads that differ by orders of magnitude
+        axes.set_yscale("log")
+    axes.set_xlabel("released sum of rewards")
+    axes.set_ylabel("density")
+
+
+def _spread(values: Any) -> Any:
+    """One standard error either side."""
+    n = len(values)
+    return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1])
+
+
+_DRAW: dict[str, Callable[[Any, Lines, Mapping[str, Any]], None]] = {
+    "regret": lambda axes, lines, colours: _curves(axes, lines, colours, rate=False),
+    "per episode": lambda axes, lines, colours: _curves(axes, lines, colours, rate=True),
+    "by epsilon": _by_epsilon,
+    "by users": _by_users,
+    "by switches": _by_switches,
+    "histogram": _histogram,
+}
