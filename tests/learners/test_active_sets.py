@@ -104,6 +104,14 @@ def test_the_sink_rule_keeps_what_the_data_rule_loses():
     assert left.crude(model, 0).actions[:, 0, 0, 0].tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(("rule", "then"), [("data", 0), ("sink", 1)])
+def test_equals_are_told_apart_by_what_they_may_be_worth(rule, then):
+    """Staying put earns 0.2 a step; going at the second step earns nothing in this model, and up to 1 in truth."""
+    left = all_policies(SUPPORT, A).eliminate(absorbing_model(), Rule(rule, 0.1, 0.1, 10.0), 1000)
+    stays_first = left.crude(absorbing_model(), 0).actions[0, 0]
+    assert stays_first[:2, 0].tolist() == [0, then]
+
+
 def test_the_best_policy_has_the_highest_estimate_among_the_active():
     model = random_model(3)
     for start in (all_policies(SUPPORT, A), constrained()):

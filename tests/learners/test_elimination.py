@@ -22,8 +22,8 @@ SHUFFLE = discreet.Shuffle(1.0, 1e-5, recipe="shuffle/joint-histogram-binomial")
 CLEAR = PolicyElimination(one_layer=False)
 
 
-def play(learner, privacy, episodes, world=WORLD, run=0):
-    """All requests of a run, the last state, and the exact regret."""
+def play(learner, privacy, episodes, world=WORLD, run=0, watch=lambda state: None):
+    """All requests of a run, the last state, and the exact regret; ``watch`` sees every state."""
     privatizer = build(privacy, world.shape, episodes, learner.needs)
     users = SimulatedUsers(world, stream(0, run, USERS), generator(0, run, COINS))
     session = privatizer.open(users, SimulatedNoise(generator(0, run, NOISE)), episodes)
@@ -34,6 +34,7 @@ def play(learner, privacy, episodes, world=WORLD, run=0):
         release = session.answer(requests[-1])
         regret += (session.served - served) * world.gap(requests[-1].policy)
         state = learner.update(state, release)
+        watch(state)
     return requests, state, regret
 
 
@@ -117,10 +118,26 @@ def test_the_constants_of_the_paper_eliminate_nobody_here():
     assert (knobs.statistical_scale, knobs.privacy_scale, knobs.threshold) == (0.01, 1.0, None)
 
 
-def test_the_paper_threshold_absorbs_everything_under_noise():
-    _, state, _ = play(PolicyElimination.published(), SHUFFLE, 2000)
-    assert state.active.active.all()
-    assert state.lost.all()
+@pytest.mark.parametrize(("threshold", "blind"), [(None, True), (0.25, False)])
+def test_the_threshold_of_the_paper_absorbs_everything_under_noise(threshold, blind):
+    """6 E H^2 iota is 24 * 9 * 13 widths, far above any count here."""
+    seen = []
+    learner = PolicyElimination.published(threshold=threshold)
+    play(learner, SHUFFLE, 2000, watch=lambda state: seen.append(state.model.transitions.any()))
+    assert any(seen) is not blind
+
+
+@pytest.mark.parametrize("forgetting", [True, False])
+def test_only_pooling_remembers_earlier_batches(forgetting):
+    """At the first step every user counts once, in the batch she was in."""
+    learner, users = PolicyElimination(forgetting=forgetting, one_layer=False), []
+
+    def watch(state):
+        users.append(state.pooled.visits[0].sum())
+
+    requests, _, _ = play(learner, discreet.NoPrivacy(), 300, watch=watch)
+    asked = np.array([request.users for request in requests])
+    np.testing.assert_allclose(users, asked if forgetting else np.cumsum(asked))
 
 
 def test_switches_are_those_of_few_mixtures():

@@ -106,7 +106,6 @@ def estimate(counts: Counts, lost: Mask, start: Floats, support: Mask, quantile:
     kept[:-1] *= support[1:, None, None, :]
     totals = np.maximum(totals, kept.sum(axis=-1))
     P = np.divide(kept, totals[..., None], out=np.zeros_like(kept), where=totals[..., None] > 0)
-    P[-1] = 0.0  # nothing comes after the last step
     noise = np.minimum(counts.visit_variance, _sum_variance(counts))
     noise[-1] = counts.visit_variance[-1]
     totals[-1] = np.maximum(counts.visits[-1], 0.0)
