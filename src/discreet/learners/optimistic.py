@@ -2,11 +2,11 @@ r"""UCBVI: plan in the estimated world with a bonus for what is uncertain, and p
 
 Azar, Osband, Munos, "Minimax regret bounds for reinforcement learning" (2017), on private counts. For each
 (group, state, action) with released counts N (visits), N(s') (transitions) and R (rewards), and sd the standard
-deviation of the noise in each of them,
+deviation of the noise in each of them (in b the larger one, of visits or of rewards),
 
     P(s')  proportional to  max(0, N(s') - threshold * sd_transition)
     r      = R / n  clipped to [0, 1],                  n = max(1, N)
-    b      = bonus_scale * sqrt(L / n) + noise_scale * sd_visit / n,   capped at 1,   L = ln(S A K / failure)
+    b      = bonus_scale * sqrt(L / n) + noise_scale * sd / n,   capped at 1,   L = ln(S A K / failure)
     Q_h    = r + (H - h) b + P V_{h+1},                 V_h = min(H - h, max_a Q_h)
 
 **Formal guarantees.** None of the knobs touches privacy: everything here is post-processing of a release.
@@ -164,13 +164,15 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int, rows_pe
     weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
     transitions, transition_noise = statistics.transitions, statistics.transition_noise
     visits, visit_noise, rewards = statistics.visits, statistics.visit_noise, statistics.rewards
+    reward_noise = statistics.reward_noise
     R, S = weights.shape
     threshold, noise_scale = learner.threshold, learner.noise_scale
     hoeffding = 0.0 if learner.bernstein else learner.bonus_scale * math.sqrt(learner.log_term)
     for row in range(R):  # no branches: this loop vectorises over rows
         per_visit = 1.0 / max(1.0, visits[row])
         reward[row] = min(1.0, max(0.0, rewards[row] * per_visit))
-        bonus[row] = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * visit_noise[row] * per_visit)
+        noise = max(visit_noise[row], reward_noise[row])
+        bonus[row] = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
     # The last step has no successors to know; elsewhere a row whose successors are all lost in the noise says nothing
     # about the world, and gets full optimism.
     last = 0 if H == 1 else (R - rows_per_group if learner.groups > 1 else R)

@@ -28,18 +28,19 @@ import bisect
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule
-from discreet.encoders.base import Context, playable_rows
+from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.encoders.first_visit_tables import FirstVisitTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers.channel import Privatizer, WidthOf
 from discreet.privatizers.recipe import Options, Recipe
 from discreet.privatizers.trust import Privacy
@@ -56,6 +57,17 @@ _FEWEST, _MOST = 20, 500
 _ENOUGH = 25.0
 
 
+class RowEncoder(Encoder, Protocol):
+    """An encoder that knows what a user moves when only some of its rows are released."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    def sensitivity(self, rows: int | None = None) -> Sensitivity:
+        """What replacing a user moves in that many rows."""
+
+
 @dataclass(frozen=True)
 class FocusedChannel:
     """First-visit tables of the rows that are asked about, with noise calibrated to their number.
@@ -63,7 +75,7 @@ class FocusedChannel:
     ``laws[i]`` is the noise of a release of at most ``rows[i]`` rows.
     """
 
-    encoder: FirstVisitTables
+    encoder: RowEncoder
     rows: tuple[int, ...]
     laws: tuple[Any, ...]
     enough: float = _ENOUGH
@@ -79,13 +91,17 @@ class FocusedChannel:
     def noise_per_row(self) -> float:
         """For a release of two rows in three states: a steady policy plays one in each, and some of them are known."""
         shape = self.encoder.shape
-        return float(self.law_for((2 * shape.states + 2) // 3).variance * (shape.states + 2))
+        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
+        return float(self.law_for((2 * shape.states + 2) // 3).variance * counts)
 
     def cells(self) -> dict[str, int]:
-        return dict.fromkeys(self.encoder.statistics, 1)
+        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         return blocks
+
+    def _marginals(self) -> dict[str, Statistic]:
+        return self.encoder.marginals(np.zeros(self.encoder.size))
 
 
 class FocusedRun:
@@ -168,7 +184,11 @@ def row_numbers(rows: int) -> tuple[int, ...]:
 
 
 def _build(law: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    encoder = FirstVisitTables(shape)
+    return focus(f"central/focused-first-visit-{law}", FirstVisitTables(shape), law, privacy, episodes, options)
+
+
+def focus(name: str, encoder: RowEncoder, law: str, privacy: Privacy, episodes: int, options: Options) -> Privatizer:
+    """Focused blocks of an encoder's rows, calibrated to a target."""
     enough = check_positive("enough", options["enough"], finite=False)
     masked = bool(options["masked"])
     numbers = row_numbers(encoder.rows) if masked else (encoder.rows,)
@@ -185,7 +205,7 @@ def _build(law: str, privacy: Privacy, shape: Shape, episodes: int, options: Opt
     either = one_of(releases, "how many rows a block releases follows from its policy and from earlier releases")
     guarantee = billboard(parallel(either, f"every user is in exactly one block ({schedule.describe()})"))
     channel = FocusedChannel(encoder, numbers, laws, enough)
-    return Privatizer(f"central/focused-first-visit-{law}", shape, (channel,), schedule, guarantee, masked, options)
+    return Privatizer(name, encoder.shape, (channel,), schedule, guarantee, masked, options)
 
 
 def _schedule(options: Options, episodes: int, deviation: float) -> Schedule:

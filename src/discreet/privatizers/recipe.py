@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, Unsupported
 from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.trust import Privacy
 from discreet.shape import Shape
@@ -19,7 +19,8 @@ class Recipe:
     """A named combination of encoder, law and accumulator for one trust model.
 
     ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
-    delta = 0, ``automatic`` that "auto" may choose it. ``build(target, shape, episodes, options)`` calibrates it.
+    delta = 0, ``automatic`` that "auto" may choose it, ``heavy_tails`` that it is made for rewards without a range.
+    ``build(target, shape, episodes, options)`` calibrates it.
     """
 
     name: str
@@ -33,9 +34,12 @@ class Recipe:
     accumulator: str = ""
     source: str = "discreet"
     options: Options = field(default_factory=dict)
+    heavy_tails: bool = False
 
     def assemble(self, privacy: Privacy, shape: Shape, episodes: int) -> Privatizer:
         """The recipe calibrated to a target, with the options that the target carries."""
+        if shape.moments is not None and not self.heavy_tails:
+            raise Unsupported(f"recipe {self.name!r} needs rewards with a range, and this world declares heavy tails")
         for name in privacy.options:
             if name not in self.options:
                 known = ", ".join(self.options) or "none"

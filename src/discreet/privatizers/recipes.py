@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
-from discreet.privatizers import additive, adversarial, continual, focused, local, shuffle
+from discreet.privatizers import additive, adversarial, continual, focused, heavy_tailed, local, shuffle
 from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.recipe import Recipe
 from discreet.privatizers.trust import Privacy
@@ -18,6 +18,7 @@ _RECIPES: tuple[Recipe, ...] = (
     *additive.RECIPES,
     *focused.RECIPES,
     *continual.RECIPES,
+    *heavy_tailed.RECIPES,
     *local.RECIPES,
     *shuffle.RECIPES,
     *adversarial.RECIPES,

@@ -19,18 +19,30 @@ from discreet.shape import Shape
 from discreet.streams import WORLD, generator
 from discreet.validation import check_array, check_count, check_not_negative, check_positive
 from discreet.worlds.family import WorldFamily
+from discreet.worlds.heavy_rewards import default_order, heavy_tailed, moment_bound
 from discreet.worlds.rewards import Bernoulli, Deterministic, RewardLaw
 from discreet.worlds.tabular import TabularWorld
 
 Floats = NDArray[np.float64]
 
 
-def river_swim(states: int = 6, horizon: int = 20) -> TabularWorld:
+def river_swim(
+    states: int = 6,
+    horizon: int = 20,
+    rewards: str = "bernoulli",
+    alpha: float = 1.8,
+    scale: float = 1.0,
+    order: float | None = None,
+) -> TabularWorld:
     """RiverSwim: swim right (action 1) against the current to a reward of 1, or drift left (action 0) to one of 0.005.
 
     Left always moves one state down. Right, from a state in the middle, moves down, stays or moves up with
     probabilities 0.05, 0.6, 0.35; from the first state it stays or moves up (0.4, 0.6), from the last one it moves down
-    or stays (0.4, 0.6). Rewards are Bernoulli; everybody starts in state 0.
+    or stays (0.4, 0.6). Everybody starts in state 0.
+
+    Rewards are Bernoulli, or heavy-tailed around the same means: stable, student, pareto or two-point, with tail index
+    ``alpha`` and ``scale`` (see :mod:`discreet.worlds.heavy_rewards`). The public moment bound is then that of order
+    1 + ``order``, by default one that exists with room to spare.
     """
     check_count("states", states, at_least=2)
     check_count("horizon", horizon)
@@ -45,7 +57,12 @@ def river_swim(states: int = 6, horizon: int = 20) -> TabularWorld:
     means = np.zeros((1, states, 2))
     means[0, 0, 0] = 0.005
     means[0, last, 1] = 1.0
-    return TabularWorld(f"river-swim-{states}", transitions, Bernoulli(means), _point(states, 0), horizon)
+    name, start = f"river-swim-{states}", _point(states, 0)
+    if rewards == "bernoulli":
+        return TabularWorld(name, transitions, Bernoulli(means), start, horizon)
+    law = heavy_tailed(rewards, means, alpha, scale)
+    moments = moment_bound(law, default_order(rewards, alpha) if order is None else order)
+    return TabularWorld(f"{name}-{rewards}", transitions, law, start, horizon, (-1.0, 1.0), moments)
 
 
 def random_mdp(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,19 @@ from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
 from discreet.planning.backward import evaluate, evaluate_stochastic, group, plan
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.shape import Shape
+from discreet.shape import Moments, Shape
 from discreet.streams import Stream, categorical, uniform
 from discreet.validation import check_array, check_count, check_probabilities, check_range
-from discreet.worlds.rewards import RewardLaw, check_declared, checked, cumulative, draw_reward, mean, regroup
+from discreet.worlds.rewards import (
+    Deterministic,
+    RewardLaw,
+    check_declared,
+    checked,
+    cumulative,
+    draw_reward,
+    mean,
+    regroup,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -105,15 +114,17 @@ class TabularWorld:
 
     ``transitions`` is (G, S, A, S) with G equal to 1 or the horizon, ``rewards`` a law of ``discreet.worlds.rewards``
     with tables of the same G, S and A, ``start`` (S,) the distribution of the first state. ``reward_range`` is
-    declared, and the world refuses a law that can leave it.
+    declared, and the world refuses a law that can leave it; if ``moments`` declares heavy tails, it is the range of the
+    mean rewards instead.
     """
 
     name: str
     transitions: Floats
-    rewards: RewardLaw
+    rewards: Any  # a law of worlds.rewards or one that registered itself there
     start: Floats
     horizon: int
     reward_range: tuple[float, float] = (0.0, 1.0)
+    moments: Moments | None = None
 
     def __post_init__(self) -> None:
         horizon = check_count("horizon", self.horizon)
@@ -128,7 +139,8 @@ class TabularWorld:
         start = check_probabilities("start", self.start, (states,))
         law = checked(self.rewards, groups, states, actions)
         declared = check_range("reward_range", self.reward_range)
-        check_declared(law, transitions, declared)
+        means = Deterministic(mean(law, transitions))
+        check_declared(law if self.moments is None else means, transitions, declared)
         for array in (transitions, start, *law):
             array.flags.writeable = False
         object.__setattr__(self, "transitions", transitions)
@@ -148,7 +160,7 @@ class TabularWorld:
         _, states, actions, _ = self.transitions.shape
         certain = np.flatnonzero(self.start == 1.0)
         start = int(certain[0]) if certain.size else None
-        return Shape(states, actions, self.horizon, self.homogeneous, self.reward_range, start)
+        return Shape(states, actions, self.horizon, self.homogeneous, self.reward_range, start, self.moments)
 
     @cached_property
     def means(self) -> Floats:
