@@ -7,5 +7,6 @@ from discreet.learners.elimination import PolicyElimination
 from discreet.learners.local_optimistic import OBI
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.pessimistic import APVI
+from discreet.learners.posterior import PSRL
 
-__all__ = ["APVI", "OBI", "OREPS", "UCBVI", "UCOREPS", "UOBLBPS", "UOBREPS", "PolicyElimination"]
+__all__ = ["APVI", "OBI", "OREPS", "PSRL", "UCBVI", "UCOREPS", "UOBLBPS", "UOBREPS", "PolicyElimination"]

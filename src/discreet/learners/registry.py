@@ -17,6 +17,7 @@ from discreet.learners.elimination import PolicyElimination
 from discreet.learners.local_optimistic import OBI
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.pessimistic import APVI
+from discreet.learners.posterior import PSRL
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number"}
@@ -51,6 +52,11 @@ LEARNERS: dict[str, NamedLearner] = {
         OBI,
         "optimism with bounds on the noise of every count, as printed or tight; made for the local model",
         "LDP-OBI of Garcelon, Perchet, Pike-Burke, Pirotta (2021)",
+    ),
+    "psrl": NamedLearner(
+        PSRL,
+        "posterior sampling: play the best policy of a world drawn from what is known",
+        "Osband, Russo, Van Roy (2013); LDP-PSRL of Garcelon et al. (2021)",
     ),
     "apvi": NamedLearner(
         APVI,

@@ -1,0 +1,216 @@
+r"""PSRL: draw a world from the posterior, play its best policy, and LDP-PSRL: the same on noisy counts.
+
+Osband, Russo, Van Roy (2013); the private version is algorithm 7 of Garcelon, Perchet, Pike-Burke, Pirotta (2021). For
+each (state, action) with released visits N, transitions N(s') and rewards R (bits, so that R is also the sum of their
+squares), transitions are Dirichlet and rewards normal with a normal-gamma prior:
+
+    P(.)  ~ Dirichlet(alpha0 + N(.)),
+    tau   ~ Gamma(nu0 + N/2, rate beta),      r ~ Normal(mu, 1 / (lambda tau)),
+    lambda = lambda0 + N,   mu = (lambda0 mu0 + R) / lambda,   beta = beta0 + (R + lambda0 mu0^2 - lambda mu^2) / 2.
+
+``prior`` decides what stands for ignorance; c is the bound on the noise of a count after *all* K users:
+
+=============  ======================================================================================================
+"unit"         alpha0 = 1/S, lambda0 = nu0 = beta0 = 1, mu0 = 1/2: PSRL without privacy
+"published"    alpha0 = c3, lambda0 = nu0 = c, beta0 = 5c, mu0 = 0. beta can be negative even while the bound holds
+"positive"     alpha0 = c3, lambda0 = beta0 = 2c, nu0 = c, mu0 = 0: then beta >= c and lambda >= c while it holds,
+               because (R + c)^2 / (N + c) <= R^2 / N + c
+"noise"        unit prior, and the posterior is widened by the noise that is really there: counts are redrawn with
+               one standard deviation of their noise before they are used, and the mean reward gets the noise's
+               variance on top. No pseudo-counts that outweigh the data
+=============  ======================================================================================================
+
+**A known property: lock-in.** With "published" and "positive" the prior holds of the order of sqrt(K) / epsilon
+pseudo-visits with reward zero, so a pair that was not played looks worthless *with certainty*: the posterior does not
+explore, and a run that starts with the worse action may stay with it for good. Regret is then linear. "noise" does not
+have it. No regret bound is known for any of them.
+
+**Formal guarantees.** Everything is post-processing of a release.
+
+**Differences from the paper.** beta is the correct update of the normal-gamma posterior (the printed one drops lambda0
+from a term and N from another, harmless only at mu0 = 0). Parameters are floored at a small positive number, because
+noisy counts may be negative. Rewards are bits, so the fourth table, of squared rewards, is not needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import inlined
+from discreet.errors import unknown_name
+from discreet.learners.base import Problem, plan_into
+from discreet.learners.optimistic import OptimisticState
+from discreet.policies import Policy
+from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
+from discreet.streams import Stream, below, fast_log, uniform
+from discreet.validation import check_open_unit
+
+PRIORS = ("unit", "published", "positive", "noise")
+_SMALLEST = 1e-3  # parameters of the posterior are positive
+
+Floats = NDArray[np.float64]
+
+
+class PSRLArrays(NamedTuple):
+    """Constants and scratch space for one compiled run; rows are (group, state, action)."""
+
+    groups: int
+    prior: int
+    pair_width: float  # c over the deviation of the noise after all users
+    row_width: float  # c3 over the deviation of one successor's noise after all users
+    episodes: float
+    clock: Floats  # (1,) users whose releases were seen
+    model: Floats  # (rows, S) scratch: the drawn transitions
+    reward: Floats  # (rows,) scratch: the drawn mean rewards
+
+
+@dataclass(frozen=True)
+class PSRL:
+    """Posterior sampling on released counts; per step or time-homogeneous, as the release is."""
+
+    prior: str = "noise"
+    failure_probability: float = 0.1
+    name: str = field(default="psrl", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+
+    def __post_init__(self) -> None:
+        if self.prior not in PRIORS:
+            raise unknown_name("prior", str(self.prior), PRIORS)
+        check_open_unit("failure_probability", self.failure_probability)
+
+    def init(self, problem: Problem, coins: Stream) -> OptimisticState:
+        shape = problem.shape
+        rows = shape.groups * shape.states * shape.actions
+        return self._planned(problem, coins, no_statistics(rows, shape.states), self.arrays(problem))
+
+    def ask(self, state: OptimisticState) -> Request:
+        return Request(state.policy)
+
+    def update(self, state: OptimisticState, release: Release) -> OptimisticState:
+        arrays = self.arrays(state.problem)
+        arrays.clock[0] = release.users
+        return self._planned(state.problem, state.coins, as_statistics(release), arrays)
+
+    def policy(self, state: OptimisticState) -> Policy:
+        return state.policy
+
+    def arrays(self, problem: Problem) -> PSRLArrays:
+        shape, K = problem.shape, float(problem.episodes)
+        S, pairs = shape.states, shape.states * shape.actions
+        rows = shape.groups * pairs
+        one, many = (math.log(6 * n / self.failure_probability) for n in (pairs, S * pairs))
+        # The paper's bounds are written with the scale b of Laplace noise; b sqrt(2 K) is the deviation of the sum.
+        pair_width = max(math.sqrt(K), one) * math.sqrt(8 * one) / math.sqrt(2 * K)
+        row_width = max(math.sqrt(K * S), many) * math.sqrt(8 * many) / math.sqrt(2 * K)
+        return PSRLArrays(
+            shape.groups, PRIORS.index(self.prior), pair_width, row_width, K, np.zeros(1),
+            np.zeros((rows, S)), np.zeros(rows),
+        )  # fmt: skip
+
+    def _planned(self, problem: Problem, coins: Stream, statistics: Statistics, arrays: PSRLArrays) -> OptimisticState:
+        shape, coins = problem.shape, coins.copy()
+        values = np.zeros((shape.horizon + 1, shape.states))
+        actions = np.zeros((shape.horizon, shape.states), np.int64)
+        plan_into(arrays, statistics, coins, values, actions)
+        return OptimisticState(problem, coins, Policy(actions), values)
+
+
+@plan_into.implement(PSRLArrays)
+def _plan_psrl(
+    learner: PSRLArrays,
+    statistics: Statistics,
+    coins: Stream,
+    values: NDArray[np.float64],
+    actions: NDArray[np.int64],
+) -> None:
+    model, reward = learner.model, learner.reward
+    H, S = actions.shape
+    A = reward.shape[0] // (learner.groups * S)
+    draw_world(learner, statistics, coins)
+    learner.clock[0] += 1.0
+    values[H, :] = 0.0
+    for h in range(H - 1, -1, -1):
+        row = h * S * A if learner.groups > 1 else 0
+        for s in range(S):
+            best, choice, ties = -np.inf, 0, 0
+            for a in range(A):
+                q = reward[row]
+                for t in range(S):
+                    q += model[row, t] * values[h + 1, t]
+                if q > best:
+                    best, choice, ties = q, a, 1
+                elif q == best:
+                    ties += 1
+                    if below(coins, ties) == 0:
+                        choice = a
+                row += 1
+            actions[h, s] = choice
+            values[h, s] = best
+
+
+@inlined
+def draw_world(learner: PSRLArrays, statistics: Statistics, coins: Stream) -> None:
+    """One draw of transitions and mean rewards from the posterior, into the learner's scratch space."""
+    model, reward, prior = learner.model, learner.reward, learner.prior
+    visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
+    visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
+    reward_noise = statistics.reward_noise
+    R, S = model.shape
+    to_the_end = math.sqrt(learner.episodes / max(1.0, learner.clock[0]))
+    for row in range(R):
+        lambda0, nu0, beta0, mu0, alpha0 = 1.0, 1.0, 1.0, 0.5, 1.0 / S
+        if prior == 1 or prior == 2:
+            # A row without noise so far has the noise of the others ahead of it; one pseudo-visit at least.
+            c = max(1.0, learner.pair_width * visit_noise[row] * to_the_end)
+            alpha0 = max(1.0, learner.row_width * transition_noise[row] * to_the_end)
+            mu0, nu0 = 0.0, c
+            lambda0, beta0 = (c, 5.0 * c) if prior == 1 else (2.0 * c, 2.0 * c)
+        seen, earned, spread = visits[row], rewards[row], 0.0
+        if prior == 3:
+            seen = max(0.0, seen)
+            earned = min(seen, max(0.0, earned))
+            # R / N is off by the noise of both; half of N's is the most that can be lost on average.
+            spread = math.sqrt(reward_noise[row] ** 2 + 0.25 * visit_noise[row] ** 2) / (seen + lambda0)
+        precision = max(_SMALLEST, lambda0 + seen)
+        mean = (lambda0 * mu0 + earned) / precision
+        rate = max(_SMALLEST, beta0 + 0.5 * (earned + lambda0 * mu0 * mu0 - precision * mean * mean))
+        tau = gamma(max(_SMALLEST, nu0 + 0.5 * seen), coins) / rate
+        deviation = math.sqrt(1.0 / (precision * max(tau, 1e-12)) + spread * spread)
+        reward[row] = mean + deviation * normal(coins)
+        total = 0.0
+        for t in range(S):
+            count = transitions[row, t]
+            if prior == 3:
+                count = max(0.0, count + transition_noise[row] * normal(coins))
+            weight = gamma(max(_SMALLEST, alpha0 + count), coins)
+            model[row, t] = weight
+            total += weight
+        for t in range(S):
+            model[row, t] = model[row, t] / total if total > 0.0 else 1.0 / S
+
+
+@inlined
+def normal(coins: Stream) -> float:
+    """A standard normal draw (Box and Muller)."""
+    return math.sqrt(-2.0 * fast_log(uniform(coins))) * math.cos(2.0 * math.pi * uniform(coins))
+
+
+@inlined
+def gamma(shape: float, coins: Stream) -> float:
+    """A draw from Gamma(shape, 1) by the method of Marsaglia and Tsang (2000)."""
+    boost = 1.0
+    if shape < 1.0:
+        boost = uniform(coins) ** (1.0 / shape)
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(coins)
+        v = (1.0 + c * x) ** 3
+        if v > 0.0 and math.log(uniform(coins)) < 0.5 * x * x + d - d * v + d * math.log(v):
+            return float(boost * d * v)

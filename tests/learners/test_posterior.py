@@ -1,0 +1,151 @@
+"""PSRL: its samplers and posteriors against their laws, positivity where it is proved, and lock-in as a known property.
+
+Statistical tests have fixed seeds and a false alarm rate of 1e-6 each, with a wrong law that they must reject.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import discreet
+from discreet.compiled import kernel
+from discreet.errors import InvalidInput
+from discreet.learners.base import Problem
+from discreet.learners.posterior import PRIORS, PSRL, draw_world, gamma, normal
+from discreet.release import Statistics
+from discreet.streams import COINS, stream
+
+S, A, H, EPISODES = 3, 2, 4, 10_000
+PROBLEM = Problem(discreet.Shape(S, A, H, homogeneous=True), EPISODES)
+ROWS = S * A
+
+
+@kernel
+def _gammas(shape, coins, out):
+    for i in range(out.shape[0]):
+        out[i] = gamma(shape, coins)
+
+
+@kernel
+def _normals(coins, out):
+    for i in range(out.shape[0]):
+        out[i] = normal(coins)
+
+
+@kernel
+def _worlds(learner, statistics, coins, rewards, models):
+    for i in range(rewards.shape[0]):
+        draw_world(learner, statistics, coins)
+        rewards[i] = learner.reward
+        models[i] = learner.model
+
+
+def statistics(visits=50.0, rewards=20.0, transitions=(30.0, 15.0, 5.0), sd=0.0):
+    full = np.full(ROWS, 1.0)
+    return Statistics(
+        visits * full, np.tile(np.array(transitions), (ROWS, 1)), rewards * full, sd * full, sd * full, sd * full
+    )
+
+
+def draws(prior, counts, n=6000, seed=0):
+    learner = PSRL(prior=prior).arrays(PROBLEM)
+    learner.clock[0] = 100.0
+    rewards, models = np.empty((n, ROWS)), np.empty((n, ROWS, S))
+    _worlds(learner, counts, stream(seed, 0, COINS), rewards, models)
+    return rewards[:, 0], models[:, 0]
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.3, 1.0, 2.5, 400.0])
+def test_gamma_draws(shape):
+    out = np.empty(20_000)
+    _gammas(shape, stream(3, 0, COINS), out)
+    assert stats.kstest(out, stats.gamma(shape).cdf).pvalue > 1e-6
+    assert abs(out.mean() - shape) < 5 * math.sqrt(shape / len(out))
+    assert stats.kstest(out, stats.gamma(shape, scale=1.5).cdf).pvalue < 1e-6
+
+
+def test_normal_draws():
+    out = np.empty(20_000)
+    _normals(stream(4, 0, COINS), out)
+    assert stats.kstest(out, stats.norm.cdf).pvalue > 1e-6
+    assert stats.kstest(out, stats.norm(scale=1.5).cdf).pvalue < 1e-6
+
+
+def test_the_posterior_of_clear_counts_is_the_textbook_one():
+    """Unit prior: mean rewards are Student's t, a transition probability is a beta."""
+    rewards, models = draws("unit", statistics())
+    n, total = 50, 20
+    mean = (0.5 + total) / (1 + n)
+    beta = 1 + (total + 0.25 - (1 + n) * mean**2) / 2
+    degrees, spread = 2 * (1 + n / 2), math.sqrt(beta / ((1 + n / 2) * (1 + n)))
+    assert stats.kstest(rewards, stats.t(degrees, mean, spread).cdf).pvalue > 1e-6
+    assert stats.kstest(rewards, stats.t(degrees, mean, 1.5 * spread).cdf).pvalue < 1e-6
+    alpha = np.array([30, 15, 5]) + 1 / 3
+    assert stats.kstest(models[:, 0], stats.beta(alpha[0], alpha.sum() - alpha[0]).cdf).pvalue > 1e-6
+    assert stats.kstest(models[:, 0], stats.beta(alpha[0] / 2, (alpha.sum() - alpha[0]) / 2).cdf).pvalue < 1e-6
+    np.testing.assert_allclose(models.sum(axis=1), 1.0)
+
+
+def test_the_noise_prior_is_as_wide_as_the_noise():
+    calm, _ = draws("noise", statistics(visits=500.0, rewards=200.0, sd=0.0))
+    noisy, _ = draws("noise", statistics(visits=500.0, rewards=200.0, sd=100.0))
+    expected = math.hypot(100.0, 50.0) / 501
+    assert math.sqrt(noisy.var() - calm.var()) == pytest.approx(expected, rel=0.06)
+
+
+def test_the_published_prior_is_not_positive_and_the_other_is():
+    """At N = -0.9 c and R = c, inside the bounds, the published rate is negative (and far so at -0.99 c)."""
+
+    def rate(lambda0, beta0, seen, earned, squares):
+        precision = lambda0 + seen
+        return beta0 + 0.5 * (squares - earned**2 / precision)
+
+    c = 1000.0
+    assert rate(c, 5 * c, -0.9 * c, c, -c) == pytest.approx(-0.5 * c)
+    assert rate(c, 5 * c, -0.99 * c, c, -c) == pytest.approx(-45.5 * c)
+    for true in (0.0, 10.0, 5000.0):
+        for earned in np.linspace(0.0, true, 5):
+            for error in ([-c, c, -c], [c, c, -c], [-c, -c, -c], [0.0, c, -c]):
+                seen, noisy, squares = true + error[0], earned + error[1], earned + error[2]
+                assert rate(2 * c, 2 * c, seen, noisy, squares) >= -1e-9
+    for prior in PRIORS:  # whatever the prior, a world can be drawn from any counts
+        rewards, models = draws(prior, statistics(-900.0, 1000.0, (-1e6, 5.0, 1e6), sd=50.0), n=50)
+        assert np.isfinite(rewards).all()
+        np.testing.assert_allclose(models.sum(axis=1), 1.0)
+
+
+def locked(prior):
+    """How many of 16 runs end up playing the worse of two arms in at least 90% of 200,000 episodes."""
+    arms = discreet.worlds.from_arrays([[[1.0], [1.0]]], [[0.4, 0.6]], horizon=1)
+    privacy = discreet.Local(2.0, recipe="local/three-tables-laplace", options={"masked": False, "growth": 0.1})
+    result = discreet.simulate(arms, PSRL(prior=prior), privacy, episodes=200_000, runs=16, seed=3)
+    return int((result.total_regret > 0.9 * 0.2 * 200_000).sum())
+
+
+@pytest.mark.parametrize("prior", ["published", "positive"])
+def test_priors_that_outweigh_the_data_lock_in(prior):
+    assert locked(prior) >= 2
+
+
+def test_the_noise_prior_does_not_lock_in():
+    assert locked("noise") == 0
+
+
+@pytest.mark.parametrize("homogeneous", [True, False])
+def test_it_learns(homogeneous):
+    world = discreet.worlds.random_mdp(instance=7).with_time(homogeneous)
+    uniform = world.gap(discreet.policies.uniform_policy(world.shape))
+    for privacy in (discreet.Local(5.0), discreet.Local(5.0, recipe="local/joint-histogram-laplace")):
+        result = discreet.simulate(world, PSRL(), privacy, episodes=20_000, runs=2, seed=3)
+        assert (result.total_regret / 20_000 < 0.3 * uniform).all()
+
+
+def test_wrong_knobs_are_refused():
+    with pytest.raises(InvalidInput, match="noise"):
+        PSRL(prior="noisy")
+    with pytest.raises(InvalidInput, match="failure_probability"):
+        PSRL(failure_probability=0.0)
