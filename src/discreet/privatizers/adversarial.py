@@ -4,9 +4,11 @@ Two channels share the budget (option ``split``: the part for counts). Counts of
 last step is certain, so one table over (x, a, x') of the layers before it is all that is counted: replacing a user
 moves 2 (H - 1) cells. Losses:
 
-* full information: every entry of her table may move. Central: K-norm noise in a binary tree, or one answered bit per
-  user where that is quieter (``losses="auto"`` decides from public numbers; local privacy implies central), or blocks
-  of users (``blocks=N``), each released once. Local: one answered bit.
+* full information: every entry of her table may move. Central: K-norm noise, once per block of users, or in a binary
+  tree after every user (``accumulator="tree"``; ``"even-tree"`` gives all releases one law), where one answered bit per
+  user may be quieter (``losses="auto"`` decides from public numbers; local privacy implies central). Local: one
+  answered bit. More blocks are more noise and less waiting: without ``blocks`` there are K / (3.5 sd), sd being that of
+  the noise in one entry, which balances K / sqrt(blocks) against sd sqrt(blocks) up to a constant that was tuned.
 * bandit: the losses on the path, 2 H cells, released user by user with discrete Laplace noise: local by itself.
 
 ``losses_private=False`` declares that the loss tables are not the users' own: they are then published whole, un-noised,
@@ -58,6 +60,8 @@ from discreet.validation import check_count
 _PAPER = "Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, adversarial losses"
 _WHY = "replacing one user moves counts and losses together, and their noises are independent"
 _LOSSES = ("auto", "k-norm", "laplace", "one-bit")
+_ACCUMULATORS = ("blocks", "tree", "even-tree")
+_PATIENCE = 3.5  # users per block, in deviations of the noise of a block
 Part = tuple[AnyChannel, Guarantee | None]
 
 
@@ -89,16 +93,16 @@ def _central_losses(
     shape: LayeredShape, epsilon: float, accumulator: Accumulator, episodes: int, delta: float, options: Options
 ) -> Part:
     encoder, times = LossTable(shape), _times(accumulator)
-    draws = _draws(accumulator, episodes, options)
     k_norm = TableNoise(encoder.size, times / epsilon)
+    draws = _draws(accumulator)
     laplace = DiscreteLaplace(encoder.size * times / epsilon)
     one_bit = OneBitChannel(unrounded(encoder), epsilon)
     variances = {"k-norm": k_norm.variance * draws, "laplace": laplace.variance * draws}
-    if isinstance(_schedule(accumulator, options, episodes), EveryEpisode):
+    if times > 1 or options["losses"] == "one-bit":
         variances["one-bit"] = one_bit.variance * episodes
     chosen = options["losses"] if options["losses"] != "auto" else min(variances, key=lambda name: variances[name])
-    if chosen not in variances:
-        raise Unsupported("one-bit reports come from every user by herself: leave out blocks, or choose k-norm")
+    if chosen == "one-bit" and isinstance(accumulator, Blocks):
+        raise Unsupported("one-bit reports come from every user by herself: set accumulator='tree', or take k-norm")
     if chosen == "one-bit":
         return one_bit, _one_bit_guarantee(one_bit, delta)
     moves = _seen(encoder.sensitivity(), times)
@@ -191,7 +195,7 @@ def _assembled(
     delta: float,
     options: Options,
 ) -> Privatizer:
-    schedule = _schedule(accumulator, options, episodes)
+    schedule = _schedule(parts[-1][0], accumulator, options, episodes)
     promises = _promises(parts)
     if not promises:
         raise InvalidInput("nothing is released with noise: with public losses and split=0 no privacy is at stake")
@@ -245,24 +249,32 @@ def _times(accumulator: Accumulator) -> int:
 
 
 def _central_accumulator(episodes: int, options: Options) -> Accumulator:
-    if options["blocks"] is not None:
-        if options["even"]:
-            raise InvalidInput("blocks already carry the same noise each: leave out even")
+    kind = options["accumulator"]
+    if kind not in _ACCUMULATORS:
+        raise unknown_name("accumulator", str(kind), _ACCUMULATORS)
+    if kind != "blocks" and options["blocks"] is not None:
+        raise InvalidInput(f"accumulator={kind!r} releases after every user: leave out blocks")
+    if kind == "blocks":
         return Blocks()
-    return EvenTree(users=episodes) if options["even"] else Tree(users=episodes)
+    return EvenTree(users=episodes) if kind == "even-tree" else Tree(users=episodes)
 
 
-def _schedule(accumulator: Accumulator, options: Options, episodes: int) -> Schedule:
-    if isinstance(accumulator, Blocks):
+def _schedule(losses: AnyChannel, accumulator: Accumulator, options: Options, episodes: int) -> Schedule:
+    """A release after every user, or blocks whose number is given or suits the noise of the losses."""
+    if not isinstance(accumulator, Blocks):
+        return EveryEpisode()
+    if options["blocks"] is not None:
         return Equal(min(check_count("blocks", options["blocks"]), episodes))
-    return EveryEpisode()
+    assert isinstance(losses, Channel)
+    deviation = math.sqrt(losses.law.variance)
+    return Equal(min(episodes, max(1, round(episodes / max(_PATIENCE * deviation, 1.0)))))
 
 
-def _draws(accumulator: Accumulator, episodes: int, options: Options) -> float:
-    """How many draws of noise a late release carries, on average."""
-    if isinstance(accumulator, Blocks):
-        return float(min(options["blocks"], episodes))
-    return _times(accumulator) if isinstance(accumulator, EvenTree) else (_times(accumulator) + 1) / 2
+def _draws(accumulator: Accumulator) -> float:
+    """How many draws of noise a late release carries, on average; laws are compared on the same blocks."""
+    if isinstance(accumulator, Tree):
+        return (accumulator.levels + 1) / 2
+    return float(_times(accumulator))
 
 
 def _split(shape: LayeredShape, budget: float, options: Options) -> tuple[float, float]:
@@ -312,8 +324,8 @@ def _channels(parts: Sequence[Part]) -> tuple[AnyChannel, ...]:
 
 Build = Callable[[Privacy, Shape, int, Options], Privatizer]
 _SPLIT: dict[str, Any] = {"split": 0.5}
-_TABLES: dict[str, Any] = {**_SPLIT, "losses": "auto", "even": False, "blocks": None, "losses_private": True}
-_TREES: dict[str, Any] = {**_SPLIT, "even": False, "blocks": None}
+_TABLES: dict[str, Any] = {**_SPLIT, "losses": "auto", "accumulator": "blocks", "blocks": None, "losses_private": True}
+_TREES: dict[str, Any] = {**_SPLIT, "accumulator": "blocks", "blocks": None}
 
 
 def _recipe(
@@ -332,13 +344,13 @@ RECIPES = (
     _recipe("none/observed-losses", "layered worlds, bandit losses as seen", partial(_none, False), "", "total", {}),
     _recipe(
         "central/loss-tables",
-        "layered worlds: counts by tree, loss tables by K-norm tree, blocks or one bit, whichever is quieter",
-        _central_tables, "laplace, k-norm", "tree", _TABLES,
+        "layered worlds: counts and loss tables (K-norm noise) of blocks of users, or by tree after every user",
+        _central_tables, "laplace, k-norm", "blocks", _TABLES,
     ),
     _recipe(
         "central/loss-tables-gaussian",
-        "layered worlds: counts and loss tables with discrete Gaussian noise, binary tree or blocks",
-        partial(_gaussian, True), "gaussian", "tree", _TREES,
+        "layered worlds: counts and loss tables with discrete Gaussian noise, of blocks of users or by tree",
+        partial(_gaussian, True), "gaussian", "blocks", _TREES,
     ),
     _recipe(
         "central/observed-losses",
