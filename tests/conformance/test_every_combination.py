@@ -47,12 +47,15 @@ WORLDS = {
     "random": discreet.worlds.random_mdp(),
     "bandit": discreet.worlds.bandit(arms=3),
     "wide-rewards": _wide_rewards(),
+    "heavy-tails": discreet.worlds.river_swim(states=2, horizon=2, rewards="stable"),
 }
 
 
 def may_refuse(recipe, learner, world):
     """The combinations that nobody has proved correct, or that lack what they need. Anything else must run."""
     shape = world.shape
+    if recipe.heavy_tails != (shape.moments is not None):
+        return True  # rewards have a range, or they have not
     if not shape.homogeneous and any(kind in recipe.name for kind in ("first-visit", "focused")):
         return True  # first visits are draws of one law only if it is the same at every step
     if recipe.model == "shuffle" and not ENCODERS[recipe.encoder](shape).sensitivity().unit:
