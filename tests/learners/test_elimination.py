@@ -8,7 +8,7 @@ import pytest
 import discreet
 from discreet.accumulators.base import SimulatedNoise
 from discreet.errors import InvalidInput, Unsupported
-from discreet.learners.active_sets import Constrained, Listed
+from discreet.learners.active_sets import Candidates, Constrained, Listed
 from discreet.learners.base import Problem
 from discreet.learners.elimination import PolicyElimination, mixture, shares, stage_sizes
 from discreet.policies import Mixture, Policy, uniform_policy
@@ -82,6 +82,21 @@ def test_crude_batches_play_every_action_and_fine_batches_all_of_it():
     assert len(fine.policy.components) > len(first.policy.components)
     last = requests[-1]
     assert isinstance(last.policy, Policy)
+
+
+def test_half_of_a_fine_batch_covers_and_half_repeats_the_crude_policies():
+    """Without the uniform half of crude policies, a half is left that is not the crude one again."""
+    states = []
+    play(PolicyElimination(lean=False), SHUFFLE, 2000, watch=states.append)
+    state = next(state for state in states if state.step == 3 and state.request.users > 20)
+    rest = dict(zip(state.request.policy.components, state.request.policy.weights, strict=True))
+    crude = mixture([Candidates(*(np.concatenate(fields) for fields in zip(*state.crude, strict=True)))])
+    for policy, weight in zip(crude.components, crude.weights, strict=True):
+        rest[policy] -= weight / 2
+    assert min(rest.values()) > -1e-12
+    assert sum(rest.values()) == pytest.approx(0.5)
+    difference = [rest[policy] - weight / 2 for policy, weight in zip(crude.components, crude.weights, strict=True)]
+    assert np.abs(difference).max() > 0.01
 
 
 def test_whole_tables_where_a_recipe_has_nothing_narrower():
@@ -160,6 +175,7 @@ def test_bandits_have_no_crude_exploration():
     world = discreet.worlds.bandit(arms=3, instance=1)
     requests, state, _ = play(PolicyElimination(), discreet.Shuffle(1.0, 1e-5), 4000, world)
     assert all(request.what is None for request in requests)
+    assert [request.users for request in requests][:3] == [6, 12, 24]
     assert world.gap(PolicyElimination().policy(state)) < 0.02
 
 
@@ -202,8 +218,6 @@ def test_a_handful_of_users_is_enough_to_run(episodes):
 
 
 def test_mixtures_merge_equal_policies():
-    from discreet.learners.active_sets import Candidates
-
     tables = np.array([[[[0, 1]]], [[[1, 1]]], [[[0, 1]]]])
     both = mixture([Candidates(tables, np.ones((3, 1))), Candidates(tables[1:2], np.ones((1, 1)))])
     assert isinstance(both, Mixture)
