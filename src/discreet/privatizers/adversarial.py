@@ -83,7 +83,7 @@ def _central_tables(privacy: Privacy, shape: Shape, episodes: int, options: Opti
     accumulator = _central_accumulator(episodes, options)
     parts = _counts(shape, for_counts, accumulator, privacy.delta)
     if not options["losses_private"]:
-        parts.append((Channel(LossTable(shape, rounded=False), NoNoise(), Total()), None))
+        parts.append((Channel(LossTable(shape, rounded=False), NoNoise(), Total(), share=0.0), None))
     else:
         parts.append(_central_losses(shape, for_losses, accumulator, episodes, privacy.delta, options))
     return _assembled("central/loss-tables", shape, parts, accumulator, episodes, privacy.delta, options)

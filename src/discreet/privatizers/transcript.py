@@ -10,7 +10,9 @@ running sums it is the difference to the release before. Only cells in which the
 noise is independent across cells, so only those are simulated.
 
 ``AdditiveTranscript`` needs a law with known probabilities and an accumulator that it knows. ``WholeSession`` needs
-neither: it opens the real session again and again and hands over what it releases.
+neither: it opens the real session again and again and hands over what it releases. A channel that is not additive may
+bring a ``transcript()`` of its own, with the ``profile`` that goes with it. A channel with no share of the budget
+publishes what was declared public, which neighbours have in common.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.compiled import TotalArrays, advance
+from discreet.accumulators.stream import EvenTree
+from discreet.accumulators.stream import Stream as EachUser
 from discreet.accumulators.sums import Blocks, Once, Total
 from discreet.accumulators.tree import Tree, TreeArrays
 from discreet.compiled import dispatch, kernel
@@ -143,9 +147,12 @@ class FixedUsers:
 
 def known_transcript(privatizer: Privatizer) -> Together | None:
     """The transcript of a privatizer whose laws and accumulators are known; None if one of them is not."""
-    parts = []
-    for any_channel in privatizer.channels:
+    parts: list[Any] = []
+    for any_channel in _private(privatizer):
         channel = additive_form(any_channel)
+        if channel is None and hasattr(any_channel, "transcript"):
+            parts.append(any_channel.transcript())
+            continue
         if channel is None:
             return None
         pair = worst_pair(channel.encoder)
@@ -172,13 +179,15 @@ def session_transcript(privatizer: Privatizer, users: int) -> WholeSession:
 
 def exact_profile(privatizer: Privatizer) -> Profile | None:
     """The profile of the worst pair that was found, from the laws alone; None where only a bound is known."""
-    profiles = []
-    for any_channel in privatizer.channels:
+    profiles: list[Profile] = []
+    for any_channel in _private(privatizer):
         channel = additive_form(any_channel)
         if channel is not None:
             profiles.append(channel.law.profile(_all_releases(channel, worst_pair(channel.encoder))))
         elif isinstance(any_channel, ReportChannel):
             profiles.append(PureProfile(any_channel.shipped_epsilon))
+        elif hasattr(any_channel, "transcript"):
+            profiles.append(any_channel.profile)
         else:
             return None
     if any(isinstance(profile, ZeroConcentratedProfile) for profile in profiles):
@@ -191,8 +200,16 @@ def additive_form(channel: Any) -> Channel | None:
     if isinstance(channel, ShuffledChannel):
         # A shuffled bag of bits is its number of ones: binomial noise, once per batch.
         return Channel(channel.encoder, channel.law, Blocks())
+    if isinstance(channel, Channel) and isinstance(channel.accumulator, EachUser):
+        return replace(channel, accumulator=Blocks())  # every user is a block of her own
+    if isinstance(channel, Channel) and isinstance(channel.accumulator, EvenTree):
+        return replace(channel, accumulator=Tree(channel.accumulator.users))  # what it adds to a tree is no secret
     known = isinstance(channel, Channel) and isinstance(channel.accumulator, Blocks | Once | Total | Tree)
     return channel if known else None
+
+
+def _private(privatizer: Privatizer) -> list[Any]:
+    return [channel for channel in privatizer.channels if getattr(channel, "share", 1.0) > 0]
 
 
 def _all_releases(channel: Channel, pair: WorstPair) -> Sensitivity:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Encoder, encode
+from discreet.encoders.layered import LossTable
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 from discreet.streams import COINS, generator, stream
@@ -64,6 +65,8 @@ def worst_pair(encoder: Encoder, actions: int | None = None) -> WorstPair:
 @lru_cache(maxsize=128)
 def _found(encoder: Any, actions: int | None) -> WorstPair:
     shape = encoder.shape
+    if isinstance(encoder, LossTable):
+        return _whole_tables(encoder)
     played = replace(shape, actions=actions or shape.actions)
     exhaustive = (played.states * played.actions * 2) ** shape.horizon <= _ENUMERATED
     steps = _every(played) if exhaustive else _families(played)
@@ -75,6 +78,15 @@ def _found(encoder: Any, actions: int | None) -> WorstPair:
     records = _records(shape, np.stack([first, second]))
     a, b = encode(encoder, records, stream(0, 0, COINS))
     return WorstPair((_row(records, 0), _row(records, 1)), (a, b), exhaustive)
+
+
+def _whole_tables(encoder: LossTable) -> WorstPair:
+    """With full information a record holds a loss for every pair: all of them lost against none, on any path."""
+    steps = np.zeros((2, encoder.shape.horizon, 3), np.int64)
+    steps[1, :, 2] = 1
+    records = _records(encoder.shape, steps)
+    cells = np.ones(encoder.size), np.zeros(encoder.size)
+    return WorstPair((_row(records, 0), _row(records, 1)), cells, exhaustive=True)
 
 
 def shift_sensitivity(shift: NDArray[np.float64]) -> Sensitivity:
