@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.encoders.three_tables import ThreeTables
 from discreet.errors import InvalidInput, unknown_name
+from discreet.layered_shape import LayeredShape
 from discreet.noise import BinomialNoise, BoundedNoise, Gaussian, Laplace, RandomizedResponse, add_noise
 from discreet.privacy.audit import log_ratio
 from discreet.privacy.guarantee import Claim, Guarantee, Reason, billboard, compose, from_mechanism, locally
@@ -243,7 +244,8 @@ def _adversarial(setting: Setting, *, tree: bool, full: bool) -> tuple[Part, ...
     H, epsilon = setting.shape.horizon, _needs_epsilon(setting)
     log, levels = (math.log2(setting.episodes), _levels(setting)) if tree else (1.0, 1)
     counts = Laplace(3 * H * log / epsilon)
-    pairs = setting.shape.states * setting.shape.actions
+    shape = setting.shape
+    pairs = shape.pairs if isinstance(shape, LayeredShape) else shape.states * shape.actions
     table = Part("loss tables", counts, Sensitivity.unit_shifts(pairs * levels, 0))
     seen = Part("losses along the path", Laplace(3 * H / epsilon), _steps(setting))
     return (
