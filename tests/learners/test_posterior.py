@@ -59,7 +59,7 @@ def draws(prior, counts, n=6000, seed=0):
     return rewards[:, 0], models[:, 0]
 
 
-@pytest.mark.parametrize("shape", [0.05, 0.3, 1.0, 2.5, 400.0])
+@pytest.mark.parametrize("shape", [0.2, 1.0, 2.5, 400.0])
 def test_gamma_draws(shape):
     out = np.empty(20_000)
     _gammas(shape, stream(3, 0, COINS), out)

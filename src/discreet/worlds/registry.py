@@ -16,6 +16,7 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.worlds.catalogue import bandit, random_mdp, river_swim
 from discreet.worlds.family import WorldFamily
 from discreet.worlds.gym_bridge import cliff_walking, frozen_lake, taxi
+from discreet.worlds.hard_local import hard_local
 from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered
 from discreet.worlds.linear import linear_benchmark
 from discreet.worlds.tabular import TabularWorld
@@ -42,6 +43,7 @@ WORLDS: dict[str, NamedWorld] = {
     "bandit": NamedWorld(bandit, "one state, one step, many arms, a fresh instance per run"),
     "layered": NamedWorld(layered, "random layers with losses that an adversary fixed beforehand, fresh per run"),
     "linear-benchmark": NamedWorld(linear_benchmark, "linear in ten features, for offline learners, fresh per run"),
+    "hard-local": NamedWorld(hard_local, "a tree with one slightly better leaf: where local privacy must cost regret"),
     "frozen-lake": NamedWorld(frozen_lake, "Gymnasium's FrozenLake: cross the ice without falling into a hole"),
     "taxi": NamedWorld(taxi, "Gymnasium's Taxi: fetch a passenger and drop them off"),
     "cliff-walking": NamedWorld(cliff_walking, "Gymnasium's CliffWalking: walk along a cliff to the goal"),
