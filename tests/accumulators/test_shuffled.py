@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.accumulators.shuffled import ShuffledRun, analyse, send, shuffle, shuffled_widths
+from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
 from discreet.privacy.calibration import ShuffledBits
 
@@ -77,6 +78,11 @@ def test_secure_noise_is_debiased_too():
     values = run(SecureNoise(), batches=((600, ShuffledBits(1, 0.5)),)).values
     assert abs(values[0] - 12) < 8 * np.sqrt(150)
     assert abs(values[1]) < 8 * np.sqrt(150)
+
+
+def test_real_noise_is_never_drawn_bit_by_bit_from_a_seed():
+    with pytest.raises(Unsupported, match="simulation"):
+        run(SecureNoise(), bit_level=True)
 
 
 def test_variances_of_batches_of_different_sizes_add_up():

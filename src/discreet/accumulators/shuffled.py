@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import NoiseSource, SimulatedNoise
+from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
 from discreet.privacy.calibration import ShuffledBits
 
@@ -52,6 +53,8 @@ class ShuffledRun:
     """Running sums of debiased counts over batches, each with the noise of its own size."""
 
     def __init__(self, size: int, rows: tuple[int, int, int], noise: NoiseSource, bit_level: bool = False) -> None:
+        if bit_level and not noise.simulated:
+            raise Unsupported("bit by bit is for simulation: real devices toss their own coins; set bit_level=False")
         self.values = np.zeros(size)
         self._rows, self._noise, self._bit_level = rows, noise, bit_level
         self._copies: dict[BinomialNoise, NDArray[np.int64]] = {}
@@ -92,7 +95,8 @@ class ShuffledRun:
 
     def _through_bits(self, count: int, users: int, bits: ShuffledBits) -> float:
         # Who holds the ones does not matter: the shuffler forgets it.
-        coins = getattr(self._noise, "generator", None) or np.random.default_rng()
+        assert isinstance(self._noise, SimulatedNoise)
+        coins = self._noise.generator
         return analyse(shuffle(send(np.arange(users) < count, bits, coins), coins), users, bits)
 
 
