@@ -18,6 +18,8 @@ TITLES = {
     "certified": "the same mechanism, certified",
     "ours": "auto, at the same promise",
 }
+_DASHES = (":", "--", "-", "-.")
+Styles = Mapping[str, Mapping[str, Any]]
 Lines = dict[str, list[tuple[Job, Measured]]]
 
 
@@ -31,14 +33,12 @@ def draw(figure: Figure, results: Mapping[str, Measured]) -> bytes:
     versions, columns = figure.versions, figure.drawings
     picture = Picture(figsize=(4.6 * len(versions), 3.9 * len(columns)), layout="constrained")
     grid = picture.subplots(len(columns), len(versions), squeeze=False, sharey="row")
-    names = dict.fromkeys(job.line for job in figure.jobs)
-    palette = colormaps["tab10" if len(names) <= 10 else "tab20"]
-    colours = {name: palette(index) for index, name in enumerate(names)}
+    styles = _styles(figure, colormaps["tab10"])
     for column, version in enumerate(versions):
         lines = _lines(figure, results, version)
         for row, drawing in enumerate(columns):
             axes = grid[row, column]
-            _DRAW[drawing](axes, lines, colours)
+            _DRAW[drawing](axes, lines, styles)
             axes.grid(visible=True, alpha=0.3)
             if row == 0:
                 axes.set_title(TITLES[version], fontsize=10)
@@ -49,6 +49,24 @@ def draw(figure: Figure, results: Mapping[str, Measured]) -> bytes:
     buffer = io.BytesIO()
     picture.savefig(buffer, format="png", dpi=130)
     return buffer.getvalue()
+
+
+def _styles(figure: Figure, palette: Any) -> dict[str, dict[str, Any]]:
+    """A colour per algorithm; where it is run at several epsilons, a dash per epsilon."""
+    bases = list(dict.fromkeys(_base(job) for job in figure.jobs))
+    epsilons = sorted({job.epsilon for job in figure.jobs if job.epsilon is not None})
+    styles: dict[str, dict[str, Any]] = {}
+    for job in figure.jobs:
+        dash = "-"
+        if job.epsilon is not None and _base(job) != job.line:
+            dash = _DASHES[epsilons.index(job.epsilon) % len(_DASHES)]
+        styles[job.line] = {"color": palette(bases.index(_base(job)) % 10), "linestyle": dash}
+    return styles
+
+
+def _base(job: Job) -> str:
+    """The algorithm, without the epsilon that some lines carry in their name."""
+    return job.line.partition(", ε=")[0]
 
 
 def promise(measured: Measured) -> str:
@@ -75,59 +93,60 @@ def _label(line: str, measured: Measured) -> str:
     return f"{line} [{kept}]" if kept else line
 
 
-def _curves(axes: Any, lines: Lines, colours: Mapping[str, Any], *, rate: bool) -> None:
+def _curves(axes: Any, lines: Lines, styles: Styles, *, rate: bool) -> None:
     for line, members in lines.items():
         for _, measured in members:
             curve = measured.regret / measured.episodes if rate else measured.regret
             mean, spread = curve.mean(axis=0), _spread(curve)
             x = measured.episodes
-            axes.plot(x, mean, color=colours[line], label=_label(line, measured), linewidth=1.5)
+            axes.plot(x, mean, **styles[line], label=_label(line, measured), linewidth=1.5)
             axes.fill_between(
-                x, np.maximum(mean - spread, 1e-9), mean + spread, color=colours[line], alpha=0.15, linewidth=0
+                x, np.maximum(mean - spread, 1e-9), mean + spread, color=styles[line]["color"], alpha=0.15, linewidth=0
             )
     axes.set_xscale("log")
-    if rate:
-        axes.set_yscale("log")
+    axes.set_yscale("log")
     axes.set_xlabel("episodes")
     axes.set_ylabel("regret per episode" if rate else "cumulative regret")
 
 
-def _points(axes: Any, lines: Lines, colours: Mapping[str, Any], x_of: Callable[[Job, Measured], float | None]) -> None:
+def _points(axes: Any, lines: Lines, styles: Styles, x_of: Callable[[Job, Measured], float | None]) -> None:
     for line, members in lines.items():
         placed = [(x, measured) for job, measured in members if (x := x_of(job, measured)) is not None]
         if not placed:  # no privacy has no epsilon: a level to compare with
-            axes.axhline(float(members[0][1].total.mean()), color=colours[line], linestyle="--", label=line)
+            axes.axhline(float(members[0][1].total.mean()), color=styles[line]["color"], linestyle="--", label=line)
             continue
         placed.sort(key=lambda point: point[0])
         y = [float(measured.total.mean()) for _, measured in placed]
         errors = [float(_spread(measured.total[:, None])[0]) for _, measured in placed]
-        axes.errorbar([x for x, _ in placed], y, yerr=errors, color=colours[line], marker="o", capsize=3, label=line)
+        axes.errorbar([x for x, _ in placed], y, yerr=errors, **styles[line], marker="o", capsize=3, label=line)
     axes.set_xscale("log")
 
 
-def _by_epsilon(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
-    _points(axes, lines, colours, lambda job, _: job.epsilon)
+def _by_epsilon(axes: Any, lines: Lines, styles: Styles) -> None:
+    _points(axes, lines, styles, lambda job, _: job.epsilon)
     axes.set_xlabel("epsilon, as claimed")
     axes.set_ylabel("regret at the end")
 
 
-def _by_users(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
-    _points(axes, lines, colours, lambda job, _: job.users)
+def _by_users(axes: Any, lines: Lines, styles: Styles) -> None:
+    _points(axes, lines, styles, lambda job, _: job.users)
     axes.set_xlabel("users in the data set")
     axes.set_ylabel("gap of the learned policy")
 
 
-def _by_switches(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
-    _points(axes, lines, colours, lambda _, measured: max(float(measured.switches.mean()), 1.0))
+def _by_switches(axes: Any, lines: Lines, styles: Styles) -> None:
+    _points(axes, lines, styles, lambda _, measured: max(float(measured.switches.mean()), 1.0))
     axes.set_xlabel("policy switches")
     axes.set_ylabel("regret at the end")
 
 
-def _histogram(axes: Any, lines: Lines, colours: Mapping[str, Any]) -> None:
+def _histogram(axes: Any, lines: Lines, styles: Styles) -> None:
     for line, members in lines.items():
         samples = members[0][1].samples
         label = f"{_label(line, members[0][1])}, sd {samples.std():.3g}"
-        axes.hist(samples, bins=40, density=True, histtype="stepfilled", alpha=0.35, color=colours[line], label=label)
+        axes.hist(
+            samples, bins=40, density=True, histtype="stepfilled", alpha=0.35, color=styles[line]["color"], label=label
+        )
     if len(lines) > 2:  # spreads that differ by orders of magnitude
         axes.set_yscale("log")
     axes.set_xlabel("released sum of rewards")
@@ -140,9 +159,9 @@ def _spread(values: Any) -> Any:
     return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1])
 
 
-_DRAW: dict[str, Callable[[Any, Lines, Mapping[str, Any]], None]] = {
-    "regret": lambda axes, lines, colours: _curves(axes, lines, colours, rate=False),
-    "per episode": lambda axes, lines, colours: _curves(axes, lines, colours, rate=True),
+_DRAW: dict[str, Callable[[Any, Lines, Styles], None]] = {
+    "regret": lambda axes, lines, styles: _curves(axes, lines, styles, rate=False),
+    "per episode": lambda axes, lines, styles: _curves(axes, lines, styles, rate=True),
     "by epsilon": _by_epsilon,
     "by users": _by_users,
     "by switches": _by_switches,

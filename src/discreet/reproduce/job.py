@@ -127,11 +127,11 @@ def _check_names(job: Job) -> None:
 
     known = {
         "world": (job.world, {*WORLDS, "arrays"}),
-        "learner": (job.learner, set(LEARNERS)),
-        "recipe": (job.recipe, {"auto", *(recipe.name for recipe in recipes())}),
+        "learner": (job.learner, set(LEARNERS) if job.users is None else {job.learner}),
+        "recipe": (job.recipe, {"auto", *(recipe.name for recipe in recipes())} if job.users is None else {job.recipe}),
     }
     for kind, (name, names) in known.items():
-        if name not in names and not (kind == "recipe" and job.users is not None):
+        if name not in names:
             raise Unsupported(f"there is no {kind} {name!r} in this version")
 
 

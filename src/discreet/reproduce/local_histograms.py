@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,30 @@ from discreet.reproduce.measured import Floats, Measured, Verdict, View, all_of,
 _HORIZON = 2
 _USERS = 1_000
 _SCALES = {"quick": Scale(_USERS, 200), "paper": Scale(_USERS, 1_000)}
-_RARELY = {"growth": 1.0}  # how often policies change does not matter to the law of the noise
-_RECIPE = {"published": "local/published-laplace", "certified": "local/three-tables-laplace", "ours": "auto"}
-_REWARD = ("rewards", 0, 1)
+_RECIPE = {
+    "reference": "auto",
+    "published": "local/published-laplace",
+    "certified": "local/three-tables-laplace",
+    "ours": "auto",
+}
+_RARELY: dict[str, Any] = {"growth": 1.0}  # how often releases are made does not change the last one
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "reference": {},
+    "published": _RARELY,
+    "certified": {**UNMASKED, **_RARELY},
+    "ours": _RARELY,
+}
+_REWARD = ("rewards", 0, 0)
 
 
-def _aggregate(version: str, epsilon: float) -> Job:
-    options = {**UNMASKED, **_RARELY} if version == "certified" else _RARELY
+def _aggregate(version: str, epsilon: float | None) -> Job:
+    """Two states that people drift between, one action: what is played does not depend on what was released."""
+    drift = {"transitions": [[[0.5, 0.5]], [[0.5, 0.5]]], "rewards": [[0.5], [0.5]], "horizon": _HORIZON}
+    name, line = ("clear", "no privacy") if epsilon is None else (f"{epsilon:g}", f"ε={epsilon:g}")
     return Job(
-        version, f"{epsilon:g}", f"ε={epsilon:g}", "random-mdp", "ucbvi", "local", epsilon,
-        recipe=_RECIPE[version], recipe_options=options, statistic=_REWARD, world_options={"instance": 3},
+        version, name, line, "arrays", "ucbvi", "none" if epsilon is None else "local", epsilon,
+        recipe=_RECIPE[version], recipe_options=_OPTIONS[version], statistic=_REWARD,
+        world_options={**drift, "start": [0.5, 0.5]},
     )  # fmt: skip
 
 
@@ -47,8 +62,7 @@ FIGURE_8 = Figure(
     "A released sum of rewards after 1,000 episodes (local privacy, Figure 8)",
     PAPER,
     (
-        Job("reference", "clear", "no privacy", "random-mdp", "ucbvi", statistic=_REWARD,
-            world_options={"instance": 3}),
+        _aggregate("reference", None),
         *(_aggregate(version, e) for version in ("published", "certified", "ours") for e in EPSILONS),
     ),
     _SCALES,
@@ -72,7 +86,9 @@ FIGURE_8 = Figure(
         for e in EPSILONS
     ),
     drawings=("histogram",),
-    differences=("The world is one fixed instance, so that all repetitions are of one quantity.",),
+    differences=(
+        "The world has two states and one action, so that all repetitions are of one quantity.",
+    ),
 )  # fmt: skip
 
 
@@ -85,7 +101,7 @@ def _one_episode(version: str, reward: int) -> Job:
     only = {"transitions": [[[1.0]]], "rewards": [[float(reward)]], "horizon": _HORIZON, "reward_law": "deterministic"}
     return Job(
         version, f"earned {reward * _HORIZON}", f"earned {reward * _HORIZON}", "arrays", "ucbvi", "local", 20.0,
-        recipe=_RECIPE[version], recipe_options=UNMASKED if version == "certified" else {},
+        recipe=_RECIPE[version], recipe_options=_OPTIONS[version],
         statistic=("rewards", 0, 0), world_options=only, episodes=1,
     )  # fmt: skip
 

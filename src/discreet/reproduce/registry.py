@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.errors import unknown_name
-from discreet.reproduce import local_histograms, local_mechanisms, local_regret
+from discreet.reproduce import local_histograms, local_mechanisms, local_regret, offline_gap, shuffle_regret
 from discreet.reproduce.figure import Figure
 
 _ALL: tuple[Figure, ...] = (
@@ -15,6 +15,13 @@ _ALL: tuple[Figure, ...] = (
     local_regret.FIGURE_7,
     local_histograms.FIGURE_8,
     local_histograms.FIGURE_9,
+    offline_gap.FIGURE_1A,
+    offline_gap.FIGURE_1B,
+    shuffle_regret.FIGURE_6A,
+    shuffle_regret.FIGURE_6B,
+    shuffle_regret.FIGURE_6C,
+    shuffle_regret.FIGURE_7,
+    shuffle_regret.FIGURE_8,
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _ALL}
 
