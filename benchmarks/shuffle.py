@@ -252,7 +252,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="*", choices=[[], *PARTS], help="all of them by default")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=2024)
+    parser.add_argument("--seed", type=int, default=2025)
     arguments = parser.parse_args()
     for name in arguments.part or PARTS:
         print(f"== {name}: {PARTS[name].__doc__}")
