@@ -116,9 +116,11 @@ def _points(axes: Any, lines: Lines, styles: Styles, x_of: Callable[[Job, Measur
             axes.axhline(float(members[0][1].total.mean()), color=styles[line]["color"], linestyle="--", label=line)
             continue
         placed.sort(key=lambda point: point[0])
+        promises = {promise(measured) for _, measured in placed}
+        label = _label(line, placed[0][1]) if len(promises) == 1 else line
         y = [float(measured.total.mean()) for _, measured in placed]
         errors = [float(_spread(measured.total[:, None])[0]) for _, measured in placed]
-        axes.errorbar([x for x, _ in placed], y, yerr=errors, **styles[line], marker="o", capsize=3, label=line)
+        axes.errorbar([x for x, _ in placed], y, yerr=errors, **styles[line], marker="o", capsize=3, label=label)
     axes.set_xscale("log")
 
 

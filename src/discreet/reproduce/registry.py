@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from discreet.errors import unknown_name
-from discreet.reproduce import local_histograms, local_mechanisms, local_regret, offline_gap, shuffle_regret
+from discreet.reproduce import (
+    heavy_tailed,
+    local_histograms,
+    local_mechanisms,
+    local_regret,
+    offline_gap,
+    shuffle_regret,
+)
 from discreet.reproduce.figure import Figure
 
 _ALL: tuple[Figure, ...] = (
+    heavy_tailed.FIGURE_4,
     local_regret.FIGURE_1,
     local_mechanisms.FIGURE_2,
     local_mechanisms.FIGURE_4,
