@@ -108,3 +108,31 @@ def test_bad_numbers_are_refused(settings):
 def test_a_data_set_is_not_local():
     with pytest.raises(Unsupported, match="does not apply"):
         simulated(discreet.Local(1.0))
+
+
+class TestSparse:
+    """Sparse releases in the learner."""
+
+    def test_sparse_and_dense_agree_when_everything_is_well_above_the_threshold(self):
+        dense = simulated(discreet.Central(2.0, 1e-6, recipe="offline/gaussian"), users=100_000, runs=4)
+        sparse = simulated(discreet.Central(2.0, 1e-6, recipe="offline/sparse-gaussian"), users=100_000, runs=4)
+        assert sparse.final_gap.mean() < dense.final_gap.mean() + 0.05
+
+    @pytest.mark.parametrize("rewards", ["known", "private"])
+    def test_pooled_sparse_counts(self, rewards):
+        world = discreet.worlds.river_swim(states=4, horizon=6)
+        privacy = discreet.Central(2.0, 1e-6, recipe="offline/sparse-laplace")
+        result = discreet.offline.simulate(
+            world,
+            "apvi",
+            privacy,
+            users=30_000,
+            runs=2,
+            known_rewards=rewards == "known",
+            options={"penalty_scale": 0.1},
+        )
+        assert result.final_gap.mean() < 0.3 * (result.optimal_value - result.behaviour_value).mean()
+
+    def test_nothing_is_learned_below_the_threshold_but_nothing_breaks(self):
+        privacy = discreet.Central(0.5, 1e-6, recipe="offline/sparse-laplace")
+        assert np.isfinite(simulated(privacy, users=20, runs=2).final_gap).all()

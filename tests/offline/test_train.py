@@ -259,3 +259,16 @@ class TestLinear:
         options = {"variance": True, "split": True}
         with pytest.raises(discreet.Unsupported, match="split=True is for simulation"):
             discreet.offline.train(table, "vapvi", rho=1.0, features=self.FEATURES, options=options)
+
+
+def test_a_sparse_release_says_so_in_its_receipt(table):
+    fit = discreet.offline.train(table, epsilon=4.0, delta=1e-5, recipe="offline/sparse-laplace")
+    np.testing.assert_array_equal(fit.policy.actions, BEST)
+    (part,) = fit.facts["mechanisms"]
+    assert fit.facts["recipe"] == "offline/sparse-laplace"
+    assert part["law"]["name"] == "ThresholdedLaplace"
+    m, scale, threshold = part["sensitivity"]["l1"] / 2, part["law"]["scale"], part["law"]["threshold"]
+    t = np.exp(-1 / scale)
+    appears = t ** (threshold - 1) / (1 + t)
+    assert 1 - (1 - appears) ** m <= 1e-5
+    assert fit.guarantee.epsilon <= 2 * m / scale - m * np.log1p(-appears) + 1e-9

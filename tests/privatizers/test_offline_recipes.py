@@ -95,3 +95,22 @@ def test_refusals_say_why(privacy, shape, message):
 
 def test_the_unit_says_how_many_trajectories_it_covers():
     assert built(options={"per_user": 3}, epsilon=1.0).guarantee.unit == "one user = up to 3 whole trajectories"
+
+
+class TestSparse:
+    def test_a_large_domain_is_released_sparsely_if_delta_allows(self):
+        large = discreet.Shape(300, 10, 10)
+        assert built(large, epsilon=1.0, delta=1e-6).recipe.startswith("offline/sparse")
+        assert built(large, epsilon=1.0).recipe == "offline/laplace"
+        assert "sparse" not in built(discreet.Shape(20, 2, 4), epsilon=1.0, delta=1e-6).recipe
+
+    @pytest.mark.parametrize("law", ["gaussian", "laplace"])
+    def test_the_target_is_kept(self, law):
+        privacy = discreet.Central(1.0, 1e-6, recipe=f"offline/sparse-{law}")
+        guarantee = build(privacy, PER_STEP, 100).guarantee
+        assert 0.97 < guarantee.epsilon <= 1.0 + 1e-9
+        assert guarantee.delta_at(1.0) <= 1e-6
+        with pytest.raises(InvalidInput, match="needs epsilon="):
+            build(discreet.Central(rho=1.0, recipe=f"offline/sparse-{law}"), PER_STEP, 100)
+        with pytest.raises(Unsupported, match="delta above 0"):
+            build(discreet.Central(1.0, recipe=f"offline/sparse-{law}"), PER_STEP, 100)

@@ -75,6 +75,7 @@ class Model(NamedTuple):
     cell_error: Floats  # E: bound on the error of one count
     rewards: Floats
     reward_width: Floats  # bound on the error of the rewards
+    hidden: Floats  # the share of visits whose successors were too rare to be released
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class APVI:
         g, left = h if shape.groups > 1 else 0, float(shape.horizon - h)
         P = model.probabilities[g]
         V = np.append(following, 0.0)[: P.shape[1]]
-        mean = P @ V
+        # What was too rare to leave a sparse release may have led to the worst state.
+        mean = P @ V + model.hidden[g] * V.min()
         spread = np.maximum(P @ (V * V) - mean**2, 0.0)
         gamma, known = self._penalty(shape, model, g, V, spread)
         # What a row is worth if nothing is known about its successors: the least of them.
@@ -133,7 +135,9 @@ class APVI:
         sure = np.maximum(reward, 0.0) + np.maximum(
             np.where(known, mean - self.penalty_scale * gamma, -np.inf), V.min()
         )
-        actions = q.argmax(axis=1)
+        # Exact ties (nothing is known, or nothing matters) go to the action that was taken most often.
+        tied = q >= q.max(axis=1, keepdims=True)
+        actions = np.where(tied, model.counts[g].reshape(q.shape), -np.inf).argmax(axis=1)
         values = np.take_along_axis(sure.reshape(q.shape), actions[:, None], axis=1)[:, 0]
         return np.clip(values, 0.0, left), actions
 
@@ -159,6 +163,8 @@ class APVI:
 
 def estimate_model(learner: APVI, shape: Shape, release: Release) -> Model:
     """Transitions, rewards and the bounds on their errors, from a release."""
+    if "threshold" in release.statistics:
+        return _sparse_model(learner, shape, release)
     G, rows, S = shape.groups, shape.states * shape.actions, shape.states
     tail = learner.failure_probability / 2 / (4 * G * rows)
     cells = count_cells(shape, release)
@@ -182,6 +188,40 @@ def estimate_model(learner: APVI, shape: Shape, release: Release) -> Model:
         np.where(some, _widths(release, cells.transition, tail / k) + moved, 0.0),
         rewards,
         reward_width,
+        np.zeros((G, rows)),
+    )
+
+
+def _sparse_model(learner: APVI, shape: Shape, release: Release) -> Model:
+    """The same from a sparse release, without a table of all cells.
+
+    Every row may have lost successors, each of fewer visits than the threshold. One threshold's worth of visits per row
+    is taken to have led to the worst state: a heuristic, for more may be hidden.
+    """
+    G, rows, S = shape.groups, shape.states * shape.actions, shape.states
+    tail = learner.failure_probability / 2 / (4 * G * rows)
+    threshold = float(release["threshold"].values[0])
+    table: Any = release["transitions"].values
+    columns = S + 1 if learner.ends else S
+    table = table[:, :columns]
+    released = np.diff(table.indptr).astype(np.float64).reshape(G, rows)
+    total = np.asarray(table.sum(axis=1)).reshape(G, rows)
+    per_row = total + threshold
+    scaled = (table.multiply(1 / per_row.reshape(-1, 1))).tocsr()
+    needed = np.broadcast_to(np.arange(G)[:, None] < G - 1, (G, rows)) | (shape.homogeneous and shape.horizon > 1)
+    bound = float(release.width(1, tail / max(1.0, released.max()))[0])
+    cells = CountCells(*(np.maximum(released, 1.0).astype(np.int64) for _ in range(3)))
+    visits = release["visits"].values.reshape(G, rows)
+    rewards, reward_width = _rewards(learner, shape, release, visits, cells, tail)
+    return Model(
+        [scaled[g * rows : (g + 1) * rows] for g in range(G)],
+        np.maximum(released, 1.0),
+        np.where(released > 0, total, 0.0),
+        np.where(needed, _widths(release, cells.visit, tail), 0.0),
+        np.where(needed, bound, 0.0),
+        rewards,
+        reward_width,
+        np.where(needed, threshold / per_row, 0.0),
     )
 
 
@@ -209,7 +249,8 @@ def _widths(release: Release, cells: NDArray[np.int64], tail: float) -> Floats:
     """A bound on the noise in sums of ``cells`` cells, each exceeded with probability ``tail`` at most."""
     out = np.zeros(cells.shape)
     for n in np.unique(cells[cells > 0]):
-        out = np.where(cells == n, release.width(int(n), tail).reshape(cells.shape), out)
+        width = release.width(int(n), tail)
+        out = np.where(cells == n, width.reshape(cells.shape) if width.size == cells.size else width, out)
     return out
 
 

@@ -17,6 +17,7 @@ from discreet.encoders.marginal_table import JointCounts, MarginalTable
 from discreet.errors import Unsupported
 from discreet.policies import StochasticPolicy
 from discreet.privatizers.linear import LEVELS
+from discreet.privatizers.offline import SparseTable
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import Stream
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
@@ -38,7 +39,9 @@ class BehaviourUsers:
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         if any(getattr(encoder, "first_visit", False) for encoder in encoders):
-            return self._played.tally(encoders, Context(self._behaviour), users)
+            tables = [getattr(encoder, "table", encoder) for encoder in encoders]
+            played = self._played.tally(tables, Context(self._behaviour), users)
+            return [_occurring(cells) if isinstance(e, SparseTable) else cells for e, cells in zip(encoders, played)]
         joint = self.joint_counts(users, levels=2)
         return [_cells(encoder, joint) for encoder in encoders]
 
@@ -119,7 +122,13 @@ def _split(rng: np.random.Generator, counts: NDArray[np.int64], probabilities: F
     return rng.multinomial(counts, probabilities)
 
 
+def _occurring(cells: Floats) -> Floats:
+    """The cells that occur and their counts, as a sparse table tallies them."""
+    where = np.flatnonzero(cells)
+    return np.stack([where.astype(np.float64), cells[where]], axis=1)
+
+
 def _cells(encoder: Encoder, joint: JointCounts) -> Floats:
-    if not isinstance(encoder, MarginalTable):
+    if not isinstance(encoder, MarginalTable | SparseTable):
         raise Unsupported(f"{encoder.name} counts are not made from a data set: use a recipe of discreet.offline")
     return encoder.from_joint(joint)

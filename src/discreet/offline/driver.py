@@ -91,6 +91,8 @@ def learn(
     questions = getattr(learner, "questions", None)
     for _ in range(1 if questions is None else questions(problem)):
         release = session.answer(learner.ask(state))
+        if "threshold" in release.statistics:
+            release = replace(release, thresholded=True)
         if known is not None:
             release = replace(release, public={"rewards": known})
         state = learner.update(state, release)

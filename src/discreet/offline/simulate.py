@@ -25,6 +25,7 @@ from discreet.simulation.run import AnyWorld
 from discreet.streams import COINS, NOISE, USERS, WORLD, generator, seed_sequence, stream
 from discreet.validation import check_count
 from discreet.worlds.family import WorldFamily
+from discreet.worlds.icu_sepsis import clinicians
 from discreet.worlds.linear import features_of
 from discreet.worlds.tabular import TabularWorld
 
@@ -46,7 +47,8 @@ def simulate(
 ) -> OfflineResult:
     """Draw ``users`` trajectories of the behaviour policy, learn a policy from one private release, and evaluate it.
 
-    ``behaviour`` is "uniform", "mostly-first" (the first action with probability 0.6, the others alike) or a policy.
+    ``behaviour`` is "uniform", "mostly-first" (the first action with probability 0.6, the others alike), "clinicians"
+    (of the world icu-sepsis) or a policy.
     ``known_rewards`` declares the mean rewards public. ``options`` are knobs of a learner that is given by its name.
     """
     if not isinstance(world, TabularWorld | WorldFamily):
@@ -97,6 +99,8 @@ def behaviour_policy(behaviour: Behaviour, shape: Shape) -> StochasticPolicy:
             raise InvalidInput("users of a mixture follow one component each: give a stochastic policy")
         case "uniform":
             return uniform_policy(shape)
+        case "clinicians":
+            return clinicians(shape.horizon)
         case "mostly-first":
             share = np.full(shape.actions, 0.4 / max(1, shape.actions - 1))
             share[0] = 0.6 if shape.actions > 1 else 1.0
@@ -105,7 +109,7 @@ def behaviour_policy(behaviour: Behaviour, shape: Shape) -> StochasticPolicy:
             raise unknown_name("behaviour policy", str(behaviour), BEHAVIOURS)
 
 
-BEHAVIOURS = ("uniform", "mostly-first")
+BEHAVIOURS = ("uniform", "mostly-first", "clinicians")
 
 
 def _instance(world: TabularWorld | WorldFamily, seed: int, run: int) -> TabularWorld:

@@ -84,7 +84,8 @@ def train(
     target = Central(epsilon, delta, rho, recipe, {**settings, **(recipe_options or {})})
     users = data.users()
     privatizer = build(target, data.shape, users, chosen.needs - (set() if known is None else {"rewards"}))
-    cells = sum(int(np.count_nonzero(channel.encoder.possible())) for channel in privatizer.channels)
+    dense = [channel.encoder for channel in privatizer.channels if hasattr(channel.encoder, "possible")]
+    cells = sum(int(np.count_nonzero(encoder.possible())) for encoder in dense)
     with progress_bar("drawing noise", cells, progress) as tick:
         session = privatizer.open(TableUsers(data), ThreadedSecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)

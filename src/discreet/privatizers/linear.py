@@ -9,7 +9,7 @@ x_t(reward level, successor) in [-1, 1], is answered by
 
 **Formal guarantees.** Features are clipped to norm one and sqrt(w) phi is rounded to a grid of 1/g, and clipped again,
 before products are formed, so a user adds a rank-one matrix of norm at most one: replacing her moves M by at most
-sqrt(2) in the Frobenius norm, because |phi phi^T - psi psi^T|^2 = |phi|^4 + |psi|^4 - 2 <phi, psi>^2. Contributions to b are
+sqrt(2) in the Frobenius norm, as |phi phi^T - psi psi^T|^2 = |phi|^4 + |psi|^4 - 2 <phi, psi>^2. Contributions to b are
 rounded and clipped too, and move it by at most 2. Every statistic gets the same share rho_0 of a zero-concentrated
 budget: variances g^4 / (2 rho_0) off the diagonal of M (twice that on it) and 2 g^2 / rho_0 in b. Composition is
 adaptive, and the number of statistics is fixed before the first question.

@@ -7,6 +7,10 @@ A recipe chooses a table (:class:`~discreet.encoders.marginal_table.MarginalTabl
 ``rewards``   "private": a reward bit is an axis of the table (or of the table of visits), at no further cost.
               "known": mean rewards are public, declared; no cell is spent on them.
 ``pooling``   for laws declared the same at every step: "first-visit" (default there) or "every-visit".
+Sparse recipes put noise on the cells that occur alone and release those above a threshold (see
+:mod:`discreet.accumulators.sparse`); memory follows the cells that occur. "auto" takes them when delta is above 0 and
+the declared domain has more than ``LARGE`` cells.
+
 ``per_user``  trajectories that one user may contribute; the noise grows with it, so it must be enforced.
 
 **Formal guarantees.** One release of a whole data set: central differential privacy for replacing one user, computed
@@ -18,25 +22,121 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.schedule import Equal
+from discreet.accumulators.sparse import calibrate_sparse, release_sparse, sparse_rows
 from discreet.accumulators.sums import Once
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.base import Context
+from discreet.encoders.marginal_table import JointCounts, MarginalTable
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import Claim, Guarantee, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privatizers.channel import Channel, Privatizer
+from discreet.privatizers.channel import Channel, Privatizer, WidthOf
 from discreet.privatizers.recipe import Options, Recipe
 from discreet.privatizers.trust import NoPrivacy, Privacy
+from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_count
 
 LAWS: Mapping[str, Callable[[float], Any]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace}
 OPTIONS: Options = {"release": "one", "rewards": "private", "pooling": "first-visit", "per_user": 1}
+LARGE = 2_000_000  # cells: exact noise for more of them takes minutes
 _CHOICES = {"release": ("one", "both"), "rewards": ("private", "known"), "pooling": ("first-visit", "every-visit")}
+
+
+@dataclass(frozen=True)
+class SparseTable:
+    """A table of which only the cells that occur are tallied: rows (cell, count)."""
+
+    table: MarginalTable
+    sparse: bool = True
+
+    @property
+    def shape(self) -> Shape:
+        return self.table.shape
+
+    @property
+    def name(self) -> str:
+        return f"sparse {self.table.name}"
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        return self.table.statistics
+
+    @property
+    def first_visit(self) -> bool:
+        return self.table.first_visit
+
+    @property
+    def size(self) -> int:
+        return self.table.size
+
+    def sensitivity(self) -> Sensitivity:
+        return self.table.sensitivity()
+
+    def from_joint(self, joint: JointCounts) -> NDArray[np.float64]:
+        """The cells that occur, sorted, and their counts."""
+        where, counts = self.table.place(joint)
+        cells, inverse = np.unique(where, return_inverse=True)
+        return np.stack([cells.astype(np.float64), np.bincount(inverse, weights=counts, minlength=len(cells))], axis=1)
+
+
+@dataclass(frozen=True)
+class SparseChannel:
+    """One sparse release of a table."""
+
+    encoder: SparseTable
+    law: Any
+    answers: frozenset[type] = frozenset()
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SparseRun:
+        return SparseRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        """For a choice between laws: the threshold is what hurts."""
+        return float(self.law.threshold**2)
+
+
+class SparseRun:
+    """Takes in one tally, and gives out what is above the threshold."""
+
+    def __init__(self, channel: SparseChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise = channel, noise
+        self._released: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+
+    def add(self, tally: NDArray[np.float64], users: int, context: Context) -> None:
+        if self._released is not None:
+            raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
+        cells, counts = tally[:, 0].astype(np.int64), tally[:, 1]
+        self._released = release_sparse(cells, counts, self._channel.law, self._noise)
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Transitions as a sparse table (rows, S + 1), its last column the ends; visits and rewards are its sums."""
+        assert self._released is not None
+        keys, counts = self._released
+        table, law = self._channel.encoder.table, self._channel.law
+        G, S, A, columns, bits = table.axes
+        successors = sparse_rows(keys // bits, counts, G * S * A, columns)
+        visits = np.asarray(successors.sum(axis=1), np.float64).reshape(G, S, A)
+        variance = np.full((1,), law.variance)
+        found = {"visits": Estimate(visits, variance), "transitions": Estimate(cast(Any, successors), variance)}
+        if bits == 2:
+            ones = keys % 2 == 1
+            rewarded = sparse_rows(keys[ones] // 2, counts[ones], G * S * A, columns)
+            found["rewards"] = Estimate(np.asarray(rewarded.sum(axis=1), np.float64).reshape(G, S, A), variance)
+        found["threshold"] = Estimate(np.full((1,), law.threshold), np.zeros(1))
+        return found
+
+    def width_now(self) -> WidthOf:
+        law = self._channel.law
+        return lambda cells, tail: np.full((1,), law.sum_quantile(cells, tail))
 
 
 @dataclass(frozen=True)
@@ -98,6 +198,19 @@ def assemble(name: str, released: Tables, noise: Any, guarantee: Guarantee, opti
     return Privatizer(name, released.encoders[0].shape, channels, Equal(1), guarantee, masked=False, options=options)
 
 
+def _sparse(law: str, privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
+    """Noise on the cells that occur, and a threshold."""
+    if privacy.epsilon is None:
+        raise InvalidInput("a sparse release needs epsilon= and delta=: a threshold has no zero-concentrated parameter")
+    (table,) = tables(shape, {**options, "release": "one"}).encoders
+    sensitivity = table.sensitivity()
+    chosen = calibrate_sparse(law == "gaussian", sensitivity, epsilon=privacy.epsilon, delta=privacy.delta)
+    encoder = SparseTable(table)
+    guarantee = stated(from_mechanism(chosen, sensitivity, delta=privacy.delta, name=encoder.name), options)
+    channel: Any = SparseChannel(encoder, chosen)
+    return Privatizer(f"offline/sparse-{law}", shape, (channel,), Equal(1), guarantee, masked=False, options=options)
+
+
 def _published(law: str, privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
     """DP-APVI as printed: visits and successors of every step, sigma^2 = 2H / rho or scale 4H / epsilon."""
     if shape.homogeneous and shape.horizon > 1:
@@ -129,6 +242,14 @@ def _recipe(law: str) -> Recipe:
     )  # fmt: skip
 
 
+def _sparse_recipe(law: str) -> Recipe:
+    summary = f"successor counts that occur, discrete {law.capitalize()} noise, those above a threshold leave"
+    return Recipe(
+        f"offline/sparse-{law}", "central", summary, partial(_sparse, law), pure=False, automatic=False,
+        encoder="successors", law=law, accumulator="sparse", source="Korolova et al. (2009)", options=OPTIONS,
+    )  # fmt: skip
+
+
 def _printed(law: str) -> Recipe:
     return Recipe(
         f"offline/apvi-{law}", "central", f"DP-APVI as printed: visits and successors, {law.capitalize()} noise",
@@ -141,8 +262,17 @@ def _printed(law: str) -> Recipe:
 RECIPES: tuple[Recipe, ...] = (
     Recipe("offline/none", "none", "the counts as they are; no promise", _nothing, options=OPTIONS),
     *(_recipe(law) for law in LAWS),
+    *(_sparse_recipe(law) for law in LAWS),
     *(_printed(law) for law in LAWS),
 )
+
+
+def is_large(shape: Shape, privacy: Privacy) -> bool:
+    """Whether a target for this shape gets a sparse release by itself: public sizes decide, never data."""
+    options = {**OPTIONS, **{name: value for name, value in privacy.options.items() if name in OPTIONS}}
+    if privacy.model != "central" or privacy.epsilon is None:
+        return False
+    return tables(shape, {**options, "release": "one"}).cells > LARGE
 
 
 def build(privacy: Privacy, shape: Shape, users: int, needs: frozenset[str] = frozenset()) -> Privatizer:
@@ -157,10 +287,11 @@ def build(privacy: Privacy, shape: Shape, users: int, needs: frozenset[str] = fr
         privatizer = known[privacy.recipe].assemble(privacy, shape, users)
     else:
         pure = privacy.rho is None and privacy.delta == 0
+        sparse = is_large(shape, privacy) and not pure
         candidates = [
             recipe.assemble(privacy, shape, users)
             for recipe in known.values()
-            if recipe.automatic and (recipe.pure or not pure)
+            if (recipe.accumulator == "sparse" if sparse else recipe.automatic) and (recipe.pure or not pure)
             and not (privacy.rho is not None and recipe.law == "laplace")
         ]  # fmt: skip
         privatizer = min(candidates, key=lambda candidate: sum(c.noise_per_row() for c in candidate.channels))

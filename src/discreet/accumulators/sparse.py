@@ -1,0 +1,179 @@
+r"""Sparse releases: noise on the cells that occur, and only those above a threshold leave.
+
+A table with a billion cells of which a million occur cannot be noised everywhere. Stability-based histograms (Korolova
+et al. 2009; Bun, Nissim, Stemmer 2016) add noise Z to the cells that occur and release a cell if its noisy count is at
+least tau. A cell that only one user has may then show that she is there, with probability
+
+    p = P(c + Z >= tau),    c the most that she can add to a cell.
+
+**Formal guarantees.** Replacing a user whose m cells are all her own makes at most m cells appear that could not appear
+before, so for every epsilon
+
+    delta(epsilon) <= 1 - (1 - p)^m + delta_noise(epsilon - m ln(1 / (1 - p))),
+
+where delta_noise is the exact profile of the noise at the shift of all her cells, up and down: given that none of the m
+appears, which costs a factor (1 - p)^-m, thresholding is post-processing of noise on cells that both tables have.
+The m cells that vanish cost epsilon, not delta. Released keys are sorted: the order of a hash table would leak.
+
+What leaves is not unbiased: an absent cell means "below the threshold", and the release says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from discreet.accumulators.base import NoiseSource
+from discreet.errors import Unsupported
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.privacy.calibration import calibrate_noise
+from discreet.privacy.profiles import Profile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.validation import check_count
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ThresholdedProfile:
+    """The profile of noise and a threshold: ``appears`` is p, ``cells`` is m."""
+
+    noise: Profile
+    appears: float
+    cells: int
+
+    @property
+    def rho(self) -> float:
+        return math.inf
+
+    @property
+    def _hidden(self) -> float:
+        """m ln(1 / (1 - p)): minus the logarithm of the probability that none of the cells appears."""
+        return -self.cells * math.log1p(-self.appears)
+
+    def delta(self, epsilon: float) -> float:
+        spare = epsilon - self._hidden
+        if spare < 0:
+            return 1.0
+        return min(1.0, -math.expm1(-self._hidden) + self.noise.delta(spare))
+
+    def epsilon(self, delta: float) -> float:
+        left = delta + math.expm1(-self._hidden)
+        if left < 0:
+            return math.inf
+        return self._hidden + self.noise.epsilon(min(left, 1 - 1e-15))
+
+
+class _Thresholded:
+    """What both laws share: the noise and the threshold as a law whose profile includes both."""
+
+    discrete: ClassVar[bool] = True
+    threshold: float
+
+    @property
+    def noise(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def variance(self) -> float:
+        """Of the noise in a cell that leaves, leaving the selection aside."""
+        return float(self.noise.variance)
+
+    def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
+        """Noise and threshold together."""
+        appears = tail_from(self.noise, self.threshold - sensitivity.linf)
+        return ThresholdedProfile(self.noise.profile(sensitivity), appears, own_cells(sensitivity))
+
+    def sum_quantile(self, copies: int, tail: float) -> float:
+        """Of the noise."""
+        return float(self.noise.sum_quantile(copies, tail))
+
+
+@dataclass(frozen=True)
+class ThresholdedLaplace(_Thresholded):
+    """Discrete Laplace noise and a threshold."""
+
+    scale: float
+    threshold: float
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.scale)
+
+
+@dataclass(frozen=True)
+class ThresholdedGaussian(_Thresholded):
+    """Discrete Gaussian noise and a threshold."""
+
+    sigma: float
+    threshold: float
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        return DiscreteGaussian(self.sigma)
+
+
+def own_cells(sensitivity: Sensitivity) -> int:
+    """How many cells can be one user's own: no more than the units that she moves up, which is as many as down."""
+    if sensitivity.shifts is None:
+        raise Unsupported("a sparse release needs to know how many cells one user can have")
+    return max(sum(by * up for by, up, _ in sensitivity.shifts), sum(by * down for by, _, down in sensitivity.shifts))
+
+
+def tail_from(law: Any, least: float) -> float:
+    """P(Z >= least) for a discrete law."""
+    first = math.ceil(least)
+    if isinstance(law, DiscreteLaplace):
+        t = math.exp(-1 / law.scale)
+        return t**first / (1 + t) if first > 0 else 1 - t ** (1 - first) / (1 + t)
+    reach = math.ceil(12 * law.sigma) + 2
+    if first > reach:
+        return 1e-30  # beyond twelve deviations: the exact value is smaller
+    return float(np.exp(law.log_probability(np.arange(first, max(first, 0) + reach + 1))).sum()) * (1 + 1e-12)
+
+
+def calibrate_sparse(
+    gaussian: bool, sensitivity: Sensitivity, *, epsilon: float, delta: float
+) -> ThresholdedLaplace | ThresholdedGaussian:
+    """Noise and threshold for (epsilon, delta): half of delta is for cells that appear, half for the noise."""
+    if delta <= 0:
+        raise Unsupported("a sparse release shows which cells occur, which needs delta above 0: try delta=1e-6")
+    for_threshold = delta / 2
+    spare = epsilon + math.log1p(-for_threshold)
+    if spare <= 0:
+        raise Unsupported(f"epsilon={epsilon:g} is too small for a sparse release with delta={delta:g}: raise it")
+    m = own_cells(sensitivity)
+    appears = -math.expm1(math.log1p(-for_threshold * (1 - 1e-9)) / m)
+    family = DiscreteGaussian if gaussian else DiscreteLaplace
+    law = calibrate_noise(family, sensitivity, epsilon=spare, delta=delta / 2)
+    low, high = 0, 1
+    while tail_from(law, high) > appears:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if tail_from(law, middle) <= appears else (middle, high)
+    threshold = float(high + sensitivity.linf)
+    return ThresholdedGaussian(law.sigma, threshold) if gaussian else ThresholdedLaplace(law.scale, threshold)
+
+
+def release_sparse(
+    keys: NDArray[np.int64], counts: Floats, law: Any, noise: NoiseSource
+) -> tuple[NDArray[np.int64], Floats]:
+    """The keys, sorted, and the noisy counts of the cells that reach the threshold; cells that do not occur cannot."""
+    keys, counts = keys[counts > 0], counts[counts > 0]
+    order = np.argsort(keys)
+    noisy = counts[order] + noise.draw(law.noise, 1, len(keys))
+    kept = noisy >= law.threshold
+    return keys[order][kept], noisy[kept]
+
+
+def sparse_rows(keys: NDArray[np.int64], counts: Floats, rows: int, columns: int) -> csr_array:
+    """Cells numbered row by row as a sparse table."""
+    check_count("columns", columns)
+    row, column = np.divmod(keys, columns)
+    return csr_array((counts, (row, column)), shape=(rows, columns))

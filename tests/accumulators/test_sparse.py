@@ -1,0 +1,128 @@
+"""Sparse releases: delta by enumeration, thresholds that are as low as they can be, and nothing that was not there."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.accumulators.base import SimulatedNoise
+from discreet.accumulators.sparse import (
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    calibrate_sparse,
+    own_cells,
+    release_sparse,
+    sparse_rows,
+    tail_from,
+)
+from discreet.errors import Unsupported
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.privacy.sensitivity import Sensitivity
+
+
+def output_law(law, count):
+    """The law of what one cell shows: first nothing (absent or below the threshold), then the numbers above it."""
+    shown = law.threshold + np.arange(24)
+    seen = np.exp(law.noise.log_probability(shown - count)) if count > 0 else np.zeros(24)
+    return np.concatenate([[1.0 - tail_from(law.noise, law.threshold - count) if count > 0 else 1.0], seen])
+
+
+def enumerated_delta(law, first, second, epsilon):
+    """The hockey-stick divergence of two tables over all that their cells can show (the far tail left out)."""
+    p, q = np.ones(1), np.ones(1)
+    for a, b in zip(first, second, strict=True):
+        p, q = np.outer(p, output_law(law, a)).ravel(), np.outer(q, output_law(law, b)).ravel()
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+LAWS = [ThresholdedLaplace(1.3, 4.0), ThresholdedGaussian(1.2, 4.0)]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [([1, 0], [0, 1]), ([0, 1], [1, 0]), ([3, 1], [2, 2]), ([1, 5], [0, 6]), ([2, 0], [1, 1]), ([0, 4], [1, 3])],
+    ids=str,
+)
+@pytest.mark.parametrize("epsilon", [0.8, 1.6, 2.5])
+def test_the_stated_delta_covers_every_pair_of_tables_for_one_cell(law, first, second, epsilon):
+    stated = law.profile(Sensitivity.unit_shifts(1, 1)).delta(epsilon)
+    assert enumerated_delta(law, first, second, epsilon) <= stated + 1e-12
+
+
+@pytest.mark.parametrize("law", LAWS, ids=["laplace", "gaussian"])
+def test_the_stated_delta_covers_two_cells(law):
+    stated = law.profile(Sensitivity.unit_shifts(2, 2))
+    for epsilon in (2.0, 3.5):
+        for first, second in (([1, 1, 0, 0], [0, 0, 1, 1]), ([1, 3, 0, 2], [0, 2, 1, 3])):
+            assert enumerated_delta(law, first, second, epsilon) <= stated.delta(epsilon) + 1e-12
+
+
+def test_with_pure_noise_delta_is_attained():
+    """Beyond the epsilon of the noise only cells that appear count: exactly 1 - (1 - p)^m."""
+    law = LAWS[0]
+    p = tail_from(law.noise, 3)
+    stated = law.profile(Sensitivity.unit_shifts(1, 1)).delta(2 / 1.3 - math.log1p(-p) + 1e-9)
+    assert stated == pytest.approx(p)
+    assert enumerated_delta(law, [1, 0], [0, 1], 2 / 1.3 + 0.1) == pytest.approx(p, rel=1e-6)
+
+
+def test_tails_are_those_of_the_laws():
+    z = np.arange(-400, 401)
+    for law in (DiscreteLaplace(2.5), DiscreteGaussian(3.0)):
+        mass = np.exp(law.log_probability(z))
+        for least in (-3, 0, 1, 2.5, 7):
+            assert tail_from(law, least) == pytest.approx(mass[z >= least].sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("m", [1, 20])
+def test_calibration_keeps_the_target_with_the_lowest_threshold(gaussian, m):
+    moves = Sensitivity.unit_shifts(m, m)
+    law = calibrate_sparse(gaussian, moves, epsilon=1.0, delta=1e-6)
+    profile = law.profile(moves)
+    assert profile.delta(1.0) <= 1e-6
+    assert profile.epsilon(1e-6) <= 1.0 + 1e-9
+    lower = type(law)(law.sigma if gaussian else law.scale, law.threshold - 1)
+    assert lower.profile(moves).delta(1.0) > 1e-6
+    assert profile.epsilon(1e-9) == math.inf
+    assert profile.delta(0.0) == 1.0 or profile.delta(0.0) > 1e-3
+
+
+def test_users_with_several_trajectories_can_have_more_cells_of_their_own():
+    moves = Sensitivity.unit_shifts(3, 3).scaled(2)
+    assert own_cells(moves) == 6
+    once, twice = (calibrate_sparse(False, s, epsilon=1.0, delta=1e-6) for s in (Sensitivity.unit_shifts(3, 3), moves))
+    assert twice.threshold > 1.7 * once.threshold
+
+
+def test_only_what_occurs_and_reaches_the_threshold_leaves():
+    law = ThresholdedGaussian(2.0, 12.0)
+    keys, counts = np.array([7, 3, 11, 5]), np.array([100.0, 12.0, 0.0, 1.0])
+    seen = []
+    for seed in range(200):
+        released, noisy = release_sparse(keys, counts, law, SimulatedNoise(np.random.default_rng(seed)))
+        assert (np.diff(released) > 0).all()
+        assert (noisy >= 12).all()
+        assert set(released.tolist()) <= {3, 5, 7}
+        seen += released.tolist()
+    assert seen.count(7) == 200
+    assert 70 < seen.count(3) < 150  # about every second time
+    assert seen.count(5) == 0
+
+
+def test_rows_are_laid_out_by_their_numbers():
+    table = sparse_rows(np.array([1, 5]), np.array([3.0, 4.0]), 2, 4)
+    np.testing.assert_array_equal(table.toarray(), [[0, 3, 0, 0], [0, 4, 0, 0]])
+
+
+def test_impossible_targets_are_refused():
+    moves = Sensitivity.unit_shifts(1, 1)
+    with pytest.raises(Unsupported, match="delta above 0"):
+        calibrate_sparse(False, moves, epsilon=1.0, delta=0.0)
+    with pytest.raises(Unsupported, match="raise it"):
+        calibrate_sparse(False, moves, epsilon=1e-9, delta=1e-3)
+    with pytest.raises(Unsupported, match="how many cells"):
+        own_cells(Sensitivity(2.0, 1.5, 1.0))
