@@ -41,13 +41,17 @@ def test_a_record_is_counted_where_it_went():
     record = Trajectories.from_arrays([0, 1, 0], [1, 0, 1], [0.0, 1.0, 0.0], SHAPE)
     (cells,) = encode(LayeredTransitions(SHAPE), record, stream(0, 0, USERS))
     transitions = LayeredTransitions(SHAPE).marginals(cells)["transitions"].values
-    assert transitions.sum() == 2 and transitions[0, 0, 1, 1] == 1 and transitions[1, 1, 0, 0] == 1
+    assert transitions.sum() == 2
+    assert transitions[0, 0, 1, 1] == 1
+    assert transitions[1, 1, 0, 0] == 1
     (cells,) = encode(LayeredVisits(SHAPE), record, stream(0, 0, USERS))
     visits = LayeredVisits(SHAPE).marginals(cells)["visits"].values
-    assert visits.sum() == 3 and visits[0, 0, 1] == visits[1, 1, 0] == visits[2, 0, 1] == 1
+    assert visits.sum() == 3
+    assert visits[0, 0, 1] == visits[1, 1, 0] == visits[2, 0, 1] == 1
     (cells,) = encode(ObservedLosses(SHAPE), record, stream(0, 0, USERS))
     losses = ObservedLosses(SHAPE).marginals(cells)["observed_losses"].values
-    assert losses.sum() == 2 and losses[0, 0, 1] == losses[2, 0, 1] == 1  # reward 1 is loss 0
+    assert losses.sum() == 2
+    assert losses[0, 0, 1] == losses[2, 0, 1] == 1
 
 
 def test_a_step_outside_its_layer_is_dropped():

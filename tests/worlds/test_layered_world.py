@@ -107,7 +107,8 @@ def test_adversaries_keep_to_their_pattern():
     switching = Switching(b, c).tables(LAYERS, 8)
     np.testing.assert_array_equal(switching, np.stack([b, b, c, c, b, b, c, c]))
     drifting = Drifting(b, c).tables(LAYERS, 1000)
-    assert drifting.min() >= 0 and drifting.max() <= 1
+    assert drifting.min() >= 0
+    assert drifting.max() <= 1
     # 3.3 periods: what is left of the wave is small beside the spread of the means.
     assert np.corrcoef(drifting.mean(axis=0).ravel(), b.ravel())[0, 1] > 0.95
     random = RandomLosses(b, seed=4).tables(LAYERS, 4000)
