@@ -14,9 +14,11 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.learners.adversarial import UCOREPS, UOBLBPS, UOBREPS
 from discreet.learners.base import Learner
 from discreet.learners.elimination import PolicyElimination
+from discreet.learners.heavy_tailed import HeavyUCBPO, HeavyUCBVI
 from discreet.learners.local_optimistic import OBI
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.pessimistic import APVI
+from discreet.learners.policy_optimisation import UCBPO
 from discreet.learners.posterior import PSRL
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -47,6 +49,21 @@ LEARNERS: dict[str, NamedLearner] = {
         UCBVI,
         "optimistic value iteration: plan in the estimated world with a bonus for what is uncertain",
         "Azar, Osband, Munos (2017), on private counts",
+    ),
+    "ucbpo": NamedLearner(
+        UCBPO,
+        "optimistic policy optimisation: improve a stochastic policy along optimistic values of itself",
+        "Shani, Efroni, Rosenberg, Mannor (2020); Chowdhury, Zhou (2022)",
+    ),
+    "heavy-ucbvi": NamedLearner(
+        HeavyUCBVI,
+        "optimistic value iteration for rewards of which only a moment is bounded",
+        "Private-Heavy-UCBVI, repaired; Zhuang, Sui (2021) without privacy",
+    ),
+    "heavy-ucbpo": NamedLearner(
+        HeavyUCBPO,
+        "optimistic policy optimisation for rewards of which only a moment is bounded",
+        "Private-Heavy-UCBPO, its sign corrected",
     ),
     "obi": NamedLearner(
         OBI,

@@ -89,10 +89,10 @@ class FocusedChannel:
         return FocusedRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
-        """For a release of two rows in three states: a steady policy plays one in each, and some of them are known."""
+        """For a release of one row per state, which is what a policy that does not depend on the step plays."""
         shape = self.encoder.shape
         counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
-        return float(self.law_for((2 * shape.states + 2) // 3).variance * counts)
+        return float(self.law_for(shape.states).variance * counts)
 
     def cells(self) -> dict[str, int]:
         return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}

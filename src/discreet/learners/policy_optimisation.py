@@ -1,0 +1,121 @@
+r"""UCBPO: improve a stochastic policy a little after every release, along optimistic values of itself.
+
+Optimistic policy optimisation (Shani, Efroni, Rosenberg, Mannor 2020; Chowdhury and Zhou 2022 on private counts). With
+the estimated model, reward and bonus b of :mod:`discreet.learners.optimistic`,
+
+    Q_h(s, a) = r + (H - h) b + P V_{h+1},     V_h(s) = min(H - h, sum_a pi_h(a | s) Q_h(s, a)),
+    pi_h(a | s)  <-  pi_h(a | s) exp(n eta Q_h(s, a)) / normaliser,     eta = eta_scale sqrt(2 ln A / (H^2 K)),
+
+for the n users that acted since the last update: the same Q would have been used for each of them.
+
+**Formal guarantees.** Post-processing of releases.
+
+**Differences from the paper.** One update per release, weighted by its users. The update uses the unclipped Q, as the
+greedy learner does. The sign in the exponent is plus: rewards are to be gained.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import kernel
+from discreet.learners.base import Problem
+from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model
+from discreet.policies import StochasticPolicy, uniform_policy
+from discreet.release import Release, Request, Statistics, as_statistics
+from discreet.streams import Stream
+from discreet.validation import check_positive
+
+Floats = NDArray[np.float64]
+
+
+class PolicyState(NamedTuple):
+    """Everything a policy optimiser remembers: log-weights of actions, and how many users it has learned from."""
+
+    problem: Problem
+    policy: StochasticPolicy
+    log_weights: Floats  # (H, S, A)
+    users: int
+
+
+@dataclass(frozen=True)
+class UCBPO:
+    """Optimistic policy optimisation on released counts; per step or time-homogeneous, as the release is."""
+
+    eta_scale: float = 10.0
+    bonus_scale: float = 0.05
+    noise_scale: float = 0.2
+    threshold: float = 1.5
+    failure_probability: float = 0.1
+    name: str = field(default="ucbpo", repr=False)
+    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+
+    def __post_init__(self) -> None:
+        check_positive("eta_scale", self.eta_scale)
+        self._model()  # which checks the other knobs
+
+    def init(self, problem: Problem, coins: Stream) -> PolicyState:
+        return start_uniform(problem)
+
+    def ask(self, state: PolicyState) -> Request:
+        return Request(state.policy)
+
+    def update(self, state: PolicyState, release: Release) -> PolicyState:
+        q = np.zeros_like(state.log_weights)
+        _evaluate(self._model().arrays(state.problem), as_statistics(release), np.array(state.policy.probabilities), q)
+        return improved(state, q, release.users, self.eta_scale, float(state.problem.shape.horizon))
+
+    def policy(self, state: PolicyState) -> StochasticPolicy:
+        return state.policy
+
+    def _model(self) -> UCBVI:
+        return UCBVI(
+            bonus_scale=self.bonus_scale, noise_scale=self.noise_scale, threshold=self.threshold,
+            failure_probability=self.failure_probability,
+        )  # fmt: skip
+
+
+def start_uniform(problem: Problem) -> PolicyState:
+    """Every action alike, nothing learned."""
+    policy = uniform_policy(problem.shape)
+    return PolicyState(problem, policy, np.zeros_like(policy.probabilities), 0)
+
+
+def improved(state: PolicyState, q: Floats, users: int, eta_scale: float, largest: float) -> PolicyState:
+    """Exponential weights with the values ``q``, which are at most ``largest`` apart from each other."""
+    shape = state.problem.shape
+    eta = eta_scale * math.sqrt(2 * math.log(max(2, shape.actions)) / (largest**2 * state.problem.episodes))
+    log_weights = state.log_weights + (users - state.users) * eta * q
+    log_weights -= log_weights.max(axis=2, keepdims=True)
+    weights = np.exp(log_weights)
+    policy = StochasticPolicy(weights / weights.sum(axis=2, keepdims=True))
+    return PolicyState(state.problem, policy, log_weights, users)
+
+
+@kernel
+def _evaluate(learner: UCBVIArrays, statistics: Statistics, probabilities: Floats, q: Floats) -> None:
+    """Optimistic Q of the policy, backwards from the last step."""
+    H, S, A = q.shape
+    estimate_model(learner, statistics, H, S * A)
+    weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
+    following = np.zeros(S)
+    values = np.zeros(S)
+    for h in range(H - 1, -1, -1):
+        row = h * S * A if learner.groups > 1 else 0
+        left = float(H - h)
+        for s in range(S):
+            value = 0.0
+            for a in range(A):
+                expected = 0.0
+                for t in range(S):
+                    expected += weights[row, t] * following[t]
+                q[h, s, a] = reward[row] + expected * scale[row] + left * bonus[row]
+                value += probabilities[h, s, a] * q[h, s, a]
+                row += 1
+            values[s] = min(left, value)
+        following[:] = values

@@ -1,0 +1,76 @@
+"""UCBPO: the update by hand, optimism, and that it learns, privately too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.errors import InvalidInput
+from discreet.learners.base import Problem
+from discreet.learners.policy_optimisation import UCBPO, improved, start_uniform
+from discreet.policies import uniform_policy
+from discreet.privacy.guarantee import nothing
+from discreet.release import Estimate, Release
+from discreet.shape import Shape
+from discreet.streams import COINS, stream
+
+BANDIT = Problem(Shape(1, 2, 1, homogeneous=True, start=0), 100)
+
+
+def release(visits, transitions, rewards, users, noise=0.0):
+    def estimate(values):
+        return Estimate(np.asarray(values, float), np.full(np.shape(visits), noise))
+
+    statistics = {"visits": estimate(visits), "transitions": estimate(transitions), "rewards": estimate(rewards)}
+    return Release(statistics, users, nothing(), lambda cells, tail: np.zeros(np.shape(visits)))
+
+
+def test_the_update_is_exponential_weights_with_a_plus_sign():
+    state = improved(start_uniform(BANDIT), np.array([[[1.0, 0.0]]]), users=30, eta_scale=2.0, largest=1.0)
+    eta = 2.0 * np.sqrt(2 * np.log(2) / 100)
+    odds = state.policy.probabilities[0, 0, 0] / state.policy.probabilities[0, 0, 1]
+    assert odds == pytest.approx(np.exp(30 * eta))
+    again = improved(state, np.array([[[0.0, 1.0]]]), users=60, eta_scale=2.0, largest=1.0)
+    np.testing.assert_allclose(again.policy.probabilities, 0.5)
+
+
+def test_many_updates_do_not_overflow():
+    state = start_uniform(BANDIT)
+    for users in range(10, 20_000, 1000):
+        state = improved(state, np.array([[[1e3, 0.0]]]), users, 100.0, 1.0)
+    np.testing.assert_allclose(state.policy.probabilities[0, 0], [1.0, 0.0])
+
+
+def test_what_is_uncertain_is_preferred_and_what_pays_is_preferred():
+    learner = UCBPO()
+    start = learner.init(BANDIT, stream(0, 0, COINS))
+    assert start.policy == uniform_policy(BANDIT.shape)
+    rare = learner.update(start, release([[[1000.0, 4.0]]], [[[[0.0], [0.0]]]], [[[500.0, 2.0]]], 50))
+    assert rare.policy.probabilities[0, 0, 1] > 0.5
+    paid = learner.update(start, release([[[1000.0, 1000.0]]], [[[[0.0], [0.0]]]], [[[500.0, 100.0]]], 50))
+    assert paid.policy.probabilities[0, 0, 0] > 0.5
+
+
+def test_values_of_a_chain_are_those_of_the_policy():
+    """Two states in turn, exact counts: Q of the last step is the reward, of the first reward plus value."""
+    problem = Problem(Shape(2, 1, 2, homogeneous=True, start=0), 10)
+    many = 1e12
+    told = release([[[many], [many]]], [[[[0.0, many]], [[many, 0.0]]]], [[[0.25 * many], [0.5 * many]]], 5)
+    state = UCBPO().update(UCBPO().init(problem, stream(0, 0, COINS)), told)
+    np.testing.assert_allclose(state.policy.probabilities, 1.0)
+    assert state.users == 5
+
+
+@pytest.mark.parametrize("privacy", [None, discreet.Central(1.0, 1e-5)], ids=["none", "central"])
+def test_it_learns_river_swim(privacy):
+    world = discreet.worlds.river_swim(states=4, horizon=6)
+    episodes = 3000 if privacy is None else 20_000
+    result = discreet.simulate(world, UCBPO(), privacy, episodes=episodes, runs=2, seed=9)
+    assert result.regret[:, -1].mean() < 0.35 * episodes * world.gap(uniform_policy(world.shape))
+
+
+def test_knobs_are_checked():
+    for knob in ("eta_scale", "bonus_scale", "failure_probability"):
+        with pytest.raises(InvalidInput, match=knob):
+            UCBPO(**{knob: 0})
