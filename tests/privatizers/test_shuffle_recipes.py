@@ -18,6 +18,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise
 from discreet.policies import Policy, uniform_policy
 from discreet.privacy.calibration import calibrate_binomial
+from discreet.privacy.guarantee import compose, shuffled
 from discreet.privatizers.recipes import build, noise_of, recipes
 from discreet.privatizers.shuffle import layer_sensitivity
 from discreet.release import Layer, Request
@@ -67,6 +68,21 @@ def test_every_batch_is_certified_by_its_own_law(name, users):
     assert (privatizer.guarantee.epsilon, privatizer.guarantee.delta) == (1.0, 1e-5)
     assert privatizer.guarantee.delta_at(1.0) <= 1e-5
     assert privatizer.guarantee.delta_at(0.9) > 0.02
+
+
+def test_a_batch_that_misses_the_target_has_no_guarantee():
+    batch = build(target(), POOLED, 100).channels[0].certified(100)
+    assert shuffled([batch], epsilon=1.0, delta=1e-5, why="enough").epsilon == 1.0
+    with pytest.raises(InvalidInput, match="above 1e-05"):
+        shuffled([batch], epsilon=0.9, delta=1e-5, why="too little")
+
+
+def test_the_guarantee_composes_like_any_point():
+    """Twice (1, 1e-5) is (2, 2e-5) in the worst case, and the profile of the whole is that worst case."""
+    once = build(target(), POOLED, 100).guarantee
+    twice = compose([once, once], delta=3e-5, why="two mechanisms")
+    assert 1.99 < twice.epsilon <= 2.0
+    assert twice.delta_at(2.0) == pytest.approx(2e-5, rel=1e-3)
 
 
 def test_the_derivation_shows_every_rule():
