@@ -199,9 +199,10 @@ def bandit(runs: int, seed: int) -> None:
         (UCBVI(), discreet.Shuffle(1.0, DELTA)),
         (UCBVI(), discreet.Central(1.0, recipe="central/three-tables-laplace-tree")),
         (UCBVI(), discreet.Central(1.0, DELTA, recipe="central/three-tables-gaussian-tree")),
-        (UCBVI(), discreet.Central(1.0, DELTA)),
+        (UCBVI(), discreet.Central(1.0, DELTA, recipe="central/first-visit-gaussian")),
+        (UCBVI(), discreet.Central(1.0, recipe="central/focused-first-visit-laplace")),
         (UCBVI(), discreet.Local(1.0, recipe="local/three-tables-laplace")),
-        (UCBVI(), discreet.Local(1.0)),
+        (UCBVI(), discreet.Local(1.0, recipe="local/sampled-step")),
         (PE(one_layer=False), discreet.NoPrivacy()),
         (UCBVI(), discreet.NoPrivacy()),
     ]
