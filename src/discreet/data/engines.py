@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,8 +99,27 @@ class IbisSource:
 
     def run(self, query: Query) -> dict[str, NDArray[Any]]:
         expression = query(self.table)
-        frame = quietly(self.name, expression.to_pandas)
+        with _silent_workers(self.table):
+            frame = quietly(self.name, expression.to_pandas)
         return {name: frame[name].to_numpy() for name in frame.columns}
+
+
+@contextmanager
+def _silent_workers(table: Any) -> Iterator[None]:
+    """Spark's workers log the rows that they fail on to the console: not while ours are counted."""
+    context = None
+    try:
+        session = getattr(table.get_backend(), "_session", None)
+        context = getattr(session, "sparkContext", None)
+    except Exception:
+        context = None  # not Spark, or a cluster whose console is elsewhere
+    if context is not None:
+        context.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        if context is not None:
+            context.setLogLevel("WARN")
 
 
 def open_source(source: Any, table: str | None = None) -> Source:
@@ -135,7 +155,9 @@ def check_columns(source: Source, names: tuple[str, ...]) -> None:
 def quietly(name: str, work: Callable[[], Result]) -> Result:
     """Do what an engine is asked to; whatever it has to say about failing stays here, for it may quote the data."""
     try:
-        return work()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Spark's bridge warns with the cell that it failed on
+            return work()
     except DiscreetError:
         raise
     except Exception:

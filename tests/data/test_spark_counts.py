@@ -1,0 +1,87 @@
+"""The same query on Spark: the counts that DuckDB finds, repairs included. Skipped where there is no Java or Spark."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import discreet.data as data
+import discreet.offline
+from discreet.errors import InvalidInput
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, which is not installed"),
+    pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed: pip install 'discreet[spark]'"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+SECRET = "4815162342"
+NAMES = {"user": "u", "episode": "e", "step": "t", "state": "s", "action": "a", "reward": "r"}
+DOMAIN = {"states": ["ill", "well", "dead"], "actions": 2, "horizon": 4, "per_user": 2}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    import ibis
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    yield ibis.pyspark.connect(session)
+    session.stop()
+
+
+@pytest.fixture
+def both(spark, write):
+    """The same rows on Spark and in a file: random ones, every fifth broken in some way."""
+    rng = np.random.default_rng(3)
+    rows = 600
+    columns = {
+        "u": rng.integers(0, 60, rows),
+        "e": rng.integers(0, 3, rows),
+        "t": rng.integers(0, 5, rows),
+        "s": rng.choice(["ill", "well", "dead", SECRET], rows, p=[0.4, 0.3, 0.25, 0.05]),
+        "a": rng.choice(["0", "1", "2", "x"], rows, p=[0.5, 0.4, 0.05, 0.05]),
+        "r": rng.choice([0.0, 1.0, 7.0, -3.0, np.nan], rows),
+    }
+    path = write("rows.parquet", **columns)
+    table = spark.read_parquet(str(path), table_name="rows")
+    return data.read(table, **NAMES, **DOMAIN), data.read(path, **NAMES, **DOMAIN)
+
+
+def test_spark_counts_what_duckdb_counts(both, capfd):
+    on_spark, in_file = both
+    assert on_spark.users() == in_file.users()
+    found, expected = on_spark.joint_counts(), in_file.joint_counts()
+    np.testing.assert_array_equal(found.keys, expected.keys)
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    assert expected.counts.sum() > 100
+    out, err = capfd.readouterr()
+    assert SECRET not in out + err
+
+
+def test_a_policy_from_spark(both):
+    on_spark, in_file = both
+    rich = {"rho": 1e6, "options": {"penalty_scale": 0.0}}
+    fits = [discreet.offline.train(table, **rich) for table in (on_spark, in_file)]
+    assert fits[0].facts["declared"] == fits[1].facts["declared"]
+    np.testing.assert_allclose(fits[0].values, fits[1].values, atol=1e-6)
+
+
+def test_errors_of_spark_are_not_repeated(both, capfd, recwarn):
+    """A cast that fails on a cell: Spark quotes it, we do not."""
+    on_spark, _ = both
+    with pytest.raises(InvalidInput) as caught:
+        on_spark.source.run(lambda table: table.select(x=table.s.cast("int64")))
+    out, err = capfd.readouterr()
+    said = str(caught.value) + out + err + "".join(str(warning.message) for warning in recwarn)
+    assert not any(cell in said for cell in (SECRET, "'ill'", "'well'", "'dead'"))
+    assert caught.value.__context__ is None
