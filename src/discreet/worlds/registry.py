@@ -16,7 +16,9 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.worlds.catalogue import bandit, random_mdp, river_swim
 from discreet.worlds.family import WorldFamily
 from discreet.worlds.gym_bridge import cliff_walking, frozen_lake, taxi
+from discreet.worlds.hard_central import hard_central
 from discreet.worlds.hard_local import hard_local
+from discreet.worlds.hard_tree import hard_tree
 from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered
 from discreet.worlds.linear import linear_benchmark
 from discreet.worlds.tabular import TabularWorld
@@ -43,6 +45,8 @@ WORLDS: dict[str, NamedWorld] = {
     "bandit": NamedWorld(bandit, "one state, one step, many arms, a fresh instance per run"),
     "layered": NamedWorld(layered, "random layers with losses that an adversary fixed beforehand, fresh per run"),
     "linear-benchmark": NamedWorld(linear_benchmark, "linear in ten features, for offline learners, fresh per run"),
+    "hard-central": NamedWorld(hard_central, "bandits that pay rarely and much: where joint privacy must cost regret"),
+    "hard-tree": NamedWorld(hard_tree, "a tree with one good leaf that pays rarely and much, for the local model"),
     "hard-local": NamedWorld(hard_local, "a tree with one slightly better leaf: where local privacy must cost regret"),
     "frozen-lake": NamedWorld(frozen_lake, "Gymnasium's FrozenLake: cross the ice without falling into a hole"),
     "taxi": NamedWorld(taxi, "Gymnasium's Taxi: fetch a passenger and drop them off"),
