@@ -1,8 +1,8 @@
 r"""The hard world of the local lower bound for heavy-tailed rewards: a tree with one good leaf.
 
 A perfect A-ary tree of depth d whose moves are deterministic (the child's number is the action), L = A^(d-1) leaves,
-and two states that absorb. From a leaf every action is paid with probability g / 2, except one action of one leaf, which
-is paid with probability g, where
+and two states that absorb. From a leaf every action is paid with probability g / 2, except one action of one leaf,
+which is paid with probability g, where
 
     g = gamma^(1+v),   gamma = (L A / (32 K epsilon^2))^(1/(1+v)),   g <= 3/4.
 
