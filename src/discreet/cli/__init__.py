@@ -18,6 +18,7 @@ from discreet.cli.check import check
 from discreet.cli.demo import demo
 from discreet.cli.evaluate import evaluate
 from discreet.cli.learners import learners
+from discreet.cli.matrix import matrix
 from discreet.cli.output import plain_errors
 from discreet.cli.recipes import recipes
 from discreet.cli.reproduce import reproduce
@@ -26,7 +27,7 @@ from discreet.cli.train import train
 from discreet.cli.worlds import worlds
 
 _OFFLINE = (check, train, evaluate)
-_STUDIES = (reproduce,)
+_STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, calibrate, audit, recipes, worlds, learners, *_OFFLINE, *_STUDIES
 )  # fmt: skip

@@ -93,13 +93,13 @@ FIGURE_4 = Figure(
         ),
         Claim("negligible", "the relative cost of JDP falls with the episodes", _negligible, _NO_LEARNING),
         Claim(
-            "local stays behind", "at the end LDP regret grows faster than JDP regret", _local_stays_behind, _NO_LEARNING
+            "local stays behind", "at the end LDP regret grows faster than JDP's", _local_stays_behind, _NO_LEARNING
         ),
     ),
     differences=(
         "The paper tunes the learning rate and the confidence scaling for its best curves and does not state u, tau or "
         "the failure probability; learners run with this library's defaults.",
-        "As published means: the privacy that the printed scales really give, 1.75 epsilon (JDP) and 1.67 epsilon (LDP), "
+        "As published means: the privacy that the printed scales really give, 1.75 epsilon (JDP) and 1.67 (LDP), "
         "with thresholds from the number of users. The paper's thresholds follow raw counts and give no bound at all.",
         "Exact ties are broken at random: with ties broken to the right RiverSwim is solved without learning.",
         "Ours, under central privacy, has delta = 1e-5 and uses that RiverSwim is the same at every step.",

@@ -1,0 +1,192 @@
+"""The matrix: every learner under every trust model, in the same worlds, at the same epsilon.
+
+A cell is one simulation, or the reason why it refuses: an unknown combination never falls through to a number. Worlds
+differ so much in scale that a cell's colour is its regret as a share of the largest in its world.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import MissingExtra
+from discreet.reproduce.job import Job, Task
+from discreet.reproduce.measured import Measured
+from discreet.reproduce.sweep import run_tasks
+from discreet.simulation.progress import progress_bar
+
+MODELS = ("none", "central", "shuffle", "local")
+LAYERED_EPISODES = 2_000  # a convex program per episode: these learners are slower than the others
+
+
+@dataclass(frozen=True)
+class Place:
+    """A world of the matrix: its label, and how a job names it."""
+
+    label: str
+    world: str
+    options: Mapping[str, Any]
+    per_step: bool = False
+
+
+PLACES = (
+    Place("RiverSwim-4", "river-swim", {"states": 4, "horizon": 6}),
+    Place("RiverSwim-4, per step", "river-swim", {"states": 4, "horizon": 6}, per_step=True),
+    Place("random worlds", "random-mdp", {}),
+    Place("bandit", "bandit", {"arms": 20}),
+    Place("layered, adversarial", "layered", {}),
+)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All cells that were run, by the key of their job."""
+
+    epsilon: float
+    delta: float
+    learners: tuple[str, ...]
+    places: tuple[Place, ...]
+    results: dict[str, Measured]
+
+    def cell(self, learner: str, model: str, place: Place) -> Measured:
+        return self.results[f"matrix/{_name(learner, model, place)}"]
+
+    def ran(self) -> Iterator[tuple[str, str, Place, Measured]]:
+        """The cells that did not refuse."""
+        for learner in self.learners:
+            for model in MODELS:
+                for place in self.places:
+                    cell = self.cell(learner, model, place)
+                    if cell.refused is None:
+                        yield learner, model, place, cell
+
+
+def matrix_jobs(
+    epsilon: float, delta: float, learners: Sequence[str], places: Sequence[Place], users: int
+) -> list[Job]:
+    """One job per cell; offline learners get a data set of as many users as others have episodes."""
+    from discreet.offline.driver import LEARNERS as OFFLINE
+
+    jobs = []
+    for learner in learners:
+        for model in MODELS:
+            for place in places:
+                private: dict[str, Any] = {} if model == "none" else {"epsilon": epsilon, "delta": delta}
+                jobs.append(
+                    Job(
+                        "matrix", _name(learner, model, place), learner, place.world, learner, model,
+                        world_options=place.options, per_step=place.per_step,
+                        users=users if learner in OFFLINE else None,
+                        episodes=min(users, LAYERED_EPISODES) if place.world == "layered" else None,
+                        learner_options=_options(learner, model), **private,
+                    )
+                )  # fmt: skip
+    return jobs
+
+
+def run_matrix(
+    folder: Path,
+    executor: Executor,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    episodes: int = 10_000,
+    runs: int = 3,
+    seed: int = 0,
+    learners: Sequence[str] | None = None,
+    places: Sequence[Place] = PLACES,
+    progress: bool = False,
+) -> Matrix:
+    """Run every cell; what is in the folder already is not run again."""
+    from discreet.learners.registry import LEARNERS
+
+    chosen = tuple(LEARNERS) if learners is None else tuple(learners)
+    jobs = matrix_jobs(epsilon, delta, chosen, places, episodes)
+    tasks = [Task(job, job.episodes or episodes, runs, seed) for job in jobs]
+    with progress_bar("matrix", len(tasks), progress) as tick:
+        results = run_tasks(tasks, folder / "runs", executor, tick)
+    return Matrix(epsilon, delta, chosen, tuple(places), results)
+
+
+def write_matrix(matrix: Matrix) -> str:
+    """The matrix as a page: a table per world, then the reasons of the cells that refuse."""
+    lines = [
+        "# Every learner under every trust model",
+        "",
+        f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}, replacing one user. Regret per episode ± one standard "
+        "error over runs; for offline learners the gap of the learned policy. A dash refuses, for the reason below.",
+        "",
+        "![The matrix](matrix.png)",
+        "",
+    ]
+    reasons: dict[str, list[str]] = {}
+    for place in matrix.places:
+        lines += [f"## {place.label}", "", "| learner | " + " | ".join(MODELS) + " |", "|---|" + "---|" * len(MODELS)]
+        for learner in matrix.learners:
+            cells = [matrix.cell(learner, model, place) for model in MODELS]
+            if all(cell.refused is not None for cell in cells):
+                reasons.setdefault(cells[0].refused or "", []).append(f"{learner} in {place.label}")
+                continue
+            lines.append(f"| {learner} | " + " | ".join(cell_text(cell) for cell in cells) + " |")
+            for model, cell in zip(MODELS, cells, strict=True):
+                if cell.refused is not None:
+                    reasons.setdefault(cell.refused, []).append(f"{learner}, {model}, {place.label}")
+        lines.append("")
+    lines += ["## Why cells refuse", ""]
+    lines += [f"- {reason}: *{'; '.join(cells)}*" for reason, cells in reasons.items()]
+    return "\n".join([*lines, ""])
+
+
+def draw_matrix(matrix: Matrix) -> bytes:
+    """One panel per world: learners by trust models, coloured by regret per episode on a scale of the world's own."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plots") from None
+    picture = Figure(figsize=(3.1 * len(matrix.places) + 1.2, 0.42 * len(matrix.learners) + 1.4), layout="constrained")
+    panels = picture.subplots(1, len(matrix.places), squeeze=False, sharey=True)[0]
+    for axes, place in zip(panels, matrix.places, strict=True):
+        values = np.array([[_rate(matrix.cell(l, m, place)) for m in MODELS] for l in matrix.learners])
+        finite = values[np.isfinite(values)]
+        top = float(finite.max()) if finite.size else 1.0
+        axes.imshow(values / (top or 1.0), cmap="RdYlGn_r", vmin=0, vmax=1, aspect="auto", alpha=0.75)
+        for (row, column), value in np.ndenumerate(values):
+            axes.text(column, row, f"{value:.2g}" if np.isfinite(value) else "–", ha="center", va="center", fontsize=7)
+        axes.set_xticks(range(len(MODELS)), MODELS, rotation=30, fontsize=7)
+        axes.set_yticks(range(len(matrix.learners)), matrix.learners, fontsize=7)
+        axes.set_title(place.label, fontsize=8)
+    picture.suptitle(f"regret per episode, epsilon {matrix.epsilon:g}, delta {matrix.delta:g}", fontsize=9)
+    buffer = io.BytesIO()
+    picture.savefig(buffer, format="png", dpi=140)
+    return buffer.getvalue()
+
+
+def _name(learner: str, model: str, place: Place) -> str:
+    return f"{learner} {model} {place.label}"
+
+
+def _options(learner: str, model: str) -> dict[str, Any]:
+    """Only the shuffle recipes answer for one step at a time; elsewhere elimination asks for whole tables."""
+    return {"one_layer": False} if learner == "policy-elimination" and model != "shuffle" else {}
+
+
+def _rate(cell: Measured) -> float:
+    if cell.refused is not None:
+        return float("nan")
+    rates = cell.gap if cell.data["regret"] is None else cell.regret[:, -1] / cell.episodes[-1]
+    return float(rates.mean())
+
+
+def cell_text(cell: Measured) -> str:
+    """Regret per episode, or the gap of an offline learner, with its error; a dash for a refusal."""
+    if cell.refused is not None:
+        return "–"
+    rates = cell.gap if cell.data["regret"] is None else cell.regret[:, -1] / cell.episodes[-1]
+    error = float(rates.std(ddof=1) / np.sqrt(len(rates))) if len(rates) > 1 else 0.0
+    return f"{rates.mean():.3g} ± {error:.1g}" + (" (gap)" if cell.data["regret"] is None else "")
