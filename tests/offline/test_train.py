@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 
 import duckdb
 import numpy as np
@@ -198,11 +199,13 @@ def test_a_planted_secret_never_gets_out(tmp_path, monkeypatch, capfd, caplog, c
     assert not list(temporary.iterdir())
 
 
-def test_errors_of_the_engine_are_not_even_context(tmp_path, path):
+def test_errors_of_the_engine_are_not_even_context(caplog, recwarn):
     """A query that fails on a cell would quote it."""
     from discreet.data.engines import quietly
 
     def fails():
+        logging.getLogger("engine").error("row %s", SECRET)
+        warnings.warn(f"row {SECRET}", stacklevel=1)
         duckdb.sql(f"SELECT CAST('{SECRET}x' AS INTEGER)").fetchall()
 
     with pytest.raises(InvalidInput) as caught:
@@ -210,6 +213,10 @@ def test_errors_of_the_engine_are_not_even_context(tmp_path, path):
     assert SECRET not in str(caught.value)
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
+    assert not recwarn.list
+    assert not caplog.records
+    logging.getLogger("ours").error("logs work again")
+    assert caplog.records
 
 
 def test_secure_noise_has_the_law_that_it_says():

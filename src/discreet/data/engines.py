@@ -6,6 +6,7 @@ to look at, and carries no trace of the one that caused it.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import warnings
@@ -155,8 +156,7 @@ def check_columns(source: Source, names: tuple[str, ...]) -> None:
 def quietly(name: str, work: Callable[[], Result]) -> Result:
     """Do what an engine is asked to; whatever it has to say about failing stays here, for it may quote the data."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Spark's bridge warns with the cell that it failed on
+        with _nothing_said():
             return work()
     except DiscreetError:
         raise
@@ -166,6 +166,19 @@ def quietly(name: str, work: Callable[[], Result]) -> Result:
     raise InvalidInput(
         f"{name} cannot be read: it is damaged, truncated, not what its name says, or its columns have other types"
     )
+
+
+@contextmanager
+def _nothing_said() -> Iterator[None]:
+    """No warnings and no log records: Spark's bridge puts the cell that it failed on into both."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def load_duckdb() -> Any:
