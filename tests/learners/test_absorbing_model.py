@@ -118,6 +118,17 @@ def test_batches_are_differences_of_running_sums():
     np.testing.assert_allclose(batch.visit_variance, 8.0)
 
 
+def test_releases_of_a_tree_share_noise():
+    """From the first to the second user one node replaces another: both their variances are in the difference."""
+    first, second = counts([3.0, 1.0], 2.0, 1.0), counts([8.0, 4.0], 5.0, 1.0)
+    np.testing.assert_allclose(last_batch(second, first).transition_variance[:-1], 2.0)
+    np.testing.assert_allclose(last_batch(second, first).reward_variance, 2.0)
+    untouched = last_batch(first, first)
+    assert not any(field.any() for field in untouched)
+    fewer = counts([9.0, 4.0], 6.0, 0.5)
+    np.testing.assert_allclose(last_batch(fewer, second).visit_variance, 4 * 1.5)
+
+
 def test_pooling_weighs_a_batch_by_what_it_is_worth():
     """Without noise counts add up; with n visits and variance v they count n / (n + 4 v), variances its square."""
     plain = pool(counts([3.0, 1.0]), counts([5.0, 5.0]))

@@ -71,8 +71,19 @@ def counts_of(release: Release) -> Counts:
 
 
 def last_batch(now: Counts, before: Counts) -> Counts:
-    """What the last release added: releases are running sums, and so are their variances."""
-    return Counts(*(after - earlier for after, earlier in zip(now, before, strict=True)))
+    """What the last release added, with the variance of the noise in it.
+
+    Where every batch has noise of its own, as in blocks and through a shuffler, variances add up and their difference
+    is exact. The releases of a tree share noise: a variance that did not grow although the count changed belongs to
+    one, and the sum of both variances is then a bound. Other correlated noise is underestimated.
+    """
+    counts = [after - earlier for after, earlier in zip(now[:3], before[:3], strict=True)]
+    changed = [count.any(axis=-1) if count.ndim == 4 else count != 0 for count in counts]
+    variances = (
+        np.where((after > earlier) | ~moved, after - earlier, after + earlier)
+        for after, earlier, moved in zip(now[3:], before[3:], changed, strict=True)
+    )
+    return Counts(*counts, *variances)
 
 
 def pool(total: Counts, batch: Counts) -> Counts:
