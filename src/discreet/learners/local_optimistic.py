@@ -42,7 +42,7 @@ from discreet.learners.base import Problem, plan_into
 from discreet.learners.optimistic import OptimisticState
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
-from discreet.streams import Stream, below
+from discreet.streams import Stream, below, fast_log
 from discreet.validation import check_open_unit, check_positive
 
 CONSTANTS = ("tight", "laplace", "gaussian", "randomised-response", "bounded")
@@ -61,8 +61,11 @@ class OBIArrays(NamedTuple):
     alpha: float
     failure: float
     scale: float
+    pair_log: float  # the parts that do not change of ln(.../delta_k) for pairs
+    successor_log: float  # ... for successors
+    level_log: float  # ... and of L
     clock: Floats  # (1,) users whose releases were seen
-    bounds: Floats  # (4, rows): c1, c2, c3, c4
+    bounds: Floats  # (4, rows): c1, c2, c3, c4 where a release gives them, else zero
     reward: Floats  # (rows,) scratch: estimate plus bonus
     inverse: Floats  # (rows,) scratch: one over N_p + alpha c3
     bonus: Floats  # (rows,) scratch: beta_p
@@ -112,8 +115,13 @@ class OBI:
         shape = problem.shape
         rows = shape.groups * shape.states * shape.actions
         scale = self.scale if self.constants == "tight" else 1.0
+        pairs, S = shape.states * shape.actions, shape.states
+        often = 4 if self.constants == "randomised-response" else 6  # how many events the paper counts
+        share = 3 * self.failure_probability / (2 * math.pi**2)  # delta_k k^2
         return OBIArrays(
             shape.groups, CONSTANTS.index(self.constants), self.alpha, self.failure_probability, scale,
+            math.log(often * pairs / share), math.log(often * S * pairs / share),
+            math.log(2 * pairs * shape.horizon / share),
             np.zeros(1), np.zeros((4, rows)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
         )  # fmt: skip
 
@@ -133,14 +141,18 @@ def _plan_obi(
     values: NDArray[np.float64],
     actions: NDArray[np.int64],
 ) -> None:
+    H, S = actions.shape
+    k, noise, R = tick(learner.clock), statistics.visit_noise[0], learner.reward.shape[0]
+    # Branches come first and see numbers only: across them, every array at hand would have its references counted.
+    some, one, all_of_them, u_reward, u_transition = constants_at(
+        learner.constants, k, learner.pair_log, learner.successor_log, learner.level_log, learner.failure, learner.scale,
+        R, S, H, learner.groups, noise,
+    )  # fmt: skip
+    printed = 1.0 if 0 < learner.constants < 5 else 0.0
+    A = R // (learner.groups * S)
+    estimate_optimistically(learner, statistics, some, one, all_of_them, u_reward, u_transition)
     reward, inverse, bonus = learner.reward, learner.inverse, learner.bonus
     transitions = statistics.transitions
-    H, S = actions.shape
-    A = reward.shape[0] // (learner.groups * S)
-    set_bounds(learner, statistics, H, S)
-    estimate_optimistically(learner, statistics, H, S)
-    learner.clock[0] += 1.0
-    printed = 1.0 if 0 < learner.constants < 5 else 0.0
     values[H, :] = 0.0
     for h in range(H - 1, -1, -1):
         row = h * S * A if learner.groups > 1 else 0
@@ -165,78 +177,132 @@ def _plan_obi(
 
 
 @inlined
-def set_bounds(learner: OBIArrays, statistics: Statistics, H: int, S: int) -> None:
-    """The c of every row as multiples of the noise's standard deviation; nothing to do where they were given."""
-    constants, bounds, clock = learner.constants, learner.bounds, learner.clock
-    if constants == 5:
-        return
-    visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
-    reward_noise = statistics.reward_noise
-    R = visit_noise.shape[0]
-    pairs = float(R // learner.groups)
-    seen = max(1.0, clock[0])
-    k = clock[0] + 1.0
-    log_k = math.log(k)
-    two_log_k = math.log(2.0 * math.pi**2 / (3.0 * learner.failure)) + 2.0 * log_k  # ln(1 / delta_k)
-    some, one, all_of_them = 0.0, 0.0, 0.0  # multiples for a pair, for one successor, for their sum
-    if constants == 0:
-        epoch = math.floor(log_k / math.log(_EPOCH)) + 1.0
-        level = math.log(8.0 * R * (S + 3.0) * (epoch + 1.0) * (epoch + 2.0) / learner.failure)
-        # A sum of k independent draws: Gaussian or sub-gamma with a scale below one standard deviation of a draw.
-        some = one = math.sqrt(2.0 * _EPOCH * level) + level / math.sqrt(seen)
-        all_of_them = math.sqrt(float(S)) * some
-    elif constants == 1:
-        first, second = math.log(6.0 * pairs) + two_log_k, math.log(6.0 * S * pairs) + two_log_k
-        draw = 1.0 / math.sqrt(2.0 * seen)  # the scale of one draw, in units of the deviation of the sum
-        some = max(math.sqrt(k), first) * math.sqrt(8.0 * first) * draw
-        one = max(math.sqrt(k), second) * math.sqrt(8.0 * second) * draw
-        all_of_them = max(math.sqrt(k * S), second) * math.sqrt(8.0 * second) * draw
-    elif constants == 2:
-        some = one = math.sqrt(math.log(6.0 * pairs) + two_log_k)
-        all_of_them = math.sqrt(float(S)) * some
-    elif constants == 3:
-        bits = seen if learner.groups > 1 else seen * H
-        deviation = max(1e-12, visit_noise[0]) / math.sqrt(bits)
-        odds = math.exp(2.0 * math.asinh(0.5 / deviation))
-        width = (2.0 * odds - 1.0) / (odds - 1.0) / deviation
-        some = width * math.sqrt(0.5 * (math.log(4.0 * pairs) + two_log_k))
-        one = width * math.sqrt(0.5 * (math.log(4.0 * S * pairs) + two_log_k))
-        all_of_them = S * some
-    else:
-        some = math.sqrt(2.0 * (math.log(6.0 * pairs) + two_log_k)) / _UNIT_DEVIATION
-        one = math.sqrt(2.0 * (math.log(6.0 * S * pairs) + two_log_k)) / _UNIT_DEVIATION
-        all_of_them = math.sqrt(float(S)) * one
-    for row in range(R):
-        bounds[0, row] = some * reward_noise[row]
-        bounds[1, row] = some * visit_noise[row]
-        bounds[2, row] = all_of_them * transition_noise[row]
-        bounds[3, row] = one * transition_noise[row]
+def tick(clock: Floats) -> float:
+    """The number of the episode that is planned for; the clock moves on."""
+    clock[0] += 1.0
+    return clock[0]  # type: ignore[no-any-return]
 
 
 @inlined
-def estimate_optimistically(learner: OBIArrays, statistics: Statistics, H: int, S: int) -> None:
-    """Estimates and bonuses of every row, into the learner's scratch space."""
+def constants_at(
+    constants: int,
+    k: float,
+    pair_log: float,
+    successor_log: float,
+    level_log: float,
+    failure: float,
+    scale: float,
+    R: int,
+    S: int,
+    H: int,
+    groups: int,
+    noise: float,
+) -> tuple[float, float, float, float, float]:
+    """All numbers of episode k that do not depend on the row."""
+    log_k = fast_log(k)
+    steps = H if groups == 1 else 1
+    some, one, all_of_them = multiples(
+        constants, k, log_k, pair_log + 2.0 * log_k, successor_log + 2.0 * log_k, failure, R, S, steps, noise
+    )
+    u_reward, u_transition = deviations(constants, log_k, level_log, failure, scale, R, S, H)
+    return some, one, all_of_them, u_reward, u_transition
+
+
+@inlined
+def multiples(
+    constants: int,
+    k: float,
+    log_k: float,
+    pair: float,
+    successor: float,
+    failure: float,
+    R: int,
+    S: int,
+    steps: int,
+    noise: float,
+) -> tuple[float, float, float]:
+    """The c for a pair, for one successor and for their sum, as multiples of the noise's standard deviation.
+
+    Zero where the bounds were given. ``pair`` and ``successor`` are the logarithms of the paper's union bounds,
+    ``steps`` how many steps a count sums, ``noise`` the standard deviation of visits.
+    """
+    per_draw = 1.0 / math.sqrt(max(1.0, k - 1.0))  # the deviation of one draw, in units of that of the sum
+    root = math.sqrt(float(S))
+    if constants == 0:
+        # A sum of k independent draws: Gaussian or sub-gamma with a scale below one standard deviation of a draw.
+        level = peeled(log_k, R * (S + 3.0), failure)
+        some = math.sqrt(2.0 * _EPOCH * level) + level * per_draw
+        return some, some, root * some
+    if constants == 1:
+        scale, root_k = math.sqrt(0.5) * per_draw, math.sqrt(k)
+        wide = math.sqrt(8.0 * successor) * scale
+        some = max(root_k, pair) * math.sqrt(8.0 * pair) * scale
+        return some, max(root_k, successor) * wide, max(root_k * root, successor) * wide
+    if constants == 2:
+        some = math.sqrt(pair)
+        return some, some, root * some
+    if constants == 3:
+        deviation = max(1e-12, noise) * per_draw / math.sqrt(float(steps))  # of one answered bit
+        odds = math.exp(2.0 * math.asinh(0.5 / deviation))
+        width = (2.0 * odds - 1.0) / (odds - 1.0) / deviation
+        some = width * math.sqrt(0.5 * pair)
+        return some, width * math.sqrt(0.5 * successor), S * some
+    if constants == 4:
+        some, one = math.sqrt(2.0 * pair) / _UNIT_DEVIATION, math.sqrt(2.0 * successor) / _UNIT_DEVIATION
+        return some, one, root * one
+    return 0.0, 0.0, 0.0
+
+
+@inlined
+def deviations(
+    constants: int, log_k: float, level_log: float, failure: float, scale: float, R: int, S: int, H: int
+) -> tuple[float, float]:
+    """u_r and u_p: how far means of n rewards and of n successors are off, times sqrt(n)."""
+    if 0 < constants < 5:
+        level = level_log + 3.0 * log_k
+        return math.sqrt(2.0 * level), math.sqrt(14.0 * S * level)
+    level = peeled(log_k + math.log(float(H)), float(R), failure)
+    weissman = S * math.log(2.0) + level
+    return scale * math.sqrt(0.5 * _EPOCH * level), scale * math.sqrt(0.5 * _EPOCH * weissman)
+
+
+@inlined
+def peeled(log_time: float, events: float, failure: float) -> float:
+    """ln(1 / failure) for a bound that holds always: epochs grow by a constant factor, and each has its share."""
+    epoch = math.floor(log_time / math.log(_EPOCH)) + 1.0
+    return math.log(8.0 * events * (epoch + 1.0) * (epoch + 2.0) / failure)
+
+
+@inlined
+def estimate_optimistically(
+    learner: OBIArrays,
+    statistics: Statistics,
+    some: float,
+    one: float,
+    all_of_them: float,
+    u_reward: float,
+    u_transition: float,
+) -> None:
+    """Estimates and bonuses of every row, into the learner's scratch space; bounds that were given are kept."""
     reward, inverse, bonus, bounds = learner.reward, learner.inverse, learner.bonus, learner.bounds
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
-    R, alpha, scale = reward.shape[0], learner.alpha, learner.scale
-    k = learner.clock[0] + 1.0
-    if learner.constants == 0 or learner.constants == 5:
-        epoch = math.floor(math.log(k * H) / math.log(_EPOCH)) + 1.0
-        level = math.log(8.0 * R * (epoch + 1.0) * (epoch + 2.0) / learner.failure)
-        u_reward = scale * math.sqrt(0.5 * _EPOCH * level)
-        u_transition = scale * math.sqrt(0.5 * _EPOCH * (S * math.log(2.0) + level))
-    else:
-        level = math.log(4.0 * math.pi**2 * (R // learner.groups) * H / (3.0 * learner.failure)) + 3.0 * math.log(k)
-        u_reward, u_transition = math.sqrt(2.0 * level), math.sqrt(14.0 * S * level)
+    visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
+    reward_noise = statistics.reward_noise
+    (R, S), alpha, scale = transitions.shape, learner.alpha, learner.scale
     for row in range(R):
-        c1, c2 = max(1.0, scale * bounds[0, row]), max(1.0, scale * bounds[1, row])
-        c3, c4 = max(1.0, scale * bounds[2, row]), max(1.0, scale * bounds[3, row])
         followed = 0.0
         for t in range(S):
             followed += transitions[row, t]
+        inverse[row] = followed
+    for row in range(R):
+        c1 = max(1.0, scale * (bounds[0, row] + some * reward_noise[row]))
+        c2 = max(1.0, scale * (bounds[1, row] + some * visit_noise[row]))
         per_visit = 1.0 / max(visits[row] + alpha * c2, (alpha - 1.0) * c2)
-        per_followed = 1.0 / max(followed + alpha * c3, (alpha - 1.0) * c3)
         extra = u_reward * math.sqrt(per_visit) + ((alpha + 1.0) * c2 + c1) * per_visit
         reward[row] = rewards[row] * per_visit + extra
+    for row in range(R):
+        c3 = max(1.0, scale * (bounds[2, row] + all_of_them * transition_noise[row]))
+        c4 = max(1.0, scale * (bounds[3, row] + one * transition_noise[row]))
+        per_followed = 1.0 / max(inverse[row] + alpha * c3, (alpha - 1.0) * c3)
         inverse[row] = per_followed
         bonus[row] = u_transition * math.sqrt(per_followed) + (S * c4 + (alpha + 1.0) * c3) * per_followed
