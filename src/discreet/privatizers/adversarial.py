@@ -65,6 +65,18 @@ _PATIENCE = 3.5  # users per block, in deviations of the noise of a block
 Part = tuple[AnyChannel, Guarantee | None]
 
 
+def silenced(privatizer: Privatizer) -> Privatizer:
+    """The same channels with their noise off and their losses not rounded: it promises nothing, and is for tests."""
+    channels = []
+    for channel in privatizer.channels:
+        if not isinstance(channel, Channel):
+            raise Unsupported("only additive noise can be switched off; a randomised report has none to leave out")
+        rounds = isinstance(channel.encoder, LossTable | ObservedLosses)
+        encoder = replace(channel.encoder, rounded=False) if rounds else channel.encoder  # type: ignore[type-var]
+        channels.append(replace(channel, encoder=encoder, law=NoNoise()))
+    return replace(privatizer, channels=tuple(channels), guarantee=nothing())
+
+
 def _none(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     shape = _layered(shape)
     losses: Encoder = LossTable(shape, rounded=False) if full else ObservedLosses(shape, rounded=False)
