@@ -59,7 +59,7 @@ def may_refuse(recipe, learner, world):
         return True  # made for layered worlds, which have a conformance test of their own
     if recipe.heavy_tails != (shape.moments is not None):
         return True  # rewards have a range, or they have not
-    if not shape.homogeneous and any(kind in recipe.name for kind in ("first-visit", "focused")):
+    if not shape.homogeneous and "first-visit" in recipe.encoder:
         return True  # first visits are draws of one law only if it is the same at every step
     if recipe.model == "shuffle" and not ENCODERS[recipe.encoder](shape).sensitivity().unit:
         return True  # binomial noise hides moves by one

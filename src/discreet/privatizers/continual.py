@@ -128,7 +128,7 @@ def _correlated(channel: ContinualChannel, noise: NoiseSource) -> Callable[[NDAr
     return step
 
 
-def _build(
+def assemble(
     name: str,
     encode: Callable[[Shape], Encoder],
     accumulate: Callable[[int], Matrix | RefinedTree],
@@ -137,6 +137,7 @@ def _build(
     episodes: int,
     options: Options,
 ) -> Privatizer:
+    """Prefix sums of an encoder's counts, calibrated to a target."""
     encoder = encode(shape)
     releases = episodes
     if "blocks" in options:
@@ -158,7 +159,7 @@ def _matrix(name: str, encoder: str, encode: Callable[[Shape], Encoder]) -> Reci
         f"{encoder} counts, square-root matrix mechanism with Gaussian noise (simulation only), released by blocks"
     )
     return Recipe(
-        f"central/{name}", "central", summary, partial(_build, f"central/{name}", encode, Matrix),
+        f"central/{name}", "central", summary, partial(assemble, f"central/{name}", encode, Matrix),
         pure=False, encoder=encoder, law="gaussian", accumulator="matrix", options={"blocks": None, "masked": True},
     )  # fmt: skip
 
@@ -169,7 +170,7 @@ RECIPES = (
     Recipe(
         "central/three-tables-refined-tree", "central",
         "three-tables counts, binary tree with Honaker's refinement and Gaussian noise (simulation only), every user",
-        partial(_build, "central/three-tables-refined-tree", ThreeTables, RefinedTree),
+        partial(assemble, "central/three-tables-refined-tree", ThreeTables, RefinedTree),
         pure=False, automatic=False, encoder="three-tables", law="gaussian", accumulator="refined tree",
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ If m rows remain, replacing a user moves at most 3 min(m, 2H) cells (:mod:`discr
 the noise of the block is calibrated to m instead of to all S A rows: sqrt(SA / m) times less for Gaussian noise, SA / m
 times less for Laplace noise. A row that is not asked about in a block keeps its counts and its noise.
 
-A row is known when its released visits are at least q standard deviations of its noise, with
+A row is known when its released visits are at least q standard deviations of the noise in its loudest count, with
 
     q = max(enough, smallest such ratio among playable rows, 1/2 sqrt(t) n / sd)
 
@@ -132,9 +132,10 @@ class FocusedRun:
             return np.ones(self._draws.shape[1:], np.bool_)
         rows = playable_rows(self._shape, context.policy)
         visits = self._channel.encoder.marginals(self._values)["visits"].values
-        deviation = np.sqrt(self._variance())
+        deviation = np.sqrt(self._variance() * max(self._channel.cells().values()))
         ratio = np.divide(visits, deviation, out=np.zeros_like(visits), where=deviation > 0)
-        reachable = 0.5 * math.sqrt(self._releases + 1) * users / math.sqrt(self._channel.laws[-1].variance)
+        loudest = math.sqrt(self._channel.laws[-1].variance * max(self._channel.cells().values()))
+        reachable = 0.5 * math.sqrt(self._releases + 1) * users / loudest
         known = max(self._channel.enough, reachable, float(ratio[rows].min(initial=math.inf)))
         return np.asarray(rows & (ratio <= known))
 

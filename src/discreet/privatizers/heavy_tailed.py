@@ -20,8 +20,9 @@ and more if "log" is natural, and takes thresholds from raw counts, which gives 
 (:mod:`discreet.privatizers.published`). It truncates; clipping has less bias at the same cost (``truncated=True`` goes
 back). At the paper's own sizes the honest noise is above the number of users, and nothing is learned.
 
-**Ours.** Focused first visits with two reward bits (:mod:`discreet.encoders.heavy_tailed`) and one threshold for the
-whole run, which makes noise, spread and bias small together at a twentieth of the users:
+**Ours.** First visits with two reward bits (:mod:`discreet.encoders.heavy_tailed`), in focused blocks or by the matrix
+mechanism, and one threshold for the whole run, which makes noise, spread and bias small together at a twentieth of the
+users:
 
     B minimises  sqrt(2) B s / n + sqrt(u B^(1-v) / n) + c_v u / B^v,   n = K / 20,
 
@@ -40,14 +41,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.schedule import EveryEpisode, Growing
 from discreet.accumulators.tree import Tree, lowest_digit, next_digit
 from discreet.encoders.base import Context
 from discreet.encoders.heavy_tailed import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
-from discreet.noise import DiscreteLaplace, Laplace, NoNoise
+from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privatizers import continual
 from discreet.privatizers.channel import Privatizer, WidthOf, widths
 from discreet.privatizers.focused import LAWS, focus
 from discreet.privatizers.recipe import Options, Recipe
@@ -212,14 +215,26 @@ def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options)
     return Privatizer("none/heavy-tailed", shape, (channel,), Growing(first=1, growth=0.01), nothing(), False, options)
 
 
+def _matrix(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    def encode(shape: Shape) -> SignedFirstVisitTables:
+        return _signed(Gaussian, privacy, shape, episodes, options["threshold"])
+
+    return continual.assemble("central/heavy-tailed-matrix", encode, Matrix, privacy, shape, episodes, options)
+
+
 def _focused(law: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    threshold = options["threshold"]
+    encoder = _signed(LAWS[law], privacy, shape, episodes, options["threshold"])
+    return focus(f"central/heavy-tailed-focused-{law}", encoder, law, privacy, episodes, options)
+
+
+def _signed(
+    law: type[Any], privacy: Privacy, shape: Shape, episodes: int, threshold: float | None
+) -> SignedFirstVisitTables:
     if threshold is None:
         moves = SignedFirstVisitTables(shape, 1.0).sensitivity(shape.states)
-        one = calibrate_noise(LAWS[law], moves, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+        one = calibrate_noise(law, moves, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
         threshold = best_threshold(shape, math.sqrt(6 * one.variance), max(1.0, episodes / 20))
-    encoder = SignedFirstVisitTables(shape, check_positive("threshold", threshold))
-    return focus(f"central/heavy-tailed-focused-{law}", encoder, law, privacy, episodes, options)
+    return SignedFirstVisitTables(shape, check_positive("threshold", threshold))
 
 
 def best_threshold(shape: Shape, deviation: float, visits: float) -> float:
@@ -250,6 +265,12 @@ def _recipes() -> tuple[Recipe, ...]:
                 accumulator="blocks", options=focused, heavy_tails=True,
             )
             for law in LAWS
+        ),
+        Recipe(
+            "central/heavy-tailed-matrix", "central",
+            "first visits with signed reward bits, matrix mechanism with Gaussian noise (simulation only), blocks",
+            _matrix, pure=False, encoder="signed-first-visit-tables", law="gaussian", accumulator="matrix",
+            options={"blocks": None, "masked": True, "threshold": None}, heavy_tails=True,
         ),
         Recipe(
             "central/heavy-tailed", "central",
