@@ -108,7 +108,7 @@ def plot_values(results: Sequence[OfflineResult], path: str | os.PathLike[str], 
     axes = figure.add_subplot()
     lines: dict[str, list[OfflineResult]] = {}
     for result in results:
-        lines.setdefault(f"{result.learner}, {result.guarantee.statement()}", []).append(result)
+        lines.setdefault(_label(result), []).append(result)
     for label, line in lines.items():
         line = sorted(line, key=lambda result: result.users)
         axes.errorbar(
@@ -124,7 +124,18 @@ def plot_values(results: Sequence[OfflineResult], path: str | os.PathLike[str], 
     axes.set_ylabel("value of the learned policy (exact)")
     axes.set_title(title or results[0].world)
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8, frameon=False)
+    figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=3)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=file.suffix[1:], dpi=150)
     write_atomically(file, buffer.getvalue())
+
+
+def _label(result: OfflineResult) -> str:
+    """A line's name: the learner and what it promises, briefly."""
+    guarantee = result.guarantee
+    if guarantee.model == "none":
+        return f"{result.learner}, no privacy"
+    if not np.isfinite(guarantee.epsilon):
+        return f"{result.learner}, rho {guarantee.rho:.3g}"
+    delta = f", delta {guarantee.delta:.2g}" if guarantee.delta else ""
+    return f"{result.learner}, epsilon {guarantee.epsilon:.3g}{delta}"
