@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.output import print_table
-from discreet.errors import InvalidInput
+from discreet.cli.output import check_outputs, print_table
+from discreet.errors import InvalidInput, unknown_name
 
 if TYPE_CHECKING:
     from discreet.reproduce.run import Reproduction
@@ -30,20 +30,34 @@ def reproduce(
 
     What is finished is kept: after an interruption the same command goes on where it was.
     """
-    from discreet.reproduce.registry import FIGURES, find_figure
+    from discreet.reproduce.figure import SCALES, Figure
+    from discreet.reproduce.registry import FIGURES
+    from discreet.reproduce.statements import STATEMENTS, Statements, check_statements
 
+    everything: dict[str, Figure | Statements] = {**FIGURES, **STATEMENTS}
     if list_:
-        print_table(["figure", "what it shows"], [[figure.name, figure.title] for figure in FIGURES.values()])
+        print_table(["figure", "what it shows"], [[figure.name, figure.title] for figure in everything.values()])
         return
     if name is None:
         raise InvalidInput("give the name of a figure, or all; --list shows them")
+    if scale not in SCALES:
+        raise unknown_name("scale", scale, SCALES)
+    chosen = [each for key, each in everything.items() if name in ("all", key) or key.startswith(f"{name}/")]
+    if not chosen:
+        raise unknown_name("figure", name, everything)
+    check_outputs(folder=out)
     from discreet.reproduce.run import reproduce as run
     from discreet.reproduce.sweep import open_executor
 
-    chosen = [figure for figure in FIGURES.values() if name == "all" or figure.name.startswith(f"{name}/")]
     with open_executor(executor) as pool:
-        for figure in chosen or [find_figure(name)]:
-            _print(run(figure, scale=scale, out=out, seed=seed, executor=pool, progress=True))
+        for each in chosen:
+            if isinstance(each, Statements):
+                verdicts, page = check_statements(each, scale=scale, out=out, seed=seed)
+                typer.echo(f"{each.title}\n{page}")
+                rows = [[v.name, v.statement, "holds" if v.holds else "fails"] for v in verdicts]
+                print_table(["", "statement", "measured"], rows)
+            else:
+                _print(run(each, scale=scale, out=out, seed=seed, executor=pool, progress=True))
 
 
 def _print(done: Reproduction) -> None:

@@ -130,10 +130,8 @@ def write_matrix(matrix: Matrix) -> str:
         lines += [f"## {place.label}", "", "| learner | " + " | ".join(MODELS) + " |", "|---|" + "---|" * len(MODELS)]
         for learner in matrix.learners:
             cells = [matrix.cell(learner, model, place) for model in MODELS]
-            if all(cell.refused is not None for cell in cells):
-                reasons.setdefault(cells[0].refused or "", []).append(f"{learner} in {place.label}")
-                continue
-            lines.append(f"| {learner} | " + " | ".join(cell_text(cell) for cell in cells) + " |")
+            if any(cell.refused is None for cell in cells):
+                lines.append(f"| {learner} | " + " | ".join(cell_text(cell) for cell in cells) + " |")
             for model, cell in zip(MODELS, cells, strict=True):
                 if cell.refused is not None:
                     reasons.setdefault(cell.refused, []).append(f"{learner}, {model}, {place.label}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from discreet.errors import unknown_name
 from discreet.reproduce import (
+    adversarial_regret,
     heavy_tailed,
     local_histograms,
     local_mechanisms,
@@ -30,6 +31,7 @@ _ALL: tuple[Figure, ...] = (
     shuffle_regret.FIGURE_6C,
     shuffle_regret.FIGURE_7,
     shuffle_regret.FIGURE_8,
+    adversarial_regret.EXPERIMENT,
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _ALL}
 

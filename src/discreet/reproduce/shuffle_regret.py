@@ -15,7 +15,7 @@ from discreet.reproduce.measured import Verdict, View, all_of, below
 PAPER = "Near-optimal reinforcement learning with shuffle differential privacy"
 DELTA = 1e-5
 GRID = (0.1, 0.3, 1.0, 3.0)
-SCALES = {"quick": Scale(20_000, 3), "paper": Scale(20_000, 20)}
+SCALES = {"quick": Scale(20_000, 4), "paper": Scale(20_000, 20)}
 RIVER: dict[str, Any] = {"world": "river-swim", "world_options": {"states": 4, "horizon": 6}}
 BANDIT: dict[str, Any] = {"world": "bandit", "world_options": {"arms": 20, "sigma": 0.1}}
 DIFFERENCES = (

@@ -1,0 +1,74 @@
+"""Statements that need more than regret curves: a page of verdicts from a function that returns them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A named list of checks; ``check(scale, seed)`` returns objects with name, statement, holds and numbers."""
+
+    name: str
+    title: str
+    paper: str
+    check: Callable[[str, int], Sequence[Any]]
+
+    @property
+    def slug(self) -> str:
+        return self.name.replace("/", "-")
+
+
+def check_statements(
+    statements: Statements, *, scale: str = "quick", out: str | os.PathLike[str] = "reproduction", seed: int = 0
+) -> tuple[Sequence[Any], Path]:
+    """Decide all statements and write ``page.md`` and ``verdicts.json``; returns the verdicts and the page."""
+    folder = Path(out) / statements.slug / scale
+    folder.mkdir(parents=True, exist_ok=True)
+    verdicts = statements.check(scale, seed)
+    plain = {v.name: {"statement": v.statement, "holds": bool(v.holds), "numbers": v.numbers} for v in verdicts}
+    write_atomically(folder / "verdicts.json", json.dumps(plain, indent=1, default=float))
+    words = {True: "✓ holds", False: "✗ fails"}
+    rows = [f"| {v.name} | {v.statement} | {words[bool(v.holds)]} | {_numbers(v.numbers)} |" for v in verdicts]
+    page = [
+        f"# {statements.title}",
+        "",
+        f"*{statements.paper}* · scale **{scale}**, seed {seed}",
+        "",
+        f"```console\ndiscreet reproduce {statements.name} --scale {scale} --seed {seed}\n```",
+        "",
+        "| | statement | measured | numbers |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+    write_atomically(folder / "page.md", "\n".join(page))
+    return verdicts, folder / "page.md"
+
+
+def adversarial(scale: str, seed: int) -> Sequence[Any]:
+    """The statements about adversarial losses."""
+    from discreet.reproduce.adversarial import check_statements as check
+
+    return check(scale, seed=seed)
+
+
+STATEMENTS = {
+    "adversarial/statements": Statements(
+        "adversarial/statements",
+        "What is said about private learning against adversaries, one statement at a time",
+        "Differentially private no-regret exploration in adversarial Markov decision processes",
+        adversarial,
+    )
+}
+
+
+def _numbers(numbers: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {value:.4g}" for name, value in numbers.items())

@@ -1,0 +1,134 @@
+"""Figures are well formed, run to their end at a tiny scale, and their pages say what was measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from discreet.cli import main
+from discreet.learners.registry import LEARNERS
+from discreet.privatizers.published import PUBLISHED
+from discreet.privatizers.recipes import recipes
+from discreet.reproduce import FIGURES, Figure, Scale, find_figure, reproduce
+from discreet.reproduce.figure import DRAWINGS, SCALES, Claim
+from discreet.reproduce.job import REFERENCE, VERSIONS, Job
+from discreet.reproduce.measured import Verdict, below
+from discreet.worlds.registry import WORLDS
+
+ALL = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES.keys())
+TINY = {"quick": Scale(40, 2), "paper": Scale(40, 2)}
+
+
+def run_command(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", *arguments])
+    return int(stop.value.code or 0)
+
+
+def test_every_figure_of_the_papers_is_there():
+    wanted = {
+        "heavy-tailed/figure-4",
+        *(f"local/figure-{n}" for n in (1, 2, 4, 5, 6, 7, 8, 9)),
+        *(f"offline/figure-1{letter}" for letter in "ab"),
+        *(f"shuffle/figure-6{letter}" for letter in "abc"),
+        "shuffle/figure-7",
+        "shuffle/figure-8",
+    }
+    assert wanted <= set(FIGURES)
+
+
+@ALL
+def test_a_figure_is_well_formed(figure):
+    keys = [job.key for job in figure.jobs]
+    assert len(keys) == len(set(keys))
+    assert set(figure.scales) == set(SCALES)
+    assert set(figure.drawings) <= set(DRAWINGS)
+    assert figure.versions == VERSIONS, "drawn three times over"
+    assert figure.claims
+    assert len({claim.name for claim in figure.claims}) == len(figure.claims)
+    assert figure.scales["quick"].runs <= figure.scales["paper"].runs
+    for job in figure.jobs:
+        assert job.version in (*VERSIONS, REFERENCE)
+        assert (job.model == "none") == (job.version == REFERENCE)
+
+
+@ALL
+def test_a_figure_names_what_exists(figure):
+    names = {recipe.name for recipe in recipes()}
+    for job in figure.jobs:
+        assert job.world in {*WORLDS, "arrays"}
+        assert job.users is not None or job.learner in LEARNERS
+        assert job.recipe == "auto" or job.recipe in names
+        assert job.printed is None or job.printed in PUBLISHED
+
+
+def small(figure: Figure, lines: int = 1) -> Figure:
+    """A few lines of each version, at the smallest epsilon."""
+    kept: list[Job] = []
+    for version in (REFERENCE, *VERSIONS):
+        kept += [job for job in figure.jobs if job.version == version][:lines]
+    return replace(figure, jobs=tuple(kept), scales=TINY)
+
+
+@pytest.mark.parametrize("name", ["local/figure-1", "local/figure-9", "offline/figure-1a"])
+def test_a_figure_runs_to_its_end(name, tmp_path):
+    figure = small(find_figure(name), lines=2)
+    done = reproduce(figure, out=tmp_path, executor="threads:1")
+    assert not [measured.refused for measured in done.results.values() if measured.refused]
+    page = done.page.read_text()
+    assert (done.page.parent / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert f"discreet reproduce {name} --scale quick" in page
+    for claim in figure.claims:
+        assert claim.says in page
+    assert json.loads((done.page.parent / "verdicts.json").read_text()).keys() == done.verdicts.keys()
+
+
+def test_verdicts_follow_the_numbers(tmp_path):
+    """The same claim and its contrary, on the same results, get contrary verdicts."""
+    figure = find_figure("local/figure-9")
+
+    def told(view):
+        return below(view["earned 0"].samples, view["earned 2"].samples)
+
+    def contrary(view):
+        return below(view["earned 2"].samples, view["earned 0"].samples)
+
+    both = replace(
+        figure,
+        jobs=tuple(job for job in figure.jobs if job.version == "published"),
+        claims=(Claim("a", "a", told), Claim("b", "b", contrary, "because of a")),
+        scales={"quick": Scale(1, 60), "paper": Scale(1, 60)},
+    )
+    done = reproduce(both, out=tmp_path, executor="threads:1")
+    assert done.verdicts["a"]["published"].holds is True
+    assert done.verdicts["b"]["published"] == Verdict(False, done.verdicts["b"]["published"].evidence)
+    page = done.page.read_text()
+    assert "✓ holds" in page
+    assert "✗ fails" in page
+    assert "because of a" in page
+
+
+def test_list_shows_every_figure(capsys):
+    assert run_command("--list") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in FIGURES)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["local/figure-3"], ["local/figure-9", "--scale", "huge"], ["local/figure-9", "--executor", "somewhere"]],
+)
+def test_bad_input_is_one_line(arguments, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_command(*arguments) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not list(tmp_path.rglob("*.md"))
+
+
+def test_a_command_writes_the_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(FIGURES, "local/figure-9", small(find_figure("local/figure-9"), 2))
+    assert run_command("local/figure-9", "--out", str(tmp_path), "--executor", "threads:1") == 0
+    assert "indistinguishable" in capsys.readouterr().out
+    assert (tmp_path / "local-figure-9" / "quick" / "page.md").exists()

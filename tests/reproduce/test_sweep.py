@@ -1,0 +1,123 @@
+"""Sweeps: any executor, nothing twice, whole files or none."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.reproduce.job import Job, Task
+from discreet.reproduce.sweep import load_task, open_executor, run_tasks
+
+PLACE = {"world": "river-swim", "world_options": {"states": 3, "horizon": 3}}
+JOBS = [
+    Job("reference", "clear", "no privacy", learner="ucbvi", **PLACE),
+    Job("ours", "central", "central", learner="ucbvi", model="central", epsilon=1.0, delta=1e-5, **PLACE),
+]
+TASKS = [Task(job, 30, 2, 1) for job in JOBS]
+
+
+class Counting(Executor):
+    """Runs at once, and counts; fails from the n-th task on."""
+
+    def __init__(self, fails_at=None):
+        self.submitted, self.fails_at = 0, fails_at
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        self.submitted += 1
+        if self.submitted == self.fails_at:
+            future.set_exception(KeyboardInterrupt())
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_what_is_finished_is_not_run_again(tmp_path):
+    first, again = Counting(), Counting()
+    results = run_tasks(TASKS, tmp_path, first)
+    assert (first.submitted, list(results)) == (2, ["reference/clear", "ours/central"])
+    resumed = run_tasks(TASKS, tmp_path, again)
+    assert again.submitted == 0
+    assert resumed["ours/central"].regret.tolist() == results["ours/central"].regret.tolist()
+    other = Counting()
+    run_tasks([Task(JOBS[0], 30, 2, 2), Task(JOBS[0], 31, 2, 1)], tmp_path, other)
+    assert other.submitted == 2
+
+
+def test_an_interrupted_sweep_keeps_what_it_finished(tmp_path):
+    kept = run_tasks(TASKS[:1], tmp_path, Counting())
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(TASKS, tmp_path, Counting(fails_at=1))
+    after = Counting()
+    assert run_tasks(TASKS, tmp_path, after)["reference/clear"].data == load_task(TASKS[0], tmp_path).data
+    assert after.submitted == 1
+    assert kept["reference/clear"].regret.shape[0] == 2
+
+
+def test_a_damaged_or_foreign_result_is_run_again(tmp_path):
+    run_tasks(TASKS[:1], tmp_path, Counting())
+    (file,) = tmp_path.rglob("result.json")
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps({**data, "version": "0.0.0"}))
+    assert load_task(TASKS[0], tmp_path) is None
+    file.write_text("{")
+    assert load_task(TASKS[0], tmp_path) is None
+
+
+def test_refusals_are_reported_and_not_kept(tmp_path):
+    refusing = Job("ours", "x", "x", learner="no-such-learner", **PLACE)
+    result = run_tasks([Task(refusing, 30, 1, 0)], tmp_path, Counting())["ours/x"]
+    assert "no-such-learner" in result.refused
+    assert not list(tmp_path.rglob("result.json"))
+
+
+def test_published_noise_is_run_at_its_true_epsilon(tmp_path):
+    printed = Job(
+        "published", "p", "p", learner="ucbvi", model="local", epsilon=1.0, recipe="local/three-tables-laplace",
+        printed="published/heavy-tailed-local", per_step=True, **PLACE,
+    )  # fmt: skip
+    data = run_tasks([Task(printed, 30, 1, 0)], tmp_path, Counting())["published/p"].data
+    assert data["guarantee"]["epsilon"] == pytest.approx(5 / 3)
+    assert data["claimed"]["epsilon"] == 1.0
+
+
+def test_noise_that_keeps_no_promise_refuses(tmp_path):
+    hopeless = Job(
+        "published", "p", "p", learner="ucbvi", model="central", epsilon=1.0,
+        recipe="central/three-tables-laplace-tree", printed="published/heavy-tailed-central-raw-counts", **PLACE,
+    )  # fmt: skip
+    result = run_tasks([Task(hopeless, 30, 1, 0)], tmp_path, Counting())["published/p"]
+    assert "no promise" in result.refused
+
+
+@pytest.mark.parametrize("where", ["processes", "dask:", "threads:many", ""])
+def test_executors_that_do_not_exist(where):
+    with pytest.raises(InvalidInput), open_executor(where):
+        pass
+
+
+def test_threads_give_what_one_thread_gives(tmp_path):
+    with open_executor("threads:2") as pool:
+        assert isinstance(pool, ThreadPoolExecutor)
+        two = run_tasks(TASKS, tmp_path / "two", pool)
+    one = run_tasks(TASKS, tmp_path / "one", Counting())
+    assert all(two[key].regret.tolist() == one[key].regret.tolist() for key in one)
+
+
+def test_a_dask_cluster_gives_what_threads_give(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster, open_executor(f"dask:{cluster.scheduler_address}") as pool:  # fmt: skip
+        far = run_tasks(TASKS[:1], tmp_path / "far", pool)
+    near = run_tasks(TASKS[:1], tmp_path / "near", Counting())
+    assert far["reference/clear"].regret.tolist() == near["reference/clear"].regret.tolist()
+
+
+def test_no_scheduler_is_one_sentence():
+    pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    with pytest.raises(InvalidInput, match="no dask scheduler"), open_executor("dask:nonsense://nowhere:1"):
+        pass
