@@ -153,9 +153,8 @@ def main() -> None:
         print(f"W1: {ours:,.0f} ns per episode compiled; careful NumPy {numpy:,.0f} ns, {over_numpy:,.0f}x (aim 250x)")
         if in_c is not None:
             print(f"W1: plain C {theirs:,.0f} ns; compiled / C = {over_c:.2f} (aim at most 1.6)")
-            print(
-                f"regret per episode after {fast:,}: compiled {compiled(world, fast) / fast:.4f}, C {in_c(fast) / fast:.4f}"
-            )
+            regrets = compiled(world, fast) / fast, in_c(fast) / fast
+            print(f"regret per episode after {fast:,}: compiled {regrets[0]:.4f}, C {regrets[1]:.4f}")
     if arguments.long:
         taken = seconds(lambda: compiled(world, 10**8))
         print(f"one run of 1e8 episodes: {taken:.1f} s of one core (aim 30 s)")

@@ -152,3 +152,23 @@ def test_several_picked_steps_put_the_action_of_a_stochastic_policy_into_the_ite
     run = ReportRun(channel, SHAPE, SimulatedNoise(np.random.default_rng(0)), True)
     run.add(np.concatenate([np.zeros(channel.encoder.size - 2), [5, 5]]), 5, Context(uniform_policy(SHAPE)))
     assert math.isfinite(run.estimates()["visits"].values.sum())
+
+
+def test_releases_state_bounds_that_hold_always():
+    """Additive noise: the any-time radius of the law, on the clock of each row; none for a tree."""
+    world = discreet.worlds.river_swim(3, 3)
+
+    def last_release(privacy):
+        learner = discreet.learners.UCBVI()
+        return discreet.simulate(world, learner, privacy, episodes=40, seed=1, keep_release=True).releases[0]
+
+    release = last_release(discreet.Local(1.0, recipe="local/three-tables-laplace"))
+    law = build(discreet.Local(1.0, recipe="local/three-tables-laplace"), world.shape, 40).channels[0].law
+    plays = np.round(release["visits"].variance / law.variance)
+    np.testing.assert_allclose(release.radius("visits", 0.1), law.anytime_radius(plays, 0.1))
+    np.testing.assert_allclose(release.radius("followed", 0.1), law.anytime_radius(3 * plays, 0.1))
+    assert (release.radius("visits", 0.01) > release.radius("visits", 0.1))[plays > 0].all()
+    reports = last_release(discreet.Local(1.0))
+    assert (reports.radius("visits", 0.1) >= 2 * np.sqrt(reports["visits"].variance)).all()
+    with pytest.raises(Unsupported, match="use width"):
+        last_release(discreet.Central(1.0, recipe="central/three-tables-laplace-tree")).radius("visits", 0.1)

@@ -145,8 +145,8 @@ def _plan_obi(
     k, noise, R = tick(learner.clock), statistics.visit_noise[0], learner.reward.shape[0]
     # Branches come first and see numbers only: across them, every array at hand would have its references counted.
     some, one, all_of_them, u_reward, u_transition = constants_at(
-        learner.constants, k, learner.pair_log, learner.successor_log, learner.level_log, learner.failure, learner.scale,
-        R, S, H, learner.groups, noise,
+        learner.constants, k, learner.pair_log, learner.successor_log, learner.level_log, learner.failure,
+        learner.scale, R, S, H, learner.groups, noise,
     )  # fmt: skip
     printed = 1.0 if 0 < learner.constants < 5 else 0.0
     A = R // (learner.groups * S)
