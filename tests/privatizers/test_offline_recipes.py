@@ -102,6 +102,8 @@ class TestSparse:
         large = discreet.Shape(300, 10, 10)
         assert built(large, epsilon=1.0, delta=1e-6).recipe.startswith("offline/sparse")
         assert built(large, epsilon=1.0).recipe == "offline/laplace"
+        with pytest.raises(Unsupported, match="sparse release"):
+            built(discreet.Shape(2000, 10, 10), epsilon=1.0)
         assert "sparse" not in built(discreet.Shape(20, 2, 4), epsilon=1.0, delta=1e-6).recipe
 
     @pytest.mark.parametrize("law", ["gaussian", "laplace"])

@@ -30,7 +30,10 @@ def simulate(
         int, typer.Option(help="How many users a data set has (offline learners).", rich_help_panel="Learning")
     ] = 10_000,
     behaviour: Annotated[
-        str, typer.Option(help="The policy that collected it: uniform, mostly-first.", rich_help_panel="Learning")
+        str,
+        typer.Option(
+            help="The policy that collected it: uniform, mostly-first, clinicians.", rich_help_panel="Learning"
+        ),
     ] = "uniform",
     runs: Annotated[int, typer.Option(help="How many independent runs.", rich_help_panel="Learning")] = 10,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.", rich_help_panel="Learning")] = 0,

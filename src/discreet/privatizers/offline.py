@@ -47,6 +47,7 @@ from discreet.validation import check_count
 
 LAWS: Mapping[str, Callable[[float], Any]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace}
 OPTIONS: Options = {"release": "one", "rewards": "private", "pooling": "first-visit", "per_user": 1}
+TOO_LARGE = 200_000_000  # cells: more than that do not fit in the memory of a small machine
 LARGE = 2_000_000  # cells: exact noise for more of them takes minutes
 _CHOICES = {"release": ("one", "both"), "rewards": ("private", "known"), "pooling": ("first-visit", "every-visit")}
 
@@ -179,6 +180,11 @@ def tables(shape: Shape, options: Options) -> Tables:
 
 def _build(law: str, privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
     released = tables(shape, options)
+    if released.cells > TOO_LARGE:
+        raise Unsupported(
+            f"{released.cells:,} cells are too many for noise in every one of them: give epsilon= with delta= for a "
+            "sparse release, declare homogeneous=True, or merge states"
+        )
     sensitivity = released.sensitivity()
     noise = calibrate_noise(LAWS[law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
     guarantee = from_mechanism(noise, sensitivity, delta=privacy.delta, name=released.name)
