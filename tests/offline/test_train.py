@@ -279,3 +279,25 @@ def test_a_sparse_release_says_so_in_its_receipt(table):
     appears = t ** (threshold - 1) / (1 + t)
     assert 1 - (1 - appears) ** m <= 1e-5
     assert fit.guarantee.epsilon <= 2 * m / scale - m * np.log1p(-appears) + 1e-9
+
+
+def test_memory_follows_the_cells_that_occur(tmp_path):
+    """A declared domain of 900 million cells, of which a handful occur: chosen by itself, and small."""
+    import tracemalloc
+
+    file = tmp_path / "large.parquet"
+    duckdb.sql(
+        "COPY (SELECT i // 5 AS u, i % 5 AS t, ((i // 5) % 3) * 1000 AS s, (i // 7) % 2 AS a, ((i // 7) % 2)::DOUBLE AS r "
+        f"FROM range(50000) x(i)) TO '{file}' (FORMAT parquet)"
+    )
+    large = discreet.data.read(file, **NAMES, states=3000, actions=10, horizon=5)
+    tracemalloc.start()
+    try:
+        fit = discreet.offline.train(large, epsilon=2.0, delta=1e-6)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert fit.recipe.startswith("offline/sparse")
+    assert fit.facts["mechanisms"][0]["cells"] == 900_300_000
+    assert (fit.policy.actions[:, [0, 1000, 2000]] == 1).all()
+    assert peak < 200e6
