@@ -287,8 +287,8 @@ def test_memory_follows_the_cells_that_occur(tmp_path):
 
     file = tmp_path / "large.parquet"
     duckdb.sql(
-        "COPY (SELECT i // 5 AS u, i % 5 AS t, ((i // 5) % 3) * 1000 AS s, (i // 7) % 2 AS a, ((i // 7) % 2)::DOUBLE AS r "
-        f"FROM range(50000) x(i)) TO '{file}' (FORMAT parquet)"
+        "COPY (SELECT i // 5 AS u, i % 5 AS t, ((i // 5) % 3) * 1000 AS s, (i // 7) % 2 AS a, "
+        f"((i // 7) % 2)::DOUBLE AS r FROM range(50000) x(i)) TO '{file}' (FORMAT parquet)"
     )
     large = discreet.data.read(file, **NAMES, states=3000, actions=10, horizon=5)
     tracemalloc.start()
