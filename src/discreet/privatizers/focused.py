@@ -50,7 +50,7 @@ from discreet.validation import check_count, check_positive
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 
-# Found on RiverSwim with 4, 5, 7 and 8 states and on random worlds, for both laws: a block should have about this many
+# A compromise over RiverSwim with 4 to 8 states and random worlds, for both laws: a block should have about this many
 # users per standard deviation of the noise, and a row is known at 25 standard deviations.
 _USERS_PER_DEVIATION = 14.0
 _FEWEST, _MOST = 20, 500
