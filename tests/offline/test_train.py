@@ -17,7 +17,6 @@ import discreet.offline
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.noise import DiscreteGaussian
 from discreet.privacy.profiles import ZeroConcentratedProfile
-from discreet.privatizers.trust import Central
 
 USERS, S, A, H = 3000, 3, 2, 3
 NAMES = {"user": "u", "step": "t", "state": "s", "action": "a", "reward": "r"}
@@ -239,7 +238,9 @@ def test_the_target_travels_with_its_declarations(table):
         discreet.offline.train(twice, epsilon=1.0)
     fit = discreet.offline.train(twice, rho=1.0, known_rewards=np.zeros((S, A)))
     assert fit.facts["mechanisms"][0]["sensitivity"]["linf"] == 2
-    assert Central(rho=1.0).rho == 1.0
+    sneaky = {"per_user": 1}
+    fit = discreet.offline.train(twice, rho=1.0, known_rewards=np.zeros((S, A)), recipe_options=sneaky)
+    assert fit.facts["mechanisms"][0]["sensitivity"]["linf"] == 2
 
 
 class TestLinear:

@@ -69,53 +69,51 @@ class ThresholdedProfile:
         return self._hidden + self.noise.epsilon(min(left, 1 - 1e-15))
 
 
-class _Thresholded:
-    """What both laws share: the noise and the threshold as a law whose profile includes both."""
-
-    discrete: ClassVar[bool] = True
-    threshold: float
-
-    @property
-    def noise(self) -> Any:
-        raise NotImplementedError
-
-    @property
-    def variance(self) -> float:
-        """Of the noise in a cell that leaves, leaving the selection aside."""
-        return float(self.noise.variance)
-
-    def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
-        """Noise and threshold together."""
-        appears = tail_from(self.noise, self.threshold - sensitivity.linf)
-        return ThresholdedProfile(self.noise.profile(sensitivity), appears, own_cells(sensitivity))
-
-    def sum_quantile(self, copies: int, tail: float) -> float:
-        """Of the noise."""
-        return float(self.noise.sum_quantile(copies, tail))
-
-
 @dataclass(frozen=True)
-class ThresholdedLaplace(_Thresholded):
-    """Discrete Laplace noise and a threshold."""
+class ThresholdedLaplace:
+    """Discrete Laplace noise and a threshold, as one law whose profile includes both."""
 
     scale: float
     threshold: float
+    discrete: ClassVar[bool] = True
 
     @property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(self.scale)
 
+    @property
+    def variance(self) -> float:
+        """Of the noise in a cell that leaves, leaving the selection aside."""
+        return self.noise.variance
+
+    def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
+        return _profile(self.noise, self.threshold, sensitivity)
+
 
 @dataclass(frozen=True)
-class ThresholdedGaussian(_Thresholded):
-    """Discrete Gaussian noise and a threshold."""
+class ThresholdedGaussian:
+    """Discrete Gaussian noise and a threshold, as one law whose profile includes both."""
 
     sigma: float
     threshold: float
+    discrete: ClassVar[bool] = True
 
     @property
     def noise(self) -> DiscreteGaussian:
         return DiscreteGaussian(self.sigma)
+
+    @property
+    def variance(self) -> float:
+        """Of the noise in a cell that leaves, leaving the selection aside."""
+        return self.noise.variance
+
+    def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
+        return _profile(self.noise, self.threshold, sensitivity)
+
+
+def _profile(noise: Any, threshold: float, sensitivity: Sensitivity) -> ThresholdedProfile:
+    appears = tail_from(noise, threshold - sensitivity.linf)
+    return ThresholdedProfile(noise.profile(sensitivity), appears, own_cells(sensitivity))
 
 
 def own_cells(sensitivity: Sensitivity) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.data.query import _member, _number, _whole, load_ibis
+from discreet.data.query import load_ibis, member, number_of, whole
 from discreet.data.table import Table
 
 NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
@@ -57,17 +57,17 @@ def _findings(rows: Any, table: Table) -> Any:
     columns, shape = declaration.columns, declaration.shape
     bad = {
         "user": rows[columns.user].isnull(),
-        "step": _whole(rows, columns.step, "step", declaration.first_step, shape.horizon).isnull(),
-        "state": _member(rows, columns.state, "state", shape.states, declaration.state_labels).isnull(),
-        "action": _member(rows, columns.action, "action", shape.actions, declaration.action_labels).isnull(),
+        "step": whole(rows, columns.step, "step", declaration.first_step, shape.horizon).isnull(),
+        "state": member(rows, columns.state, "state", shape.states, declaration.state_labels).isnull(),
+        "action": member(rows, columns.action, "action", shape.actions, declaration.action_labels).isnull(),
     }
     if columns.episode is not None:
         bad["episode"] = rows[columns.episode].isnull()
     if columns.next_state is not None:
-        inside = _member(rows, columns.next_state, "next_state", shape.states, declaration.state_labels)
+        inside = member(rows, columns.next_state, "next_state", shape.states, declaration.state_labels)
         bad["next_state"] = rows[columns.next_state].notnull() & inside.isnull()
     if columns.reward is not None:
-        reward = _number(rows, columns.reward, "reward").cast("float64")
+        reward = number_of(rows, columns.reward, "reward").cast("float64")
         low, high = shape.rewards
         bad["reward"] = reward.isnull() | reward.isnan() | (reward < low) | (reward > high)
     counts = {name: condition.fill_null(False).sum() for name, condition in bad.items()}

@@ -75,16 +75,16 @@ def _valid_rows(table: Any, declaration: Declaration, levels: int) -> Any:
     ibis = load_ibis()
     columns, shape = declaration.columns, declaration.shape
     S, A = shape.states, shape.actions
-    step = _whole(table, columns.step, "step", declaration.first_step, shape.horizon)
-    state = _member(table, columns.state, "state", S, declaration.state_labels)
-    action = _member(table, columns.action, "action", A, declaration.action_labels)
+    step = whole(table, columns.step, "step", declaration.first_step, shape.horizon)
+    state = member(table, columns.state, "state", S, declaration.state_labels)
+    action = member(table, columns.action, "action", A, declaration.action_labels)
     level = _level(table, columns.reward, shape.rewards, levels)
     item = (state * A + action) * levels + level
     valid = table[columns.user].notnull() & step.notnull() & state.notnull() & action.notnull()
     if columns.episode is not None:
         valid &= table[columns.episode].notnull()
     if columns.next_state is not None:
-        successor = _member(table, columns.next_state, "next_state", S, declaration.state_labels)
+        successor = member(table, columns.next_state, "next_state", S, declaration.state_labels)
         missing = table[columns.next_state].isnull()
         valid &= missing | successor.notnull()
         item = item * (S + 2) + missing.ifelse(S, successor)
@@ -108,7 +108,7 @@ def _one_per_step(rows: Any) -> Any:
     return rows.group_by(["user", "episode", "step"]).aggregate(item=rows.item.min())
 
 
-def _number(table: Any, name: str, role: str) -> Any:
+def number_of(table: Any, name: str, role: str) -> Any:
     """A column as numbers; words that are none become missing. Whole numbers stay whole."""
     column = table[name]
     kind = column.type()
@@ -121,19 +121,19 @@ def _number(table: Any, name: str, role: str) -> Any:
     raise InvalidInput(f"column {name!r} holds the {role} and must be numeric, its type is {kind}")
 
 
-def _whole(table: Any, name: str, role: str, low: int, size: int) -> Any:
+def whole(table: Any, name: str, role: str, low: int, size: int) -> Any:
     """Whole numbers in low .. low + size - 1; anything else is missing."""
-    column = _number(table, name, role)
+    column = number_of(table, name, role)
     inside = (column >= low) & (column < low + size)
     if not column.type().is_integer():
         inside &= column.floor() == column
     return inside.ifelse(column, None).cast("int64")
 
 
-def _member(table: Any, name: str, role: str, size: int, labels: Sequence[str] | None) -> Any:
+def member(table: Any, name: str, role: str, size: int, labels: Sequence[str] | None) -> Any:
     """The position of a value in its declared domain; anything else is missing."""
     if labels is None:
-        return _whole(table, name, role, 0, size)
+        return whole(table, name, role, 0, size)
     kind = table[name].type()
     if not kind.is_string():
         raise InvalidInput(f"column {name!r} holds the {role} as declared labels and must be text, its type is {kind}")
@@ -146,7 +146,7 @@ def _level(table: Any, name: str | None, limits: tuple[float, float], levels: in
     ibis = load_ibis()
     if name is None:
         return ibis.literal(0)
-    reward = _number(table, name, "reward").cast("float64")
+    reward = number_of(table, name, "reward").cast("float64")
     low, high = limits
     usable = reward.notnull() & ~reward.isnan()
     share = usable.ifelse((reward - low) / (high - low), 0.0)

@@ -81,7 +81,8 @@ def train(
     if is_linear(chosen):
         return _train_linear(data, chosen, Central(epsilon, delta, rho, recipe), known, features)
     settings = {"per_user": data.declaration.per_user, "rewards": "private" if known is None else "known"}
-    target = Central(epsilon, delta, rho, recipe, {**settings, **(recipe_options or {})})
+    # What the table declares comes last: an option must not contradict the bound that the query enforces.
+    target = Central(epsilon, delta, rho, recipe, {**(recipe_options or {}), **settings})
     users = data.users()
     privatizer = build(target, data.shape, users, chosen.needs - (set() if known is None else {"rewards"}))
     dense = [channel.encoder for channel in privatizer.channels if hasattr(channel.encoder, "possible")]

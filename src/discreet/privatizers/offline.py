@@ -7,11 +7,11 @@ A recipe chooses a table (:class:`~discreet.encoders.marginal_table.MarginalTabl
 ``rewards``   "private": a reward bit is an axis of the table (or of the table of visits), at no further cost.
               "known": mean rewards are public, declared; no cell is spent on them.
 ``pooling``   for laws declared the same at every step: "first-visit" (default there) or "every-visit".
+``per_user``  trajectories that one user may contribute; the noise grows with it, so it must be enforced.
+
 Sparse recipes put noise on the cells that occur alone and release those above a threshold (see
 :mod:`discreet.accumulators.sparse`); memory follows the cells that occur. "auto" takes them when delta is above 0 and
 the declared domain has more than ``LARGE`` cells.
-
-``per_user``  trajectories that one user may contribute; the noise grows with it, so it must be enforced.
 
 **Formal guarantees.** One release of a whole data set: central differential privacy for replacing one user, computed
 from the exact profile of the law at the exact sensitivity. The learner's plan is post-processing.
@@ -137,7 +137,7 @@ class SparseRun:
 
     def width_now(self) -> WidthOf:
         law = self._channel.law
-        return lambda cells, tail: np.full((1,), law.sum_quantile(cells, tail))
+        return lambda cells, tail: np.full((1,), law.noise.sum_quantile(cells, tail))
 
 
 @dataclass(frozen=True)
