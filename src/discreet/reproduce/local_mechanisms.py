@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.reproduce.figure import Claim, Figure
+from discreet.reproduce.figure import Claim, Figure, Scale
 from discreet.reproduce.job import Job
-from discreet.reproduce.local_regret import DIFFERENCES, EPSILONS, PAPER, SCALES, UCBVI, UNMASKED, job
+from discreet.reproduce.local_regret import DIFFERENCES, EPSILONS, PAPER, UCBVI, UNMASKED, job
 from discreet.reproduce.measured import Verdict, View, all_of, below
 
+SCALES = {"quick": Scale(200_000, 6), "paper": Scale(100_000_000, 20)}
 DELTA = 0.1  # the paper's own, for the Gaussian and the bounded noise
 _MECHANISMS = ("laplace", "gaussian", "randomised-response", "bounded")
 _APPROXIMATE = ("gaussian", "bounded")

@@ -1,0 +1,126 @@
+"""What the documentation says is run: every Python block, every command; and its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.cli import main
+from discreet.reproduce import FIGURES, Scale
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "reproduction" or path.name == "index.md")
+
+# What a page takes for granted, and blocks that need a machine that is not here.
+BEFORE = {
+    "offline.md": (
+        "import discreet, numpy as np\n"
+        "_rng = np.random.default_rng(0)\n"
+        "BENCHMARK = discreet.worlds.from_arrays(_rng.dirichlet(np.full(5, 0.3), size=(5, 5, 3)), "
+        "_rng.random((5, 5, 3)), start=np.full(5, 0.2))\n"
+    )
+}
+ELSEWHERE = ("spark_session",)  # a Spark cluster
+SMALLER = {
+    "simulate": ["--episodes", "50", "--users", "50", "--runs", "1"],
+    "demo": ["--episodes", "50", "--runs", "1"],
+    "audit": ["--trials", "2000", "--episodes", "20"],
+    "reproduce": ["--executor", "threads:1"],
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path) -> list[str]:
+    lines = "\n".join(blocks(page, "console") + blocks(page, "")).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("discreet ")]
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
+COMMANDS = sorted({(named(page), command) for page in PAGES for command in commands(page)})
+
+
+@pytest.fixture
+def visits(tmp_path, monkeypatch):
+    """A table of trajectories under the name that the pages use."""
+    duckdb = pytest.importorskip("duckdb", reason="needs the extra 'data'")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = [
+        (user, day, int(rng.integers(50)), int(rng.integers(5)), float(rng.random()))
+        for user in range(40)
+        for day in range(20)
+    ]
+    connection = duckdb.connect()
+    connection.execute("create table visits (patient int, day int, state int, drug int, outcome double)")
+    connection.executemany("insert into visits values (?, ?, ?, ?, ?)", rows)
+    connection.execute("copy visits to 'visits.parquet' (format parquet)")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
+def test_python_runs(page, visits, capsys):
+    """As one program from a file of its own, because compiled functions are cached by file."""
+    code = [block for block in blocks(page, "python") if not any(word in block for word in ELSEWHERE)]
+    program = visits / "page.py"
+    program.write_text("\n".join([BEFORE.get(named(page), ""), *code]))
+    if any("implement(" in block for block in code):  # its classes must not enter the cache that all programs share
+        apart = {**os.environ, "NUMBA_CACHE_DIR": str(visits / "cache")}
+        subprocess.run([sys.executable, str(program)], env=apart, check=True, capture_output=True)
+    else:
+        runpy.run_path(str(program), run_name="page")
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_commands_run(page, command, visits, capsys, monkeypatch):
+    for name, figure in FIGURES.items():
+        few = tuple(job for job in figure.jobs if job.version == "published")[:1]
+        tiny = Scale(min(20, figure.scales["quick"].episodes), 2)
+        monkeypatch.setitem(FIGURES, name, replace(figure, jobs=few, scales=dict.fromkeys(figure.scales, tiny)))
+    _, name, *options = shlex.split(command, comments=True)
+    if name == "matrix" or (name == "reproduce" and "all" in options):
+        options, SMALLER_NOW = ["--help"], []  # minutes; its parts are run by tests of their own
+    else:
+        SMALLER_NOW = [] if "--list" in options else SMALLER.get(name, [])
+    with pytest.raises(SystemExit) as stop:
+        main([name, *options, *SMALLER_NOW])
+    assert not stop.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=named)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text):
+        assert (page.parent / target).exists(), f"{named(page)} links to {target}"
+
+
+def test_the_navigation_names_pages_that_exist():
+    listed = re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text())
+    assert len(listed) > 20
+    assert not [page for page in listed if not (DOCS / page).exists()]
+
+
+def test_every_learner_has_a_page():
+    from discreet.learners.registry import LEARNERS
+
+    overview = (DOCS / "algorithms" / "index.md").read_text()
+    modules = {entry.make.__module__ for entry in LEARNERS.values()}
+    shown = "\n".join(page.read_text() for page in (DOCS / "algorithms").glob("*.md"))
+    assert all(module in shown for module in modules)
+    assert sum(f"`{name}`" in overview for name in LEARNERS) >= len(LEARNERS) - 1  # UOB-REPS stands with UOB-LBPS
