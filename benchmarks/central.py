@@ -6,8 +6,8 @@
 ``counters``   a million releases of 2,000 counters by the tree, the refined tree and the matrix mechanism
 ``hard``       regret exponents on the two lower-bound worlds, with the lower bounds beside them
 
-Seeds are those of the published tables. Knobs were chosen with other seeds, by one compromise over RiverSwim with 4 to 8
-states and random worlds. Every row is a mean over runs with its standard error.
+Seeds are those of the published tables. Knobs were chosen with other seeds, by one compromise over RiverSwim with 4 to
+8 states and random worlds. Every row is a mean over runs with its standard error.
 """
 
 from __future__ import annotations

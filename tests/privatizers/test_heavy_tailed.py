@@ -73,14 +73,15 @@ def test_released_noise_has_the_stated_variance(name):
 
 
 def test_node_noise_uses_the_threshold_at_closing():
-    """The release after 4 users is one node: its reward variance is that of user 4's threshold alone."""
+    """The release after 32 users is one node: its reward variance is that of user 32's threshold alone."""
     channel = build(discreet.Central(1.0, recipe="central/heavy-tailed"), WORLD.shape, 60).channels[0]
     run = channel.start(WORLD.shape, SimulatedNoise(np.random.default_rng(0)), False)
-    for _ in range(4):
+    for _ in range(32):
         run.add(np.zeros(channel.encoder.size), 1, Context(uniform_policy(WORLD.shape)))
     estimates = run.estimates()
+    assert channel.encoder.threshold(32) > 1.5 * channel.encoder.threshold(1)
     own = estimates["rewards"].variance - estimates["visits"].variance / 4
-    np.testing.assert_allclose(own, channel.encoder.threshold(4) ** 2 * channel.reward_law.variance / 4)
+    np.testing.assert_allclose(own, channel.encoder.threshold(32) ** 2 * channel.reward_law.variance / 4)
 
 
 def test_the_best_threshold_grows_with_data_and_falls_with_noise():

@@ -42,8 +42,8 @@ from discreet.validation import check_count
 
 Floats = NDArray[np.float64]
 
-# A compromise over RiverSwim with 4, 5 and 7 states and random worlds: a block should have about this many users per standard
-# deviation of one release's noise. Between half and twice as many blocks hardly change what is learned.
+# A compromise over RiverSwim with 4, 5 and 7 states and random worlds: a block should have about this many users per
+# standard deviation of one release's noise. Between half and twice as many blocks hardly change what is learned.
 _USERS_PER_DEVIATION = 8.0
 _FEWEST, _MOST = 80, 600
 
