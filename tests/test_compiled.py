@@ -90,7 +90,7 @@ def test_the_cache_folder_changes_when_a_kernel_file_does(tmp_path, monkeypatch)
     package = tmp_path / "package"
     package.mkdir()
     source = package / "compiled.py"
-    source.write_text("@kernel\ndef f(): return 1\n")
+    source.write_text("from discreet.compiled import kernel\n@kernel\ndef f(): return 1\n")
     monkeypatch.setattr(discreet.compiled, "__file__", str(source))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
 
@@ -99,10 +99,10 @@ def test_the_cache_folder_changes_when_a_kernel_file_does(tmp_path, monkeypatch)
     assert folder() == first
     (package / "plain.py").write_text("x = 1\n")
     assert folder() == first
-    source.write_text("@kernel\ndef f(): return 2\n")
+    source.write_text("from discreet.compiled import kernel\n@kernel\ndef f(): return 2\n")
     second = folder()
     assert second != first
-    (package / "other.py").write_text("@dispatch\ndef g(x): ...\n")
+    (package / "other.py").write_text("@encode_into.implement(Some)\ndef g(x): ...\n")
     assert folder() != second
     assert folder().startswith(str(tmp_path))
 

@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet import learners, worlds
+    from discreet import data, learners, offline, worlds
     from discreet.calibration import calibrate
     from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
@@ -51,7 +51,7 @@ _HOMES = {
     "load_result": "discreet.simulation.result",
     "simulate": "discreet.simulation.run",
 }
-_MODULES = ("worlds", "learners")
+_MODULES = ("data", "learners", "offline", "worlds")
 
 __all__ = [
     "Central",
@@ -70,9 +70,11 @@ __all__ = [
     "Unsupported",
     "audit",
     "calibrate",
+    "data",
     "learners",
     "load_policy",
     "load_result",
+    "offline",
     "recipes",
     "simulate",
     "worlds",

@@ -29,7 +29,7 @@ def _cache_folder() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(package.rglob("*.py")):
         text = path.read_bytes()
-        if b"@kernel" in text or b"@inlined" in text or b"@dispatch" in text or b"intrinsic" in text:
+        if any(mark in text for mark in (b"discreet.compiled", b".implement(", b"intrinsic")):
             digest.update(str(path.relative_to(package)).encode() + text)
     base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return str(Path(base) / "discreet" / digest.hexdigest()[:16])

@@ -10,7 +10,8 @@ import pytest
 
 from discreet import Central, calibrate, load_result, simulate
 from discreet.learners.optimistic import UCBVI
-from discreet.learners.registry import LEARNERS
+from discreet.learners.registry import LEARNERS, LINEAR_LEARNERS
+from discreet.privatizers.offline import RECIPES as OFFLINE
 from discreet.privatizers.published import PUBLISHED
 from discreet.privatizers.recipes import recipes
 from discreet.worlds import WORLDS, random_mdp, river_swim
@@ -83,7 +84,11 @@ def test_calibrate_says_what_the_library_says(discreet, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "names"),
-    [("recipes", [*(r.name for r in recipes()), *PUBLISHED]), ("worlds", list(WORLDS)), ("learners", list(LEARNERS))],
+    [
+        ("recipes", [*(r.name for r in (*recipes(), *OFFLINE)), *PUBLISHED]),
+        ("worlds", list(WORLDS)),
+        ("learners", [*LEARNERS, *LINEAR_LEARNERS]),
+    ],
 )
 def test_catalogues_list_everything_with_options(discreet, tmp_path, command, names):
     file = tmp_path / "list.json"

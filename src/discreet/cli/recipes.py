@@ -26,6 +26,7 @@ def recipes(
     check_outputs(json_file=json)
     if model is not None and model not in _MODELS:
         raise unknown_name("trust model", model, _MODELS)
+    from discreet.privatizers.offline import RECIPES as OFFLINE
     from discreet.privatizers.recipes import recipes as find
 
     papers = {entry["name"]: entry for entry in _published(model)}
@@ -39,7 +40,7 @@ def recipes(
             "source": recipe.source,
             **_verdict(papers.pop(recipe.name, {})),
         }
-        for recipe in find(model)
+        for recipe in (*find(model), *(recipe for recipe in OFFLINE if model in (None, recipe.model)))
     ]
     entries += papers.values()
     write_json(json, entries)

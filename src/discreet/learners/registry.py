@@ -15,6 +15,7 @@ from discreet.learners.adversarial import UCOREPS, UOBLBPS, UOBREPS
 from discreet.learners.base import Learner
 from discreet.learners.elimination import PolicyElimination
 from discreet.learners.heavy_tailed import HeavyUCBPO, HeavyUCBVI
+from discreet.learners.linear import PEVI, VAPVI
 from discreet.learners.local_optimistic import OBI
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.pessimistic import APVI
@@ -99,6 +100,20 @@ LEARNERS: dict[str, NamedLearner] = {
         UOBREPS,
         "layered worlds, adversarial losses, bandit feedback without privacy: mirror descent with relative entropy",
         "Jin, Jin, Luo, Sra, Yu (2020)",
+    ),
+}
+
+# Learners that ask linear questions of one data set: they have features, and no online form.
+LINEAR_LEARNERS: dict[str, NamedLearner] = {
+    "vapvi": NamedLearner(
+        VAPVI,
+        "offline, linear features: pessimistic value iteration on weighted regressions, by linear questions",
+        "Yin, Duan, Wang, Wang (2022); DP-VAPVI, Qiao and Wang (2023)",
+    ),
+    "pevi": NamedLearner(
+        PEVI,
+        "offline, linear features: pessimistic value iteration on plain regressions, by linear questions",
+        "Jin, Yang, Wang (2021)",
     ),
 }
 
