@@ -255,7 +255,7 @@ def _recipes() -> tuple[Recipe, ...]:
     return (
         Recipe(
             "none/heavy-tailed", "none", "counts as they are and clipped rewards; no promise", _no_privacy,
-            encoder="clipped-tables", source="Zhuang, Sui (2021)", options=paper, heavy_tails=True,
+            encoder="clipped-tables", options=paper, heavy_tails=True,
         ),
         *(
             Recipe(
@@ -274,15 +274,15 @@ def _recipes() -> tuple[Recipe, ...]:
         ),
         Recipe(
             "central/heavy-tailed", "central",
-            "transition counts and clipped rewards, Laplace noise growing with the threshold, binary tree",
+            "Private-Heavy-UCBVI's tree, repaired: transition counts and clipped rewards, Laplace noise",
             partial(_published, "central"), automatic=False, encoder="clipped-tables", law="laplace",
-            accumulator="tree", source="Private-Heavy-UCBVI, repaired", options=paper, heavy_tails=True,
+            accumulator="tree", options=paper, heavy_tails=True,
         ),
         Recipe(
             "local/heavy-tailed", "local",
-            "every user adds Laplace noise to her transition counts and clipped rewards",
+            "the same in the local model: every user adds Laplace noise to her transition counts and clipped rewards",
             partial(_published, "local"), encoder="clipped-tables", law="laplace", accumulator="total",
-            source="Private-Heavy-UCBVI, repaired", options={**paper, "growth": 0.02}, heavy_tails=True,
+            options={**paper, "growth": 0.02}, heavy_tails=True,
         ),
     )  # fmt: skip
 
