@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numba
@@ -112,3 +115,47 @@ def test_compiling_does_not_move_anybody_elses_cache():
     kernel(divide.py_func)
     assert before == numba.config.CACHE_DIR
     assert divide.stats.cache_path.startswith(_cache_folder())
+
+
+_SCRIPT = """
+import numpy as np
+from typing import NamedTuple
+from discreet.noise import add_noise
+from discreet.compiled import kernel
+from discreet.accumulators.compiled import TotalArrays, advance
+from discreet.noise.laplace import LaplaceKernel
+
+{own}
+
+cells, state = np.zeros(3), np.ones(1, np.uint64)
+advance(TotalArrays(), 1, {law}, cells, state)
+print(cells.tolist())
+"""
+_OWN = """
+class Mine(NamedTuple):
+    size: float
+
+@add_noise.implement(Mine)
+def _mine(law, out, state):
+    for i in range(out.shape[0]):
+        out[i] += law.size
+"""
+
+
+def test_a_callers_class_does_not_spoil_the_cache_for_others(tmp_path):
+    """A script's own law goes through a kernel of the library; the next process has never heard of that law."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def run(own: str, law: str) -> str:
+        script = tmp_path / "script.py"
+        script.write_text(_SCRIPT.format(own=own, law=law))
+        done = subprocess.run(
+            [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run(_OWN, "Mine(2.0)") == "[2.0, 2.0, 2.0]\n"
+    first = run("", "LaplaceKernel(1.0)")
+    assert first == run("", "LaplaceKernel(1.0)") != "[0.0, 0.0, 0.0]\n"
+    assert run(_OWN, "Mine(3.0)") == "[3.0, 3.0, 3.0]\n"

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import uuid
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.types import BaseTuple
 from numba.extending import overload
 
 
@@ -52,12 +55,48 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
+    compiled: Any = numba.njit(**settings)(function)  # `cache=True` would give it numba's own cache
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, _cache_folder()
     try:
-        return numba.njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
+        compiled._cache = _DiskCache(function)
     finally:
         config.CACHE_DIR = before
+    return compiled  # type: ignore[no-any-return]
+
+
+class _CacheFiles(IndexDataCacheFile):
+    """numba numbers its data files, and two processes that compile at once take the same number: name them apart."""
+
+    def _data_name(self, number: int) -> str:  # numba proposes 1, 2, 3, ...
+        del number
+        return str(super()._data_name(uuid.uuid4().int))
+
+
+class _DiskCache(FunctionCache):
+    """Machine code on disk, of our own classes only.
+
+    A caller's classes may not exist in the next process, which could then not even read the list of what is there.
+    Loops over them are compiled once per process.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        if all(_ours(kind) for kind in data.signature.args):
+            super().save_overload(signature, data)
+
+
+def _ours(kind: Any) -> bool:
+    """Whether a compiled type, and what it holds, will be there in every process."""
+    cls = getattr(kind, "instance_class", None)
+    if cls is not None and cls.__module__.partition(".")[0] != "discreet":
+        return False
+    parts: tuple[Any, ...] = tuple(kind) if isinstance(kind, BaseTuple) else ()  # type: ignore[arg-type]
+    return all(_ours(part) for part in parts)
 
 
 def dispatch(declaration: Callable[..., Any]) -> Any:

@@ -41,10 +41,10 @@ def open_executor(where: str = "threads") -> Iterator[Executor]:
         except ImportError:
             raise MissingExtra("distributed", "dask") from None
         try:
-            client = Client(rest, timeout="10s")  # type: ignore[no-untyped-call]
+            client = Client(rest, timeout="10s")
         except (OSError, ValueError) as error:
             raise InvalidInput(f"no dask scheduler answers at {rest!r}: {type(error).__name__}") from None
-        with client, client.get_executor(pure=False) as cluster:  # type: ignore[no-untyped-call]
+        with client, client.get_executor(pure=False) as cluster:
             yield cluster
     else:
         raise InvalidInput(f"executor must be threads, threads:N or dask:ADDRESS, got {where!r}")
