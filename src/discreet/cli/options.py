@@ -129,7 +129,7 @@ def choose_learner(
             for_learner[option] = text
         elif option in recipe_options:
             default = recipe_options[option]
-            for_recipe[option] = parse_value(option, text, int | None if default is None else type(default))
+            for_recipe[option] = _parse_free(text) if default is None else parse_value(option, text, type(default))
         else:
             raise _unknown_option(option, name, knobs, recipe if recipe != "auto" else model, recipe_options)
     privacy = trust[model](epsilon, 0.0 if delta is None else delta, rho, recipe, for_recipe)
@@ -141,7 +141,24 @@ def _recipe_options(recipe: str, model: str) -> dict[str, Any]:
     from discreet.privatizers.recipes import find, recipes
 
     chosen = recipes(model) if recipe == "auto" else (find(recipe, model),)
-    return {option: default for entry in chosen for option, default in entry.options.items()}
+    options: dict[str, Any] = {}
+    for entry in chosen:
+        for option, default in entry.options.items():
+            options[option] = default if options.get(option) is None else options[option]
+    return options
+
+
+def _parse_free(text: str) -> Any:
+    """The value of an option that the recipe decides unless told: its own checks say what it may be."""
+    words = {"auto": None, "none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _unknown_option(
