@@ -1,6 +1,6 @@
 r"""Learning against adversarial losses in layered worlds: four learners over occupancy measures.
 
-Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, "Differentially private reinforcement learning with adversarial losses",
+Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, "Differentially private no-regret exploration in adversarial MDPs",
 algorithms 1 and 2, on top of Rosenberg and Mansour (2019) and Jin et al. (2020). An occupancy measure q fixes a policy
 pi(a|x) = q(x,a) / q(x); each episode plays that of a q that minimises losses plus a regulariser over all q whose
 transitions lie in a confidence box (:mod:`discreet.learners.transition_box`).
