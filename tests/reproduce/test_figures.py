@@ -132,3 +132,7 @@ def test_a_command_writes_the_page(tmp_path, capsys, monkeypatch):
     assert run_command("local/figure-9", "--out", str(tmp_path), "--executor", "threads:1") == 0
     assert "indistinguishable" in capsys.readouterr().out
     assert (tmp_path / "local-figure-9" / "quick" / "page.md").exists()
+    front = (tmp_path / "index.md").read_text()
+    assert "(local-figure-9/quick/page.md)" in front
+    assert "fails" in front
+    assert "local-figure-1/" not in front, "what was not run is not listed"

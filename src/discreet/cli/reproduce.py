@@ -46,6 +46,8 @@ def reproduce(
     if not chosen:
         raise unknown_name("figure", name, everything)
     check_outputs(folder=out)
+    from discreet.files import write_atomically
+    from discreet.reproduce.overview import write_overview
     from discreet.reproduce.run import reproduce as run
     from discreet.reproduce.sweep import open_executor
 
@@ -58,6 +60,7 @@ def reproduce(
                 print_table(["", "statement", "measured"], rows)
             else:
                 _print(run(each, scale=scale, out=out, seed=seed, executor=pool, progress=True))
+    write_atomically(out / "index.md", write_overview(out, scale))
 
 
 def _print(done: Reproduction) -> None:
