@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from discreet.reproduce.drawing import TITLES, promise
 from discreet.reproduce.figure import Figure
@@ -108,9 +108,9 @@ def _result(measured: Measured) -> str:
     return f"{total.mean():,.0f} ± {error:,.0f} ({total.mean() / measured.episodes[-1]:.3g})"
 
 
-def _value(of: object, view: View) -> str:
+def _value(of: Callable[[View], float], view: View) -> str:
     try:
-        return f"{of(view):.4g}"  # type: ignore[operator]
+        return f"{of(view):.4g}"
     except NotMeasured:
         return "—"
 
