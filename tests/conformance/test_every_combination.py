@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import numba
 import numpy as np
 import pytest
 
@@ -113,16 +112,24 @@ def test_every_learner_is_served_by_some_recipe(learner):
     assert learner in LAYERED or not all(may_refuse(recipe, learner, world) for recipe in recipes())
 
 
-def test_few_episode_loops_are_compiled(monkeypatch):
-    """One per combination of world, encoder, noise, accumulator and learner that replans after every user."""
-    compiled, original = set(), episode_loop._episode_loop
+def test_few_combinations_have_a_compiled_loop():
+    """Each is compiled once per machine and kind of reward: a dozen at most for first long runs to wait for."""
+    world = WORLDS["river"]
+    compiled = [
+        (recipe.name, learner)
+        for recipe, learner in product(recipes(), LEARNERS)
+        if not may_refuse(recipe, learner, world)
+        and episode_loop.compiles(make_learner(learner), build(TARGETS[recipe.model](recipe), world.shape, 10_000))
+    ]
+    assert ("none", "ucbvi") in compiled
+    assert len(compiled) <= 12
 
-    def counted(*arguments):
-        compiled.add(tuple(numba.typeof(argument) for argument in arguments))
-        return original(*arguments)
 
-    monkeypatch.setattr(episode_loop, "_episode_loop", counted)
-    for recipe, learner, world in product(recipes(), LEARNERS, WORLDS.values()):
-        if not may_refuse(recipe, learner, world):
-            discreet.simulate(world, make_learner(learner), TARGETS[recipe.model](recipe), episodes=3)
-    assert 3 <= len(compiled) <= 12
+def test_short_runs_compile_no_loop(monkeypatch):
+    def refuse(*_arguments):
+        raise AssertionError("the episode loop was compiled for a short run")
+
+    monkeypatch.setattr(episode_loop, "_episode_loop", refuse)
+    discreet.simulate(WORLDS["river"], make_learner("ucbvi"), episodes=999)
+    with pytest.raises(AssertionError, match="short run"):
+        discreet.simulate(WORLDS["river"], make_learner("ucbvi"), episodes=1_000)

@@ -166,7 +166,10 @@ class LossProfile:
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.bound:
             return 0.0
-        numerical = max(self.forward.delta(epsilon), self.backward.delta(epsilon)) * (1 + 1e-12) + self.allowance
+        numerical = self.forward.delta(epsilon)
+        if self.backward is not self.forward:
+            numerical = max(numerical, self.backward.delta(epsilon))
+        numerical = numerical * (1 + 1e-12) + self.allowance
         known = ZeroConcentratedProfile(self.rho).delta(epsilon) if self.rho < math.inf else 1.0
         return min(1.0, numerical, known, PureProfile(self.bound).delta(epsilon))
 

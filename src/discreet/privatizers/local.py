@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from discreet.accumulators.schedule import EveryEpisode, Growing, Schedule
@@ -76,11 +76,15 @@ def report_guarantee(channel: ReportChannel) -> Guarantee:
 
 def _published(kind: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """A randomiser as printed: its own scale, a release after every user, no mask; the guarantee is the truth."""
-    epsilon, delta = _target(kind, privacy)
+    channel, guarantee = _printed(kind, shape, *_target(kind, privacy))
+    return Privatizer(f"local/published-{kind}", shape, (channel,), _schedule(options), guarantee, False, options)
+
+
+@lru_cache(maxsize=256)
+def _printed(kind: str, shape: Shape, epsilon: float, delta: float) -> tuple[AnyChannel, Guarantee]:
     channel, parts = _PRINTED[kind](shape, epsilon, delta)
     together = compose(parts, delta=delta, why="one user moves all tables")
-    guarantee = replace(locally(together), claimed=Claim(epsilon, delta, source=_SOURCE))
-    return Privatizer(f"local/published-{kind}", shape, (channel,), _schedule(options), guarantee, False, options)
+    return channel, replace(locally(together), claimed=Claim(epsilon, delta, source=_SOURCE))
 
 
 def _schedule(options: Options) -> Schedule:
@@ -137,14 +141,19 @@ def _answered_bits(shape: Shape, per_bit: float, delta: float) -> Printed:
 
 def _certified(kind: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """The same randomiser with the least noise that keeps the promise."""
-    epsilon, delta = _target(kind, privacy)
+    channel, guarantee = _least(kind, shape, *_target(kind, privacy))
+    recipe, masked = f"local/three-tables-{kind}", bool(options["masked"])
+    return Privatizer(recipe, shape, (channel,), _schedule(options), guarantee, masked, options)
+
+
+@lru_cache(maxsize=256)
+def _least(kind: str, shape: Shape, epsilon: float, delta: float) -> tuple[AnyChannel, Guarantee]:
     if kind == "bounded":
         law = calibrate_noise(BoundedNoise, ThreeTables(shape).sensitivity(), epsilon=epsilon, delta=delta)
-        channel, parts = _printed_additive(shape, law, delta)
+        channel, (part,) = _printed_additive(shape, law, delta)
     else:
-        channel, parts = _answered_bits(shape, epsilon / (6 * shape.horizon - 2), 0.0)
-    recipe, masked = f"local/three-tables-{kind}", bool(options["masked"])
-    return Privatizer(recipe, shape, (channel,), _schedule(options), locally(parts[0]), masked, options)
+        channel, (part,) = _answered_bits(shape, epsilon / (6 * shape.horizon - 2), 0.0)
+    return channel, locally(part)
 
 
 def _target(kind: str, privacy: Privacy) -> tuple[float, float]:

@@ -27,6 +27,9 @@ from discreet.worlds.family import WorldFamily
 from discreet.worlds.layered import LayeredFamily, LayeredWorld
 from discreet.worlds.tabular import TabularWorld
 
+# Shorter runs are over in the block loop before a loop for them would be compiled.
+_WORTH_COMPILING = 1_000
+
 AnyWorld: TypeAlias = TabularWorld | WorldFamily | LayeredWorld | LayeredFamily
 
 
@@ -57,7 +60,7 @@ def simulate(
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
     privacy = NoPrivacy() if privacy is None else privacy
     privatizer = build(privacy, world.shape, episodes, learner.needs)
-    fast = compiles(learner, privatizer) and not keep_release
+    fast = compiles(learner, privatizer) and not keep_release and episodes >= _WORTH_COMPILING
     stop = Event()
 
     def one(run: int, tick: Callable[[int], None]) -> RunRecord:
