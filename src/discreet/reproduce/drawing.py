@@ -143,16 +143,18 @@ def _by_switches(axes: Any, lines: Lines, styles: Styles) -> None:
 
 
 def _histogram(axes: Any, lines: Lines, styles: Styles) -> None:
+    """Densities on a logarithmic axis where many spreads meet, which may differ by orders of magnitude; else shares."""
+    many = len(lines) > 2
     for line, members in lines.items():
         samples = members[0][1].samples
         label = f"{_label(line, members[0][1])}, sd {samples.std():.3g}"
-        axes.hist(
-            samples, bins=40, density=True, histtype="stepfilled", alpha=0.35, color=styles[line]["color"], label=label
-        )
-    if len(lines) > 2:  # spreads that differ by orders of magnitude
+        shares = None if many else np.full(len(samples), 1 / len(samples))
+        looks = {"color": styles[line]["color"], "alpha": 0.35, "histtype": "stepfilled"}
+        axes.hist(samples, bins=40, density=many, weights=shares, label=label, **looks)
+    if many:
         axes.set_yscale("log")
     axes.set_xlabel("released sum of rewards")
-    axes.set_ylabel("density")
+    axes.set_ylabel("density" if many else "share of repetitions")
 
 
 def _spread(values: Any) -> Any:
