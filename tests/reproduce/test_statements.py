@@ -21,7 +21,7 @@ class Found(NamedTuple):
 
 FOUND = (
     Found("A1", "water is wet", True, {"wetness": 0.123456}),
-    Found("A2", "stones float", np.bool_(False), {"depth": np.float64(7.0)}),
+    Found("A2", "stones float", np.bool_(False), {"depth": np.float64(7.0), "stone": {"grey": 2, "red": None}}),
 )
 NAMED = Statements("things/statements", "About things", "a paper", lambda scale, seed: FOUND)
 
@@ -31,7 +31,7 @@ def test_the_page_says_what_held(tmp_path):
     text = page.read_text()
     assert verdicts == FOUND
     assert "| A1 | water is wet | ✓ holds | wetness: 0.1235 |" in text
-    assert "| A2 | stones float | ✗ fails | depth: 7 |" in text
+    assert "| A2 | stones float | ✗ fails | depth: 7, stone: (grey: 2, red: None) |" in text
     assert "discreet reproduce things/statements --scale quick --seed 3" in text
     kept = json.loads((page.parent / "verdicts.json").read_text())
     assert (kept["A1"]["holds"], kept["A2"]["holds"]) == (True, False)

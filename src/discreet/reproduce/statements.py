@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from discreet.files import write_atomically
 
@@ -70,5 +72,13 @@ STATEMENTS = {
 }
 
 
-def _numbers(numbers: dict[str, Any]) -> str:
-    return ", ".join(f"{name}: {value:.4g}" for name, value in numbers.items())
+def _numbers(numbers: Mapping[str, Any]) -> str:
+    """Numbers by name; where a number has parts, those in brackets."""
+    return ", ".join(
+        f"{name}: ({_numbers(value)})" if isinstance(value, Mapping) else f"{name}: {_plain(value)}"
+        for name, value in numbers.items()
+    )
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float | np.number) else str(value)
