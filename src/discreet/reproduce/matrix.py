@@ -134,7 +134,7 @@ def write_matrix(matrix: Matrix) -> str:
                 lines.append(f"| {learner} | " + " | ".join(cell_text(cell) for cell in cells) + " |")
             for model, cell in zip(MODELS, cells, strict=True):
                 if cell.refused is not None:
-                    reasons.setdefault(cell.refused, []).append(f"{learner}, {model}, {place.label}")
+                    reasons.setdefault(first_reason(cell.refused), []).append(f"{learner}, {model}, {place.label}")
         lines.append("")
     lines += ["## Why cells refuse", ""]
     lines += [f"- {reason}: *{'; '.join(cells)}*" for reason, cells in reasons.items()]
@@ -163,6 +163,12 @@ def draw_matrix(matrix: Matrix) -> bytes:
     buffer = io.BytesIO()
     picture.savefig(buffer, format="png", dpi=140)
     return buffer.getvalue()
+
+
+def first_reason(refusal: str) -> str:
+    """Where no recipe serves, each gives its reason; the first says enough on a page."""
+    first, *others = refusal.split("; ")
+    return f"{first}; and {len(others)} more" if others else first
 
 
 def _name(learner: str, model: str, place: Place) -> str:
