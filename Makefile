@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint types check bench clean
+.PHONY: help setup demo test lint types check bench docs clean
 
 help:
 	@echo "make demo    the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
@@ -12,6 +12,7 @@ help:
 	@echo "make setup   only set up $(VENV)"
 	@echo "make check   lint, types and tests, as CI runs them"
 	@echo "make bench   speed against careful NumPy, as ratios measured in one run"
+	@echo "make docs    the documentation as a site, in site/"
 	@echo "make clean   remove $(VENV) and caches"
 
 setup: $(STAMP)
@@ -39,6 +40,10 @@ check: lint types test
 
 bench: setup
 	$(BIN)/python -m benchmarks.loops
+
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -58,10 +58,9 @@ class UCBVIArrays(NamedTuple):
     bonus_scale: float
     noise_scale: float
     threshold: float
-    weights: NDArray[np.float64]  # (rows, S) scratch: transition counts above the noise
-    scale: NDArray[np.float64]  # (rows,) scratch: one over the sum of the weights
     reward: NDArray[np.float64]  # (rows,) scratch
     bonus: NDArray[np.float64]  # (rows,) scratch
+    candidates: NDArray[np.float64]  # (A,) scratch
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class UCBVI:
         log_term = math.log(shape.states * shape.actions * problem.episodes / self.failure_probability)
         return UCBVIArrays(
             shape.groups, self.bonus == "bernstein", log_term, self.bonus_scale, self.noise_scale, self.threshold,
-            np.zeros((rows, shape.states)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
+            np.zeros(rows), np.zeros(rows), np.zeros(shape.actions),
         )  # fmt: skip
 
     def _planned(self, problem: Problem, coins: Stream, statistics: Statistics) -> OptimisticState:
@@ -124,68 +123,103 @@ def _plan_ucbvi(
     actions: NDArray[np.int64],
 ) -> None:
     # Arrays are taken out of the tuples once: doing so inside the loops would count references every time.
-    weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
-    visits, bernstein = statistics.visits, learner.bernstein
+    reward, bonus, visits, bernstein = learner.reward, learner.bonus, statistics.visits, learner.bernstein
+    transitions, transition_noise, threshold = statistics.transitions, statistics.transition_noise, learner.threshold
+    candidates = learner.candidates
     H, S = actions.shape
     A = reward.shape[0] // (learner.groups * S)
-    estimate_model(learner, statistics, H, S * A)
-    values[H, :] = 0.0
+    estimate_rewards(learner, statistics)
+    for s in range(S):
+        values[H, s] = 0.0
     for h in range(H - 1, -1, -1):
         row = h * S * A if learner.groups > 1 else 0
         left = float(H - h)
+        last = only_last_step(learner.groups, h, H)
         for s in range(S):
             best, choice, ties = -np.inf, 0, 0
             for a in range(A):
-                mean = 0.0
-                for t in range(S):
-                    mean += weights[row, t] * values[h + 1, t]
-                mean *= scale[row]
-                q = reward[row] + mean + left * bonus[row]
+                cut = threshold * transition_noise[row]
+                q, mean, total = optimistic_value(
+                    transitions, values, reward[row], bonus[row], visits[row], cut, row, h, left, last
+                )
                 if bernstein:
-                    spread = 0.0
+                    spread = reward[row] * (1.0 - reward[row])
                     for t in range(S):
-                        spread += weights[row, t] * (values[h + 1, t] - mean) ** 2
-                    spread = spread * scale[row] + reward[row] * (1.0 - reward[row])
+                        weight = max(0.0, transitions[row, t] - cut)
+                        spread += weight * (values[h + 1, t] - mean) ** 2 / max(total, 1e-300)
                     q += learner.bonus_scale * bernstein_width(spread, left, learner.log_term, visits[row])
-                if q > best:
-                    best, choice, ties = q, a, 1
-                elif q == best:  # reservoir: each of the exact maxima is kept with equal probability
-                    ties += 1
-                    if below(coins, ties) == 0:
-                        choice = a
+                candidates[a] = q
+                better = q > best
+                ties = 1 if better else ties + (1 if q == best else 0)
+                choice = a if better else choice
+                best = q if better else best
                 row += 1
+            if ties > 1:
+                choice = _one_of_the_best(candidates, best, ties, coins)
             actions[h, s] = choice
             values[h, s] = min(left, best)
 
 
 @inlined
-def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int, rows_per_group: int) -> None:
-    """Estimated transitions, rewards and bonus of every row, into the learner's scratch space."""
-    weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
-    transitions, transition_noise = statistics.transitions, statistics.transition_noise
-    visits, visit_noise, rewards = statistics.visits, statistics.visit_noise, statistics.rewards
-    reward_noise = statistics.reward_noise
-    R, S = weights.shape
-    threshold, noise_scale = learner.threshold, learner.noise_scale
+def _one_of_the_best(candidates: NDArray[np.float64], best: float, ties: int, coins: Stream) -> int:
+    """An exact maximum, each with the same probability."""
+    passed = below(coins, ties)
+    a = 0
+    while candidates[a] != best or passed > 0:
+        if candidates[a] == best:
+            passed -= 1
+        a += 1
+    return a
+
+
+@inlined
+def estimate_rewards(learner: UCBVIArrays, statistics: Statistics) -> None:
+    """Estimated reward and bonus of every row, into the learner's scratch space; no branches, so it vectorises."""
+    reward, bonus = learner.reward, learner.bonus
+    visits, visit_noise = statistics.visits, statistics.visit_noise
+    rewards, reward_noise = statistics.rewards, statistics.reward_noise
+    noise_scale = learner.noise_scale
     hoeffding = 0.0 if learner.bernstein else learner.bonus_scale * math.sqrt(learner.log_term)
-    for row in range(R):  # no branches: this loop vectorises over rows
+    for row in range(reward.shape[0]):
         per_visit = 1.0 / max(1.0, visits[row])
         reward[row] = min(1.0, max(0.0, rewards[row] * per_visit))
         noise = max(visit_noise[row], reward_noise[row])
         bonus[row] = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
-    # The last step has no successors to know; elsewhere a row whose successors are all lost in the noise says nothing
-    # about the world, and gets full optimism.
-    last = 0 if H == 1 else (R - rows_per_group if learner.groups > 1 else R)
-    for row in range(R):
-        cut = threshold * transition_noise[row]
-        total = 0.0
-        for t in range(S):
-            weight = max(0.0, transitions[row, t] - cut)
-            weights[row, t] = weight
-            total += weight
-        scale[row] = 1.0 / total if total > 0.0 else 0.0
-        if (total <= 0.0 and row < last) or (row >= last and visits[row] < 1.0):
-            bonus[row] = 1.0
+
+
+@inlined
+def optimistic_value(
+    transitions: NDArray[np.float64],
+    values: NDArray[np.float64],
+    reward: float,
+    bonus: float,
+    visits: float,
+    cut: float,
+    row: int,
+    h: int,
+    left: float,
+    last: bool,
+) -> tuple[float, float, float]:
+    """Q of one row at step h, the expected value of what follows, and the sum of the counts above the noise.
+
+    ``left`` is the number of steps to go, this one included; ``last`` says that the row holds counts of the last step
+    alone, which has no successors to know.
+    """
+    mean = total = 0.0
+    for t in range(transitions.shape[1]):
+        weight = max(0.0, transitions[row, t] - cut)
+        total += weight
+        mean += weight * values[h + 1, t]
+    mean /= max(total, 1e-300)  # no branch: whether a row is known is close to a coin flip when noise is loud
+    # A row whose successors are all lost in the noise says nothing about the world: full optimism.
+    known = visits >= 1.0 if last else total > 0.0
+    return reward + mean + left * (bonus if known else 1.0), mean, total
+
+
+@inlined
+def only_last_step(groups: int, h: int, H: int) -> bool:
+    """Whether the rows of step h hold counts of the last step alone."""
+    return H == 1 or (groups > 1 and h == H - 1)
 
 
 @inlined

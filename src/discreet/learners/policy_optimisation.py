@@ -25,7 +25,13 @@ from numpy.typing import NDArray
 
 from discreet.compiled import kernel
 from discreet.learners.base import Problem
-from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model
+from discreet.learners.optimistic import (
+    UCBVI,
+    UCBVIArrays,
+    estimate_rewards,
+    only_last_step,
+    optimistic_value,
+)
 from discreet.policies import StochasticPolicy, uniform_policy
 from discreet.release import Release, Request, Statistics, as_statistics
 from discreet.streams import Stream
@@ -101,21 +107,21 @@ def improved(state: PolicyState, q: Floats, users: int, eta_scale: float, larges
 def _evaluate(learner: UCBVIArrays, statistics: Statistics, probabilities: Floats, q: Floats) -> None:
     """Optimistic Q of the policy, backwards from the last step."""
     H, S, A = q.shape
-    estimate_model(learner, statistics, H, S * A)
-    weights, scale, reward, bonus = learner.weights, learner.scale, learner.reward, learner.bonus
-    following = np.zeros(S)
-    values = np.zeros(S)
+    estimate_rewards(learner, statistics)
+    reward, bonus, visits = learner.reward, learner.bonus, statistics.visits
+    transitions, transition_noise = statistics.transitions, statistics.transition_noise
+    values = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         row = h * S * A if learner.groups > 1 else 0
         left = float(H - h)
+        last = only_last_step(learner.groups, h, H)
         for s in range(S):
             value = 0.0
             for a in range(A):
-                expected = 0.0
-                for t in range(S):
-                    expected += weights[row, t] * following[t]
-                q[h, s, a] = reward[row] + expected * scale[row] + left * bonus[row]
+                cut = learner.threshold * transition_noise[row]
+                q[h, s, a], _, _ = optimistic_value(
+                    transitions, values, reward[row], bonus[row], visits[row], cut, row, h, left, last
+                )
                 value += probabilities[h, s, a] * q[h, s, a]
                 row += 1
-            values[s] = min(left, value)
-        following[:] = values
+            values[h, s] = min(left, value)
