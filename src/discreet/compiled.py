@@ -54,6 +54,11 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, _INLINED)
 
 
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An inlined kernel whose products and sums may be fused into one rounding: for polynomials."""
+    return _compile(function, {**_INLINED, "fastmath": {"contract"}})
+
+
 def _compile(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
     compiled: Any = numba.njit(**settings)(function)  # `cache=True` would give it numba's own cache
     config: Any = numba.config

@@ -15,14 +15,15 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from discreet.compiled import inlined
+from discreet.compiled import fused, inlined
 
 Stream = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_UNIT = 2.0**-52
+_ONE = np.uint64(0x3FF0000000000000)  # the bits of 1.0
+_BELOW_ONE = 1.0 - 2.0**-53
 
 # Purposes keep the streams of one run apart.
 USERS, NOISE, COINS, WORLD = 0, 1, 2, 3
@@ -58,10 +59,36 @@ def next_word(state: Stream) -> np.uint64:
     return mix(state[0])  # type: ignore[no-any-return]
 
 
+_intrinsic: Any = intrinsic
+
+
+@_intrinsic
+def _bits_of(_context: Any, _x: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@_intrinsic
+def _float_of(_context: Any, _x: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
 @inlined
 def to_unit(word: np.uint64) -> float:
     """A word as a float strictly inside (0, 1), from its upper 52 bits: the middle of one of 2**52 equal intervals."""
-    return (np.float64(word >> np.uint64(12)) + 0.5) * _UNIT
+    mantissa = _float_of(np.int64((word >> np.uint64(12)) | _ONE))  # in [1, 2); cheaper than a conversion
+    return mantissa - _BELOW_ONE  # type: ignore[no-any-return]
+
+
+@inlined
+def with_random_sign(x: float, word: np.uint64) -> float:
+    """x or -x, by the lowest bit of a word, which ``to_unit`` does not use."""
+    return _float_of(_bits_of(x) ^ np.int64(word << np.uint64(63)))  # type: ignore[no-any-return]
 
 
 @inlined
@@ -87,43 +114,22 @@ def categorical(cumulative: NDArray[np.float64], state: Stream) -> int:
     return i
 
 
-_intrinsic: Any = intrinsic
-
-
-@_intrinsic
-def _bits_of(_context: Any, _x: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@_intrinsic
-def _float_of(_context: Any, _x: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
-@inlined
+@fused
 def fast_log(x: float) -> float:
-    """Natural logarithm of a positive normal number, within 1 ulp or so, in a form that vectorises.
+    """Natural logarithm of a positive normal number, within two units of the last place, in a form that vectorises.
 
     x = m * 2**k with m in [sqrt(1/2), sqrt(2)); then ln m = 2 artanh(s) with s = (m-1)/(m+1), by its series in s**2
     with the usual minimax coefficients.
     """
     bits = _bits_of(x)
-    shifted = bits - 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
-    k = shifted >> 52
-    m = _float_of(bits - (k << 52))
-    f = m - 1.0
+    k = (bits - 0x3FE6A09E667F3BCD) >> 52  # counted from the bits of sqrt(1/2)
+    f = _float_of(bits - (k << 52)) - 1.0
     s = f / (2.0 + f)
     z = s * s
-    w = z * z
-    even = w * (0.3999999999940941908 + w * (0.2222219843214978396 + w * 0.1531383769920937332))
-    odd = z * (
-        0.6666666666666735130 + w * (0.2857142874366239149 + w * (0.1818357216161805012 + w * 0.14798198605116586))
+    tail = 0.1818357216161805012 + z * (0.1531383769920937332 + z * 0.14798198605116586)
+    series = 0.6666666666666735130 + z * (
+        0.3999999999940941908 + z * (0.2857142874366239149 + z * (0.2222219843214978396 + z * tail))
     )
-    half = 0.5 * f * f
-    return k * 0.6931471805599453 - ((half - s * (half + (even + odd))) - f)  # type: ignore[no-any-return]
+    # k as a float: added to the bits of 1.5 * 2**52, whose last place is one.
+    exponent = _float_of(k + 0x4338000000000000) - 6755399441055744.0
+    return exponent * 0.6931471805599453 + (2.0 * s + s * z * series)  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import inlined
+from discreet.compiled import fused, inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import Problem, plan_into
 from discreet.policies import Policy
@@ -172,7 +172,7 @@ def _one_of_the_best(candidates: NDArray[np.float64], best: float, ties: int, co
     return a
 
 
-@inlined
+@fused
 def estimate_rewards(learner: UCBVIArrays, statistics: Statistics) -> None:
     """Estimated reward and bonus of every row, into the learner's scratch space; no branches, so it vectorises."""
     reward, bonus = learner.reward, learner.bonus
@@ -187,7 +187,7 @@ def estimate_rewards(learner: UCBVIArrays, statistics: Statistics) -> None:
         bonus[row] = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
 
 
-@inlined
+@fused
 def optimistic_value(
     transitions: NDArray[np.float64],
     values: NDArray[np.float64],

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln
 
-from discreet.noise.kernels import add_noise, advance, word_at
+from discreet.noise.kernels import GOLDEN, add_noise
 from discreet.noise.law import Floats, Size, refuse_secure
 from discreet.noise.tails import stitched_lines, stitched_radius
 from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.streams import Stream, fast_log, to_unit
+from discreet.streams import Stream, fast_log, mix, to_unit, with_random_sign
 from discreet.validation import check_count, check_open_unit, check_positive
 
 
@@ -80,14 +80,13 @@ class Laplace:
 
 @add_noise.implement(LaplaceKernel)
 def _add_laplace(law: LaplaceKernel, out: Floats, state: Stream) -> None:
-    base = state[0]
     scale = law.scale
+    position = state[0]
     for i in range(out.shape[0]):
-        word = word_at(base, i)
-        # The lowest bit is not among the 53 that make the magnitude.
-        sign = 1.0 - 2.0 * np.float64(word & np.uint64(1))
-        out[i] -= sign * scale * fast_log(to_unit(word))
-    advance(state, out.shape[0])
+        position += GOLDEN  # a running sum is cheaper than a product for every word
+        word = mix(position)
+        out[i] += with_random_sign(scale * fast_log(to_unit(word)), word)
+    state[0] = position
 
 
 # Grid points per smallest loss of one coordinate.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import inlined, kernel
+from discreet.compiled import fused, inlined, kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,7 +29,7 @@ def group(groups: int, h: int) -> int:
     return h if groups > 1 else 0
 
 
-@inlined
+@fused
 def backup(transitions: Floats, means: Floats, h: int, s: int, a: int, following: Floats) -> float:
     """Q_h(s, a): the mean reward now plus the expected value of what follows."""
     row = transitions[group(transitions.shape[0], h), s, a]
