@@ -246,7 +246,8 @@ def test_an_error_inside_a_run_comes_out_as_it_is(threads):
 def test_ctrl_c_ends_a_long_simulation():
     """In a process of its own: it says when it is under way, gets the signal, and must leave by KeyboardInterrupt."""
     code = """
-import os
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start us with Ctrl-C ignored
 import discreet
 from discreet.simulation import run
 world = discreet.worlds.river_swim(states=3, horizon=3)
