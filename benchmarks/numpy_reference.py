@@ -41,7 +41,8 @@ class NumpyUCBVI:
             if k % _BATCH == 0:
                 noise = self.rng.laplace(0.0, self.scale, (_BATCH, self.size))
                 uniforms = self.rng.random((_BATCH, self.H + 1, 2))
-            actions = self.plan(k)
+                coins = self.rng.random((_BATCH, self.H, self.S, self.A))
+            actions = self.plan(k, coins[k % _BATCH])
             if self.deployed is None or not np.array_equal(actions, self.deployed):
                 self.deployed, self.gap = actions, self.optimal - self.evaluate(actions)
             total += self.gap
@@ -49,7 +50,7 @@ class NumpyUCBVI:
             self.add_noise(k + 1, noise[k % _BATCH])
         return total
 
-    def plan(self, k: int) -> np.ndarray:
+    def plan(self, k: int, coins: np.ndarray) -> np.ndarray:
         G, S, A, H, rows = self.G, self.S, self.A, self.H, self.rows
         draws = k if not self.tree else k.bit_count()
         sd = np.sqrt(2.0 * draws) * self.scale
@@ -65,8 +66,9 @@ class NumpyUCBVI:
         for h in range(H - 1, -1, -1):
             g = h if G > 1 else 0
             q = reward[g] + model[g] @ values + (H - h) * bonus[g]
-            actions[h] = q.argmax(axis=1)
-            values = np.minimum(q.max(axis=1), H - h)
+            best = q.max(axis=1)
+            actions[h] = np.where(q == best[:, None], coins[h], 0.0).argmax(axis=1)  # exact ties at random
+            values = np.minimum(best, H - h)
         return actions
 
     def evaluate(self, actions: np.ndarray) -> float:

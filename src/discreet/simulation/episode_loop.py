@@ -50,7 +50,7 @@ class Tables(NamedTuple):
 
     cells: NDArray[np.float64]
     statistics: Statistics
-    noise_units: NDArray[np.float64]  # (3, G): sd of one draw in a count of visits, of a transition and of rewards
+    noise_units: NDArray[np.float64]  # (3, rows): sd of one draw in a count of visits, of a transition, of rewards
     values: NDArray[np.float64]
     actions: NDArray[np.int64]
     deployed: NDArray[np.int64]
@@ -133,7 +133,8 @@ def _tables(world: TabularWorld, privatizer: Privatizer) -> Tables:
         np.zeros(rows),
         np.zeros(rows),
     )
-    units = np.sqrt([channel.law.variance * marginals[name].cells[:, 0, 0] for name in names])
+    cells_of = (np.broadcast_to(marginals[name].cells, visits.shape).reshape(-1) for name in names)
+    units = np.sqrt(channel.law.variance * np.stack(list(cells_of)))
     actions = np.zeros((shape.horizon, shape.states), np.int64)
     values = np.zeros((shape.horizon + 1, shape.states))
     return Tables(cells, statistics, units, values, actions, np.full_like(actions, -1), np.zeros(3))
@@ -201,16 +202,12 @@ def _gap(start: NDArray[np.float64], values: NDArray[np.float64], optimal_value:
 
 
 @inlined
-def _set_noise(statistics: Statistics, units: NDArray[np.float64], draws: int) -> None:
-    """Nothing is masked here, so every row of a group carries the same number of draws."""
+def _set_noise(statistics: Statistics, units: NDArray[np.float64], draws: float) -> None:
+    """Nothing is masked here, so all rows carry the same number of draws."""
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
-    G = units.shape[1]
-    size = visit_noise.shape[0] // G
     root = math.sqrt(draws)
-    for g in range(G):
-        visit, transition, reward = units[0, g] * root, units[1, g] * root, units[2, g] * root
-        for row in range(g * size, (g + 1) * size):
-            visit_noise[row] = visit
-            transition_noise[row] = transition
-            reward_noise[row] = reward
+    for row in range(visit_noise.shape[0]):
+        visit_noise[row] = units[0, row] * root
+        transition_noise[row] = units[1, row] * root
+        reward_noise[row] = units[2, row] * root
