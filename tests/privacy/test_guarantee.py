@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from discreet.privacy.guarantee import (
     Claim,
     Guarantee,
@@ -189,3 +189,10 @@ def test_descriptions():
 def test_a_derivation_prints_as_a_tree():
     reason = Reason("a", "1", (Reason("b", "2", (Reason("c", "3"),)), Reason("d", "4")))
     assert reason.lines() == ["a: 1", "   └─ b: 2", "      └─ c: 3", "   └─ d: 4"]
+
+
+def test_a_law_that_cannot_be_shipped_says_so():
+    assert "simulation only" in describe_law(Gaussian(2.0))
+    assert "simulation only" in describe_law(Laplace(2.0))
+    assert "simulation only" not in describe_law(DiscreteGaussian(2.0))
+    assert "simulation only" not in describe_law(DiscreteLaplace(2.0))

@@ -160,11 +160,12 @@ def describe_sensitivity(sensitivity: Sensitivity) -> str:
 
 
 def describe_law(law: Any) -> str:
-    """A law in words: its name, its parameters and its standard deviation."""
+    """A law in words: its name, its parameters, its standard deviation, and whether it can be shipped."""
     parameters = ", ".join(f"{f.name} {getattr(law, f.name):.6g}" for f in fields(law))
     if not parameters:
         return "no noise"
-    return f"{type(law).__name__} with {parameters} (standard deviation {math.sqrt(law.variance):.4g})"
+    shipped = "" if getattr(law, "discrete", True) else ", continuous: simulation only"
+    return f"{type(law).__name__} with {parameters} (standard deviation {math.sqrt(law.variance):.4g}{shipped})"
 
 
 def finite_or_none(value: float | None) -> float | None:
