@@ -41,7 +41,7 @@ def _cache_folder() -> str:
 # numba's default error model checks every division, which stops vectorisation.
 _SETTINGS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 # Tuples of arrays are passed by value, a hundred words at a time: small kernels called in hot loops must be inlined.
-_INLINED: dict[str, Any] = {**_SETTINGS, "forceinline": True}
+_INLINED: dict[str, Any] = {**_SETTINGS, "forceinline": True, "_nrt": False}
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
