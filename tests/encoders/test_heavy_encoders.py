@@ -10,7 +10,7 @@ import pytest
 
 from discreet.encoders.base import encode
 from discreet.encoders.heavy_tailed import ClippedTables, SignedFirstVisitTables, clipping_bias
-from discreet.errors import Unsupported
+from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Moments, Shape
 from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories
@@ -79,6 +79,17 @@ def test_thresholds_follow_the_number_of_users_and_nothing_else():
     rewards = encode(encoder, record([[0]] * 7, [[9.0]] * 7), stream(0, 0, USERS))[:, -1]
     assert rewards.tolist() == [1, 2, 2, 4, 4, 4, 4]
     assert [encoder.threshold(j) for j in range(1, 8)] == rewards.tolist()
+
+
+def test_levels_give_every_row_a_threshold_of_its_own():
+    shape = heavy(2, 1, 2)
+    encoder = ClippedTables(shape, (1.0, 2.0, 4.0), levels=(2, 0))
+    rewards = encode(encoder, record([[0, 1]] * 2, [[9.0, -9.0], [-3.0, 0.5]]), stream(0, 0, USERS))[
+        :, encoder.counts :
+    ]
+    assert rewards.tolist() == [[4.0, -1.0], [-3.0, 0.5]]
+    with pytest.raises(InvalidInput, match="each of 2 rows"):
+        ClippedTables(shape, (1.0,), levels=(0,))
 
 
 def test_truncation_drops_what_clipping_keeps():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from discreet.accumulators.base import SimulatedNoise
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
 from discreet.policies import uniform_policy
-from discreet.privatizers.heavy_tailed import best_threshold, thresholds
+from discreet.privatizers.heavy_tailed import best_threshold, index_thresholds, released_thresholds
 from discreet.privatizers.recipes import build, recipes
 
 WORLD = discreet.worlds.river_swim(3, 4, rewards="stable", alpha=1.8)
@@ -52,24 +54,43 @@ def test_scales_are_those_of_the_repaired_mechanism():
 
 @pytest.mark.parametrize("levels", [9, None], ids=["tree", "local"])
 def test_thresholds_never_fall_and_do_not_depend_on_data(levels):
-    found = thresholds(discreet.Central(1.0), WORLD.shape, 500, levels, 0.1)
+    found = index_thresholds(discreet.Central(1.0), WORLD.shape, 500, levels, 0.1)
     assert len(found) == (500).bit_length()
     assert (np.diff(found) >= 0).all()
 
 
+@pytest.mark.parametrize("levels", [9, None], ids=["tree", "local"])
+def test_grids_by_hand(levels):
+    """500 users, H = 4, S A = 6: both rules by their formulas."""
+    v, u, K = WORLD.shape.moments.order, WORLD.shape.moments.bound, 500
+    log = math.log(3 * 6 * K * 4 / 0.1)
+
+    def b(n, j):
+        spread = 9**1.5 * log if levels else math.sqrt(j * log)
+        return (0.7 * u * n / (4 * spread)) ** (1 / (1 + v))
+
+    index = index_thresholds(discreet.Central(0.7), WORLD.shape, K, levels, 0.1)
+    assert index[-1] == pytest.approx(b(256 / 6, 256))
+    released = released_thresholds(discreet.Central(0.7), WORLD.shape, K, levels, 0.1)
+    assert released[5] == pytest.approx(b(32, K))
+    assert len(released) == (K * 4).bit_length()  # one cell may have all visits of all users
+
+
+@pytest.mark.parametrize("world", [WORLD, WORLD.with_time(homogeneous=False)], ids=["pooled", "per-step"])
 @pytest.mark.parametrize("name", ["central/heavy-tailed", "local/heavy-tailed"])
-def test_released_noise_has_the_stated_variance(name):
-    """600 runs of 6 rows: sample variances of Laplace sums are within 20% (5 standard errors)."""
-    privatizer = build((discreet.Central if "central" in name else discreet.Local)(1.0, recipe=name), WORLD.shape, 7)
+def test_released_noise_has_the_stated_variance(name, world):
+    """600 runs of 6 rows of one step: sample variances of Laplace sums are within 20% (5 standard errors)."""
+    privatizer = build((discreet.Central if "central" in name else discreet.Local)(1.0, recipe=name), world.shape, 7)
     channel, rng, ends = privatizer.channels[0], np.random.default_rng(2), []
     for _ in range(600):
-        run = channel.start(WORLD.shape, SimulatedNoise(rng), False)
+        run = channel.start(world.shape, SimulatedNoise(rng), False)
         for users in (1, 1, 1, 3) if channel.tree is None else (1,) * 6:
-            run.add(np.zeros(channel.encoder.size), users, Context(uniform_policy(WORLD.shape)))
+            run.add(np.zeros(channel.encoder.size), users, Context(uniform_policy(world.shape)))
         ends.append(run.estimates())
     for statistic in ("visits", "rewards", "transitions"):
-        values = np.array([end[statistic].values for end in ends])
-        assert values.var() == pytest.approx(float(ends[0][statistic].variance.mean()), rel=0.2)
+        for step in (0, -1):  # the last step of a world with laws per step has fewer cells
+            values = np.array([end[statistic].values[step] for end in ends])
+            assert values.var() == pytest.approx(float(ends[0][statistic].variance[step].mean()), rel=0.2)
 
 
 def test_node_noise_uses_the_threshold_at_closing():

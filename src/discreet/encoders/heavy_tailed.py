@@ -2,11 +2,12 @@
 
 With E|X|^(1+v) <= u, clipping at B costs a bias of at most c_v u / B^v, c_v = v^v / (1+v)^(1+v), and leaves a second
 moment of at most u B^(1-v); truncating to zero costs up to u / B^v. A threshold is a function of the number of users
-before, never of raw counts: a threshold that looks at the data lets one user change what every later one contributes.
+before or of counts that were *released*, never of raw counts: a threshold that looks at the data lets one user change
+what every later one contributes.
 
 ``ClippedTables``: the statistics of the paper. One count for each (group, state, action, successor or end), of which
 visits are sums, and a table of clipped reward sums. Replacing a trajectory moves two counts at each step (L1 = 2H) and
-the rewards of a step by 2B at most, in one cell or in two.
+the reward of a step by 2B in one cell or by B and B' in two: 2 at most in units of each cell's own threshold.
 
 ``SignedFirstVisitTables``: first visits (:mod:`discreet.encoders.first_visit_tables`) with the reward as one of two
 bits, positive or negative, set with probability min(1, |r| / B): unbiased for the clipped reward, and
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into
 from discreet.encoders.joint_histogram import ALL_THREE
-from discreet.errors import Unsupported
+from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, uniform
@@ -44,10 +45,11 @@ def moments_of(shape: Shape) -> Moments:
     return shape.moments
 
 
-def clipping_bias(moments: Moments, threshold: float) -> float:
-    """The most that clipping at the threshold can move a mean."""
+def clipping_bias(moments: Moments, threshold: float, truncated: bool = False) -> float:
+    """The most that clipping at the threshold, or truncating, can move a mean."""
     v = moments.order
-    return float(v**v / (1 + v) ** (1 + v) * moments.bound / threshold**v)
+    share = 1.0 if truncated else v**v / (1 + v) ** (1 + v)
+    return float(share * moments.bound / threshold**v)
 
 
 class SignedFirstVisitArrays(NamedTuple):
@@ -112,6 +114,13 @@ class SignedFirstVisitTables:
             "rewards": Statistic((B * (positive - negative) + tau * visits) / (2 * tau), mixed),
         }
 
+    @property
+    def public(self) -> dict[str, NDArray[np.float64]]:
+        """What learners may know: the threshold, and how far clipping can have moved a mean."""
+        everywhere = np.ones((1, self.shape.states, self.shape.actions))
+        bias = clipping_bias(moments_of(self.shape), self.threshold)
+        return {"thresholds": self.threshold * everywhere, "clipping_bias": bias * everywhere}
+
     def arrays(self) -> SignedFirstVisitArrays:
         s = self.shape
         return SignedFirstVisitArrays(s.states, s.actions, self.threshold, np.zeros(self.rows + 1, np.int64))
@@ -150,19 +159,22 @@ class ClippedTablesArrays(NamedTuple):
     homogeneous: bool
     truncated: bool
     thresholds: NDArray[np.float64]
+    levels: NDArray[np.int64]  # the threshold of every row, as a position; empty: the user's number decides
     users: NDArray[np.int64]  # how many users have been encoded
 
 
 @dataclass(frozen=True)
 class ClippedTables:
-    """Counts of transitions and ends, and sums of clipped rewards; user j's threshold is ``thresholds[log2 j]``.
+    """Counts of transitions and ends, and sums of clipped rewards.
 
+    User j's threshold is ``thresholds[log2 j]``; with ``levels``, that of a row is ``thresholds[levels[row]]``.
     ``truncated`` sets a reward beyond the threshold to zero instead of clipping it.
     """
 
     shape: Shape
     thresholds: tuple[float, ...]
     truncated: bool = False
+    levels: tuple[int, ...] | None = None
     name: str = "clipped-tables"
     statistics: frozenset[str] = ALL_THREE
 
@@ -170,6 +182,8 @@ class ClippedTables:
         moments_of(self.shape)
         for threshold in self.thresholds:
             check_positive("threshold", threshold)
+        if self.levels is not None and len(self.levels) != self.rows:
+            raise InvalidInput(f"levels must name a threshold for each of {self.rows} rows, got {len(self.levels)}")
 
     @property
     def rows(self) -> int:
@@ -234,8 +248,9 @@ class ClippedTables:
     def arrays(self) -> ClippedTablesArrays:
         s = self.shape
         return ClippedTablesArrays(
-            s.states, s.actions, s.homogeneous, self.truncated, np.array(self.thresholds), np.zeros(1, np.int64)
-        )
+            s.states, s.actions, s.homogeneous, self.truncated, np.array(self.thresholds),
+            np.array(self.levels or (), np.int64), np.zeros(1, np.int64),
+        )  # fmt: skip
 
 
 @encode_into.implement(ClippedTablesArrays)
@@ -254,12 +269,12 @@ def _encode_clipped(
     while user > 1:
         user >>= 1
         epoch += 1
-    B = encoder.thresholds[epoch]
     counts = S * A * (1 if encoder.homogeneous else H) * (S + 1)
     for h in range(length):
         row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
         successor = states[h + 1] if h + 1 < length else S
         cells[row * (S + 1) + successor] += 1.0
+        B = encoder.thresholds[encoder.levels[row] if encoder.levels.shape[0] > 0 else epoch]
         if encoder.truncated and abs(rewards[h]) > B:
             continue
         cells[counts + row] += min(B, max(-B, rewards[h]))

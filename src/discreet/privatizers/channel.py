@@ -191,7 +191,12 @@ class Session:
         """Let users act under the request's policy and release what they leave behind."""
         users = self._check(request)
         context = Context(request.policy, request.what)
-        tallies = self._users.tally([channel.encoder for channel in self.privatizer.channels], context, users)
+        # A run whose thresholds follow its own releases says what the next users are encoded with.
+        encoders = [
+            getattr(run, "encoder", channel.encoder)
+            for run, channel in zip(self._runs, self.privatizer.channels, strict=True)
+        ]
+        tallies = self._users.tally(encoders, context, users)
         for run, tally in zip(self._runs, tallies, strict=True):
             run.add(tally, users, context)
         self.served += users
@@ -213,7 +218,12 @@ class Session:
         radius_of = None
         if len(self._runs) == 1 and hasattr(self._runs[0], "radius_now"):
             radius_of = self._runs[0].radius_now()
-        return Release(statistics, self.served, self._guarantee, self._runs[0].width_now(), radius_of=radius_of)
+        public: dict[str, NDArray[np.float64]] = {}
+        for run, channel in zip(self._runs, self.privatizer.channels, strict=True):
+            public |= getattr(run, "public", getattr(channel.encoder, "public", {}))
+        return Release(
+            statistics, self.served, self._guarantee, self._runs[0].width_now(), public=public, radius_of=radius_of
+        )
 
 
 def widths(law: Any, copies: NDArray[np.int64], failure_probability: float) -> NDArray[np.float64]:

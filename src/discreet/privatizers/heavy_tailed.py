@@ -6,14 +6,16 @@ are sums; sums of clipped rewards with budget epsilon/3. With L = floor(log2 K) 
     joint:  counts Lap(3 H L / epsilon) per node,   rewards Lap(6 H L B_j / epsilon) for a node that closes at user j
     local:  counts Lap(3 H / epsilon) per user,     rewards Lap(6 H B_j / epsilon) of user j
 
-    joint:  B_j = (epsilon u n / (H L^1.5 l))^(1/(1+v)),   local:  B_j = (u epsilon n / (H sqrt(j l)))^(1/(1+v)),
-    n = max(1, j / (S A)),   l = ln(3 S A K H / failure_probability)
+    joint:  B = (epsilon u n / (H L^1.5 l))^(1/(1+v)),     local:  B_j = (u epsilon n / (H sqrt(j l)))^(1/(1+v)),
+    l = ln(3 S A K H / failure_probability)
 
-where j is rounded down to a power of two, so that the threshold is public, monotone, and constant for many users.
+with n an even share of the users, max(1, j / (S A)) for user j (option ``thresholds="index"``), or the largest count of
+the cell's visits that has been released (``"released"``). n and j are rounded down to powers of two.
 
 **Formal guarantees.** Pure epsilon. At every step a replaced trajectory moves two counts by one, or one by nothing, and
 rewards by 2B in units that the noise is proportional to; each user is in L nodes (joint) or alone (local). Thresholds
-depend on the number of users only. Rewards are real numbers and so is their noise: for simulation only.
+depend on the number of users or on earlier releases only; :mod:`discreet.privatizers.clipped_rewards` has the argument.
+Rewards are real numbers and so is their noise: for simulation only.
 
 **Differences from the paper.** It prints Lap(3HL/epsilon) for two tables of counts, which gives 5/3 epsilon in total
 and more if "log" is natural, and takes thresholds from raw counts, which gives no bound at all
@@ -32,151 +34,68 @@ with s the noise of six releases of one row per state.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.schedule import EveryEpisode, Growing
-from discreet.accumulators.tree import Tree, lowest_digit, next_digit
-from discreet.encoders.base import Context
+from discreet.accumulators.tree import Tree
 from discreet.encoders.heavy_tailed import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
+from discreet.errors import unknown_name
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers import continual
-from discreet.privatizers.channel import Privatizer, WidthOf, widths
+from discreet.privatizers.channel import Privatizer
+from discreet.privatizers.clipped_rewards import ClippedRewardsChannel
 from discreet.privatizers.focused import LAWS, focus
 from discreet.privatizers.recipe import Options, Recipe
 from discreet.privatizers.trust import Privacy
-from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_open_unit, check_positive
 
-Floats = NDArray[np.float64]
+Grid = tuple[float, ...]
+THRESHOLDS = ("index", "released")
+_WHY = {
+    False: "thresholds depend on the number of users alone",
+    True: "thresholds are functions of earlier releases, so given those only the replaced user's own leaves differ",
+}
 
 
-@dataclass(frozen=True)
-class HeavyTailedChannel:
-    """Counts and clipped rewards of the same users; reward noise is proportional to the threshold of its moment.
-
-    ``tree`` is None where every user adds noise of her own.
-    """
-
-    encoder: ClippedTables
-    count_law: Any
-    reward_law: Any  # in units of the threshold
-    tree: Tree | None
-    answers: frozenset[type] = field(default=frozenset())
-
-    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> HeavyTailedRun:
-        return HeavyTailedRun(self, noise)
-
-    def noise_per_row(self) -> float:
-        statistics = self.encoder.marginals(np.zeros(self.encoder.size))
-        tau = self.encoder.shape.rewards[1]
-        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in statistics.values())
-        rewards = self.reward_law.variance * (self.encoder.thresholds[-1] / (2 * tau)) ** 2
-        return float(self.count_law.variance * counts + rewards)
-
-    def cells(self) -> dict[str, int]:
-        return {name: int(s.cells.max()) for name, s in self.encoder.marginals(np.zeros(self.encoder.size)).items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
-
-
-class HeavyTailedRun:
-    """Noisy sums of one run, the variance of the reward noise in them, and the draws of count noise."""
-
-    def __init__(self, channel: HeavyTailedChannel, noise: NoiseSource) -> None:
-        self._channel, self._noise = channel, noise
-        self._values, self._reward_variance = np.zeros(channel.encoder.size), 0.0
-        self._draws, self._users, self._releases = 0, 0, 0
-        levels = 0 if channel.tree is None else channel.tree.levels
-        self._prefix = np.zeros((levels + 1, channel.encoder.size))
-        self._prefix_variance = np.zeros(levels + 1)
-        self._current = levels
-
-    def add(self, tally: Floats, users: int, context: Context) -> None:
-        self._values += tally
-        if self._channel.tree is None:
-            self._noise_of_each(users)
-        else:
-            self._users += users
-            self._next_node()
-
-    def _noise_of_each(self, users: int) -> None:
-        encoder, law = self._channel.encoder, self._channel.reward_law
-        self._values[: encoder.counts] += self._noise.draw(self._channel.count_law, users, encoder.counts)
-        last = self._users + users
-        while self._users < last:
-            threshold = encoder.threshold(self._users + 1)
-            alike = min(last, 2 ** (self._users + 1).bit_length() - 1) - self._users
-            self._values[encoder.counts :] += threshold * self._noise.draw(law, alike, encoder.rows)
-            self._reward_variance += alike * threshold**2 * law.variance
-            self._users += alike
-        self._draws += users
-
-    def _next_node(self) -> None:
-        encoder, law = self._channel.encoder, self._channel.reward_law
-        self._releases += 1
-        low = lowest_digit(self._releases)
-        above = next_digit(self._releases, low, len(self._prefix) - 1)
-        # Thresholds never fall, so that of the last user covers everybody in the node.
-        threshold = encoder.threshold(self._users)
-        before = self._prefix[self._current].copy()
-        self._prefix[low] = self._prefix[above]
-        self._prefix[low, : encoder.counts] += self._noise.draw(self._channel.count_law, 1, encoder.counts)
-        self._prefix[low, encoder.counts :] += threshold * self._noise.draw(law, 1, encoder.rows)
-        self._prefix_variance[low] = self._prefix_variance[above] + threshold**2 * law.variance
-        self._values += self._prefix[low] - before
-        self._current, self._reward_variance = low, float(self._prefix_variance[low])
-        self._draws = self._releases.bit_count()
-
-    def estimates(self) -> dict[str, Estimate]:
-        marginals = self._channel.encoder.marginals(self._values)
-        tau = self._channel.encoder.shape.rewards[1]
-        unit = self._channel.count_law.variance * self._draws
-        shape = marginals["visits"].values.shape
-        counted = {
-            name: Estimate(statistic.values.copy(), np.broadcast_to(unit * statistic.cells, shape).copy())
-            for name, statistic in marginals.items()
-        }
-        rewards = self._reward_variance / (4 * tau**2) + counted["visits"].variance / 4
-        return {**counted, "rewards": Estimate(marginals["rewards"].values.copy(), rewards)}
-
-    def width_now(self) -> WidthOf:
-        """Of counts; the noise of rewards is stated by its variance."""
-        shape = self._channel.encoder.shape
-        law, draws = self._channel.count_law, np.full((shape.groups, shape.states, shape.actions), self._draws)
-        return lambda cells_summed, failure_probability: widths(law, draws * cells_summed, failure_probability)
-
-
-def thresholds(privacy: Privacy, shape: Shape, episodes: int, levels: int | None, failure: float) -> tuple[float, ...]:
+def index_thresholds(privacy: Privacy, shape: Shape, episodes: int, levels: int | None, failure: float) -> Grid:
     """B_j for j = 1, 2, 4, ...: ``levels`` of the tree, or None for the local model."""
-    moments, epsilon = moments_of(shape), float(privacy.epsilon or math.sqrt(2 * float(privacy.rho or 1.0)))
-    S, A, H = shape.states, shape.actions, shape.horizon
-    log_term = math.log(3 * S * A * episodes * H / failure)
-    scale = []
-    for digits in range(episodes.bit_length()):
-        j = 2.0**digits
-        spread = H * levels**1.5 * log_term if levels is not None else H * math.sqrt(j * log_term)
-        scale.append((epsilon * moments.bound * max(1.0, j / (S * A)) / spread) ** (1 / (1 + moments.order)))
+    per_visit = _per_visit(privacy, shape, episodes, levels, failure)
+    n = [max(1.0, 2.0**d / (shape.states * shape.actions)) for d in range(episodes.bit_length())]
+    root = [1.0 if levels is not None else math.sqrt(episodes / 2.0**d) for d in range(len(n))]
+    scale = [(per_visit * x * y) ** (1 / (1 + moments_of(shape).order)) for x, y in zip(n, root, strict=True)]
     return tuple(np.maximum.accumulate(scale).tolist())
 
 
-def _published(model: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+def released_thresholds(privacy: Privacy, shape: Shape, episodes: int, levels: int | None, failure: float) -> Grid:
+    """b(1), b(2), b(4), ... up to the most visits that one cell can have."""
+    per_visit = _per_visit(privacy, shape, episodes, levels, failure)
+    most = episodes * (shape.horizon if shape.groups == 1 else 1)
+    return tuple((per_visit * 2.0**d) ** (1 / (1 + moments_of(shape).order)) for d in range(most.bit_length()))
+
+
+def _per_visit(privacy: Privacy, shape: Shape, episodes: int, levels: int | None, failure: float) -> float:
+    """b(1)^(1+v): in the local model after all users, whose noise is the loudest."""
+    log_term = math.log(3 * shape.states * shape.actions * episodes * shape.horizon / failure)
+    spread = levels**1.5 * log_term if levels is not None else math.sqrt(episodes * log_term)
+    return 1.5 * _shares(privacy)[0] * moments_of(shape).bound / (shape.horizon * spread)
+
+
+def _repaired(model: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     tree = Tree(users=episodes) if model == "central" else None
     levels = 1 if tree is None else tree.levels
-    failure = check_open_unit("failure_probability", options["failure_probability"])
-    limits = thresholds(privacy, shape, episodes, None if tree is None else tree.levels, failure)
+    released = _released(options)
+    limits = (released_thresholds if released else index_thresholds)(
+        privacy, shape, episodes, None if tree is None else tree.levels, _failure(options)
+    )
     encoder = ClippedTables(shape, limits, truncated=bool(options["truncated"]))
     shares = _shares(privacy)
     parts, laws = [], []
@@ -187,11 +106,21 @@ def _published(model: str, privacy: Privacy, shape: Shape, episodes: int, option
         moves = Sensitivity(own.l1 * levels, own.l2 * math.sqrt(levels), own.linf)
         laws.append(calibrate_noise(law, moves, epsilon=share))
         parts.append(from_mechanism(laws[-1], moves, delta=0.0, name=name))
-    release = compose(parts, delta=privacy.delta, why="the same user is in both tables")
+    release = compose(parts, delta=privacy.delta, why=f"the same user is in both tables; {_WHY[released]}")
     schedule = EveryEpisode() if tree is not None else Growing(first=1, growth=options["growth"])
     guarantee: Guarantee = billboard(release) if tree is not None else locally(release)
-    channel = HeavyTailedChannel(encoder, laws[0], laws[1], tree)
+    channel = ClippedRewardsChannel(encoder, laws[0], laws[1], tree, episodes, released, local=tree is None)
     return Privatizer(f"{model}/heavy-tailed", shape, (channel,), schedule, guarantee, False, options)
+
+
+def _released(options: Options) -> bool:
+    if options["thresholds"] not in THRESHOLDS:
+        raise unknown_name("source of thresholds", str(options["thresholds"]), THRESHOLDS)
+    return bool(options["thresholds"] == "released")
+
+
+def _failure(options: Options) -> float:
+    return check_open_unit("failure_probability", options["failure_probability"])
 
 
 def _shares(privacy: Privacy) -> tuple[float, float]:
@@ -201,17 +130,17 @@ def _shares(privacy: Privacy) -> tuple[float, float]:
 
 
 def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    """Zhuang and Sui's thresholds, (u n / ln(2 S A T / failure))^(1/(1+v)), with n from the number of users."""
-    moments = moments_of(shape)
+    """Zhuang and Sui's thresholds, (u n / ln(2 S A T / failure))^(1/(1+v)); by index n is an even share."""
+    moments, released = moments_of(shape), _released(options)
     S, A, H = shape.states, shape.actions, shape.horizon
-    failure = check_open_unit("failure_probability", options["failure_probability"])
-    log_term = math.log(2 * S * A * episodes * H / failure)
+    log_term = math.log(2 * S * A * episodes * H / _failure(options))
+    share = log_term if released else S * A * log_term
+    most = episodes * (H if released and shape.groups == 1 else 1)
     limits = tuple(
-        (moments.bound * max(1.0, 2.0**d / (S * A) / log_term)) ** (1 / (1 + moments.order))
-        for d in range(episodes.bit_length())
+        (moments.bound * max(1.0, 2.0**d / share)) ** (1 / (1 + moments.order)) for d in range(most.bit_length())
     )
     encoder = ClippedTables(shape, limits, truncated=bool(options["truncated"]))
-    channel = HeavyTailedChannel(encoder, NoNoise(), NoNoise(), None)
+    channel = ClippedRewardsChannel(encoder, NoNoise(), NoNoise(), None, episodes, released)
     return Privatizer("none/heavy-tailed", shape, (channel,), Growing(first=1, growth=0.01), nothing(), False, options)
 
 
@@ -250,7 +179,7 @@ def best_threshold(shape: Shape, deviation: float, visits: float) -> float:
 
 
 def _recipes() -> tuple[Recipe, ...]:
-    paper = {"failure_probability": 0.1, "truncated": False}
+    paper = {"failure_probability": 0.1, "truncated": False, "thresholds": "index"}
     focused = {"blocks": None, "first": None, "masked": True, "enough": 25.0, "threshold": None}
     return (
         Recipe(
@@ -275,13 +204,13 @@ def _recipes() -> tuple[Recipe, ...]:
         Recipe(
             "central/heavy-tailed", "central",
             "Private-Heavy-UCBVI's tree, repaired: transition counts and clipped rewards, Laplace noise",
-            partial(_published, "central"), automatic=False, encoder="clipped-tables", law="laplace",
+            partial(_repaired, "central"), automatic=False, encoder="clipped-tables", law="laplace",
             accumulator="tree", options=paper, heavy_tails=True,
         ),
         Recipe(
             "local/heavy-tailed", "local",
             "the same in the local model: every user adds Laplace noise to her transition counts and clipped rewards",
-            partial(_published, "local"), encoder="clipped-tables", law="laplace", accumulator="total",
+            partial(_repaired, "local"), encoder="clipped-tables", law="laplace", accumulator="total",
             options={**paper, "growth": 0.02}, heavy_tails=True,
         ),
     )  # fmt: skip
