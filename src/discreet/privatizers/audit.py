@@ -37,7 +37,7 @@ _EASY_DELTA = 0.05  # a delta whose worst event is frequent enough to be counted
 _EASY_EPSILON = 1.0
 _LARGE_EPSILON = 6.0
 _FEW_USERS = (2, 4)
-_BATCH = 512  # users of a trial in which noise comes from the users themselves
+_BATCH = 512  # users of a trial that needs many of them
 _FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -216,7 +216,9 @@ def _recipe_cases(privacy: Privacy, asked: Setting, needs: Iterable[str]) -> tup
     delta = _usable_delta(asked)
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
-    return privatizer.recipe, exact, _collect(case, _settings(asked, batch=privacy.model == "shuffle"))
+    # Some mistakes show only among many users: those of messages, and those without any bound.
+    many = privacy.model == "shuffle" or math.isinf(privatizer.guarantee.epsilon)
+    return privatizer.recipe, exact, _collect(case, _settings(asked, batch=many))
 
 
 def _given(privacy: Privacy) -> dict[str, Any]:
@@ -240,8 +242,12 @@ def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: fl
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
     actions = None if pair.known else 1
-    compared = "; ".join(sorted({worst_pair(channel.encoder, actions).describe() for channel in privatizer.channels}))
+    compared = "; ".join(sorted({_compared(channel, actions) for channel in privatizer.channels}))
     return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
+
+
+def _compared(channel: Any, actions: int | None) -> str:
+    return getattr(channel, "compared", None) or worst_pair(channel.encoder, actions).describe()
 
 
 def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | None, list[Case]]:

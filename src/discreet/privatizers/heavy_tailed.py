@@ -49,7 +49,7 @@ from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privatizers import continual
+from discreet.privatizers import continual, raw_count_rewards
 from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.clipped_rewards import ClippedRewardsChannel
 from discreet.privatizers.focused import LAWS, focus
@@ -216,4 +216,4 @@ def _recipes() -> tuple[Recipe, ...]:
     )  # fmt: skip
 
 
-RECIPES = _recipes()
+RECIPES = (*_recipes(), *raw_count_rewards.RECIPES)

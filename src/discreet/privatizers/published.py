@@ -82,7 +82,8 @@ Parts = Callable[[Setting], tuple[Part, ...]]
 class Published:
     """A mechanism as printed. ``claim`` and ``noise`` are formulas; ``wrong`` and ``corrected`` are for people.
 
-    ``unbounded`` says why no finite epsilon exists, where that is so.
+    ``unbounded`` says why no finite epsilon exists, where that is so, and ``apart`` names the entry that is left
+    without that one mistake.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Published:
     parts: Parts
     unbounded: str | None = None
     concentrated: bool = False
+    apart: str | None = None
 
     def truth(
         self,
@@ -109,7 +111,11 @@ class Published:
         setting = Setting(shape, episodes, epsilon, delta, rho)
         claim = self.claimed(setting)
         if self.unbounded is not None:
-            reason = Reason("no bound", self.unbounded)
+            premises: tuple[Reason, ...] = ()
+            if self.apart is not None:
+                left = published(self.apart).truth(shape, epsilon=epsilon, delta=delta, rho=rho, episodes=episodes)
+                premises = (Reason("apart from that", f"epsilon {left.epsilon:.4g}", (left.derivation,)),)
+            reason = Reason("no bound", self.unbounded, premises)
             model = "joint" if self.model == "central" else self.model
             return Guarantee(model, math.inf, delta, PureProfile(math.inf), reason, claimed=claim)
         why = "replacing one user moves all of these streams together, and their noises are independent"
@@ -397,6 +403,7 @@ _ENTRIES = (
         _heavy_tailed_central,
         unbounded="raw visit counts choose the truncation thresholds: replacing one user changes what every later "
         "user contributes, and the loss grows in proportion to their number",
+        apart="published/heavy-tailed-central",
     ),
     Published(
         "published/heavy-tailed-local",
