@@ -20,7 +20,9 @@ TARGETS = {
     "local": lambda recipe: discreet.Local(
         EPSILON, 0.0 if recipe.pure else DELTA, recipe=recipe.name, options=_rarely(recipe)
     ),
-    "shuffle": lambda recipe: discreet.Shuffle(EPSILON, DELTA, recipe=recipe.name, options={"blocks": 2}),
+    "shuffle": lambda recipe: discreet.Shuffle(
+        EPSILON, DELTA, recipe=recipe.name, options={"blocks": 2} if "blocks" in recipe.options else _rarely(recipe)
+    ),
 }
 
 
@@ -60,10 +62,15 @@ def may_refuse(recipe, learner, world):
         return True  # rewards have a range, or they have not
     if not shape.homogeneous and "first-visit" in recipe.encoder:
         return True  # first visits are draws of one law only if it is the same at every step
-    if recipe.model == "shuffle" and not ENCODERS[recipe.encoder](shape).sensitivity().unit:
+    if (
+        recipe.encoder in ENCODERS
+        and recipe.model == "shuffle"
+        and not ENCODERS[recipe.encoder](shape).sensitivity().unit
+    ):
         return True  # binomial noise hides moves by one
     if learner == "policy-elimination" and shape.horizon > 1:
-        return shape.homogeneous or recipe.model != "shuffle"  # it asks for one step at a time
+        # It asks for one step at a time, of a shuffler that answers once per batch.
+        return shape.homogeneous or recipe.model != "shuffle" or recipe.accumulator == "total"
     return False
 
 

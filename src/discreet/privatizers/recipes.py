@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
-from discreet.privatizers import additive, adversarial, continual, focused, heavy_tailed, local, shuffle
+from discreet.privatizers import (
+    additive,
+    adversarial,
+    continual,
+    focused,
+    heavy_tailed,
+    local,
+    local_shuffle,
+    prefix_shuffle,
+    shuffle,
+)
 from discreet.privatizers.channel import Privatizer
 from discreet.privatizers.recipe import Recipe
 from discreet.privatizers.trust import Privacy
@@ -21,6 +31,8 @@ _RECIPES: tuple[Recipe, ...] = (
     *heavy_tailed.RECIPES,
     *local.RECIPES,
     *shuffle.RECIPES,
+    *local_shuffle.RECIPES,
+    *prefix_shuffle.RECIPES,
     *adversarial.RECIPES,
 )
 

@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,9 +63,15 @@ _OPTIONS = {
     "messages": "bits",
     "bit_level": False,
 }
-_FEWEST_BLOCKS, _MOST_BLOCKS = 5, 60
-# Counters of one step that a user sets: one joint cell, or one in each of the three tables.
-_PER_STEP = {"first-visit": 1, "joint-histogram": 1, "three-tables": 3}
+FEWEST_BLOCKS, _MOST_BLOCKS = 5, 60
+# Counters of one step that a user sets: one joint cell, or one in each of three tables, the third in ``levels`` bits.
+_PER_STEP = {"first-visit": 1, "joint-histogram": 1, "three-tables": 3, "reward-levels": 3}
+
+
+class _Batched(Protocol):
+    @property
+    def law(self) -> Any:
+        """The noise in one counter of a batch of the usual size."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,7 @@ class ShuffledChannelRun:
         rows = playable_rows(self._shape, context.policy) if self._masked else np.ones(self._rows, np.bool_)
         what = context.what if isinstance(context.what, Layer) else None
         if what is not None:
-            rows = rows & _layer_rows(self._shape, what.step)
+            rows = rows & layer_rows(self._shape, what.step)
         cells = encoder.rows_to_cells(rows) & encoder.possible()
         self._run.add(tally, users, self._channel.bits(users, what), rows, cells)
 
@@ -165,13 +172,14 @@ def layer_sensitivity(encoder: Encoder, step: int) -> Sensitivity:
         raise InvalidInput(f"step must lie in 0..{shape.horizon - 1}, got {step!r}")
     if not _per_step(shape):
         raise Unsupported("counts pooled over steps have no layers: declare the world per step")
-    counters = _PER_STEP[encoder.name]
-    if counters == 3 and step == shape.horizon - 1:
-        counters = 2
+    counters = _PER_STEP[encoder.name] + getattr(encoder, "levels", 1) - 1
+    if counters > 1 and step == shape.horizon - 1:
+        counters -= 1
     return Sensitivity.unit_shifts(counters, counters)
 
 
-def _layer_rows(shape: Shape, step: int) -> NDArray[np.bool_]:
+def layer_rows(shape: Shape, step: int) -> NDArray[np.bool_]:
+    """The rows of one step."""
     rows = np.zeros((shape.groups, shape.states, shape.actions), np.bool_)
     rows[step] = True
     return rows
@@ -200,35 +208,37 @@ def _build(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, opt
         encoder,
         privacy.epsilon,
         privacy.delta,
-        max(1, episodes // _FEWEST_BLOCKS),
-        _absent(options),
+        max(1, episodes // FEWEST_BLOCKS),
+        absent_share(options),
         bool(options["bit_level"]),
     )
-    schedule = _schedule(options, channel, episodes)
+    schedule = schedule_for(options, channel, episodes)
     blocks = sizes(schedule, episodes)
     channel = replace(channel, block=max(blocks))
     guarantee = _guarantee(channel, sorted({min(blocks), max(blocks)}), schedule)
     return Privatizer(name, shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
 
 
-def _absent(options: Options) -> float:
+def absent_share(options: Options) -> float:
+    """The share of a batch whose noise must not be counted."""
     shares = [check_not_negative(name, options[name]) for name in ("dropouts", "colluding")]
     if sum(shares) >= 1:
         raise InvalidInput(f"dropouts and colluding are {sum(shares):g} together, which leaves nobody: stay below 1")
     return sum(shares)
 
 
-def _schedule(options: Options, channel: ShuffledChannel, episodes: int) -> Schedule:
+def schedule_for(options: Options, channel: _Batched, episodes: int) -> Schedule:
+    """The batches that options ask for, or as many as the noise of a usual one allows."""
     blocks = check_count("blocks", _blocks(channel, episodes) if options["blocks"] is None else options["blocks"])
     if options["first"] is not None:
         return GrowThenEqual(blocks, options["first"])
     return Equal(min(blocks, episodes))
 
 
-def _blocks(channel: ShuffledChannel, episodes: int) -> int:
+def _blocks(channel: _Batched, episodes: int) -> int:
     """As many blocks as leave each of them some visits above the noise: 12 users per standard deviation."""
     largest = episodes / (12.0 * math.sqrt(channel.law.variance))
-    return min(episodes, max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(largest))))
+    return min(episodes, max(FEWEST_BLOCKS, min(_MOST_BLOCKS, int(largest))))
 
 
 def _guarantee(channel: ShuffledChannel, blocks: list[int], schedule: Schedule) -> Guarantee:

@@ -1,0 +1,318 @@
+r"""The shuffle appendix of the local paper in batches: bits answered on the device, shuffled once, and what that gives.
+
+Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
+(2021), appendix I, algorithms 8 to 10. A trajectory becomes bits (:mod:`discreet.encoders.reward_levels`), each bit x
+is sent as
+
+    R_p(x) = x with probability 1 - p, a fair coin otherwise            (randomised response with q = p / 2),
+
+a shuffler permutes, and the analyser takes (ones - n p / 2) / (1 - p) for the count. In contrast to noise bits beside
+true ones (:mod:`discreet.privatizers.shuffle`), nothing leaves a device in clear, a message has one bit per counter,
+and if the shuffler fails a pure local promise is left.
+
+**Formal guarantees.** Every user is in one batch, every bit is a message of its own, and the shuffler permutes each
+counter of a batch by itself, so that of n users only the numbers of ones are left. p is the smallest that keeps
+(epsilon, delta) for replacing one whole trajectory, by the exact accounting of
+:mod:`discreet.privatizers.shuffled_response` over all bits that she can flip: 2 (m + 2) H - 2 of the paper's encoding
+with m reward bits, 2 H of one joint table per step, 2 min(H, S A) of first visits. Without the shuffler her message
+alone is pure (number of flipped bits) * ln(2 / p - 1).
+
+**Differences from the paper.** In print the shuffler hands on whole messages, and the prefix of all of them anew
+before every episode, which amplifies nothing: see :mod:`discreet.privatizers.prefix_shuffle`. Equation (111) subtracts
+the mean of a last step that has no transition; here it has no bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.schedule import Schedule, sizes
+from discreet.accumulators.shuffled import shuffle
+from discreet.encoders.base import Context, Encoder, playable_rows
+from discreet.encoders.first_visit import FirstVisit
+from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.joint_histogram import JointHistogram
+from discreet.encoders.reward_levels import RewardLevels
+from discreet.encoders.three_tables import ThreeTables
+from discreet.errors import Unsupported
+from discreet.noise import RandomizedResponse
+from discreet.privacy.guarantee import Guarantee, billboard, from_reports, locally, parallel, shuffled
+from discreet.privacy.profiles import LossProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privatizers.channel import Privatizer, RadiusOf, WidthOf
+from discreet.privatizers.recipe import Options, Recipe
+from discreet.privatizers.shuffle import FEWEST_BLOCKS, absent_share, layer_rows, layer_sensitivity, schedule_for
+from discreet.privatizers.shuffled_response import ResponseTranscript, ShuffledResponse, calibrate_response
+from discreet.privatizers.trust import Privacy
+from discreet.release import Estimate, Layer
+from discreet.shape import Shape
+from discreet.validation import check_count
+
+Floats = NDArray[np.float64]
+Bits = NDArray[np.int64]
+
+_ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
+    "joint-histogram": JointHistogram,
+    "first-visit": FirstVisit,
+    "first-visit-tables": FirstVisitTables,
+}
+_EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
+
+
+@dataclass(frozen=True)
+class ResponseChannel:
+    """Answered bits of one encoder through a shuffler, as truthful as the size of each batch allows.
+
+    The encoder may have a table per step where ``shape`` pools them: its counts are added up after the shuffler.
+    ``absent`` is the share of a batch whose answers do not count, ``block`` the size of a usual batch.
+    """
+
+    shape: Shape
+    encoder: Encoder
+    epsilon: float
+    delta: float
+    block: int
+    absent: float = 0.0
+    bit_level: bool = False
+
+    @property
+    def answers(self) -> frozenset[type]:
+        return frozenset({Layer}) if not self.shape.homogeneous or self.shape.horizon == 1 else frozenset()
+
+    @property
+    def law(self) -> ShuffledResponse:
+        """What becomes of one counter of a batch of the usual size."""
+        return self.response(self.block)
+
+    @property
+    def profile(self) -> LossProfile:
+        """Of a batch of the usual size."""
+        return self._counted(self.block).profile(self.sensitivity())
+
+    def sensitivity(self, what: Layer | None = None) -> Sensitivity:
+        """What replacing one user flips in a batch: bits of all steps, or of one."""
+        return self.encoder.sensitivity() if what is None else layer_sensitivity(self.encoder, what.step)
+
+    def response(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+        """How every user of a batch of that size answers each of her bits."""
+        return replace(self._counted(users, what), users=users)
+
+    def certified(self, users: int, what: Layer | None = None) -> Guarantee:
+        """The promise of one batch of that size, computed from the answers of those who count."""
+        law, sensitivity = self._counted(users, what), self.sensitivity(what)
+        return from_reports(
+            law.profile(sensitivity),
+            delta=self.delta,
+            name=f"{self.encoder.name} bits in a batch of {users}",
+            moves=f"{sensitivity.cells} bits, each in a counter of its own",
+            law=f"every bit answered with a loss of {law.response.shipped_epsilon:.6g} (p = {2 * law.response.q:.6g}), "
+            f"and the ones of {law.users} users counted: the worst of all that the others may hold",
+        )
+
+    def unshuffled(self, users: int, what: Layer | None = None) -> Guarantee:
+        """What is left of the promise if the shuffler keeps who sent what: that of the device alone."""
+        law, moves = self._counted(users, what), self.sensitivity(what).cells
+        part = from_reports(
+            law.response.profile(moves),
+            delta=0.0,
+            name=f"{self.encoder.name} bits",
+            moves=f"{moves} bits",
+            law=f"randomised response with a loss of {law.response.shipped_epsilon:.6g} a bit",
+        )
+        return locally(part)
+
+    def transcript(self) -> ResponseTranscript:
+        """For audits: the flipped bits of a batch of the usual size."""
+        return ResponseTranscript(self._counted(self.block), self.sensitivity().cells)
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ResponseRun:
+        return ResponseRun(self, noise, masked)
+
+    def noise_per_row(self) -> float:
+        """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
+        cells = self.cells()
+        followed = self.shape.states * cells["transitions"]
+        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels**2
+        return self.law.variance * counts
+
+    def cells(self) -> dict[str, int]:
+        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
+        over = (lambda n: n.sum()) if self._pools else (lambda n: n.max())
+        return {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def _counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+        # A user who stays away, or sides with the analyser, is nobody's crowd; she who is to be hidden is present.
+        counted = max(1, math.floor((1 - self.absent) * users))
+        return calibrate_response(counted, self.sensitivity(what).cells, self.epsilon, self.delta)
+
+    @property
+    def _pools(self) -> bool:
+        return self.shape.homogeneous and not self.encoder.shape.homogeneous
+
+    @property
+    def _levels(self) -> int:
+        return getattr(self.encoder, "levels", 1)
+
+
+class ResponseRun:
+    """Decoded numbers of ones, added up over batches."""
+
+    def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
+        if not noise.simulated:
+            raise Unsupported("no tally of true bits exists outside simulations: let users answer their own bits")
+        shape = channel.encoder.shape
+        rows = (shape.groups, shape.states, shape.actions)
+        self._channel, self._masked = channel, masked
+        self._draw: np.random.Generator = noise.generator  # type: ignore[attr-defined]
+        self._values = np.zeros(channel.encoder.size)
+        self._variance = np.zeros(rows)  # of the noise in one counter of a row
+        self._step = np.zeros(rows)  # the most that one answer moves a decoded count away from its mean
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        encoder, what = self._channel.encoder, context.what if isinstance(context.what, Layer) else None
+        rows = np.ones(self._variance.shape, np.bool_)
+        if self._masked:
+            rows = playable_rows(encoder.shape, context.policy)
+        if what is not None:
+            rows = rows & layer_rows(encoder.shape, what.step)
+        cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        law = self._channel.response(users, what)
+        self._values[cells] += law.response.decode(self._ones(law, tally[cells].astype(np.int64)), users)
+        self._variance += law.variance * rows
+        self._step = np.maximum(self._step, rows * law.response.p / (law.response.p - law.response.q))
+
+    def estimates(self) -> dict[str, Estimate]:
+        channel = self._channel
+        estimates = {}
+        for name, statistic in channel.encoder.marginals(self._values).items():
+            scale = channel._levels**2 if name == "rewards" else 1
+            values, noise = statistic.values.copy(), self._variance * statistic.cells / scale
+            if channel._pools:
+                values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
+            estimates[name] = Estimate(values, noise)
+        return estimates
+
+    def width_now(self) -> WidthOf:
+        """Bernstein's bound: how far ones and zeros answer away from their mean, whoever holds which."""
+        variance, step, _ = self._clocks()
+        return lambda cells_summed, failure_probability: _bernstein(
+            cells_summed * variance, step, np.log(2 / failure_probability)
+        )
+
+    def radius_now(self) -> RadiusOf:
+        """The same for all releases at once, peeled by the variance, which is public before a batch is asked for."""
+        variance, step, steps = self._clocks()
+        cells = self._channel.cells()
+        cells["followed"] = cells["transitions"] * self._channel.shape.states
+
+        def radius(statistic: str, failure_probability: float) -> Floats:
+            noise = cells[statistic] / steps * variance
+            epoch = np.floor(np.log(np.maximum(noise / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
+            share = np.log(2 * (epoch + 1) * (epoch + 2) / failure_probability)
+            return _bernstein(_EPOCH * noise, step, share)
+
+        return radius
+
+    def _clocks(self) -> tuple[Floats, Floats, int]:
+        """Variance and largest step of one counter; where steps are pooled, of one at every step."""
+        if not self._channel._pools:
+            return self._variance.copy(), self._step.copy(), 1
+        steps = self._channel.encoder.shape.horizon
+        return self._variance.sum(axis=0, keepdims=True), self._step.max(axis=0, keepdims=True), steps
+
+    def _ones(self, law: ShuffledResponse, true: NDArray[np.int64]) -> NDArray[np.int64]:
+        response = law.response
+        if not self._channel.bit_level:
+            return self._draw.binomial(true, response.p) + self._draw.binomial(law.users - true, response.q)
+        # Who holds the ones does not matter: the shuffler forgets it.
+        bags = (respond(np.arange(law.users) < count, response, self._draw) for count in true)
+        return np.array([shuffle(bag.astype(np.uint8), self._draw).sum(dtype=np.int64) for bag in bags], np.int64)
+
+
+def _bernstein(variance: Floats, step: Floats, log: Any) -> Floats:
+    return np.asarray(np.sqrt(2 * variance * log + (step * log / 3) ** 2) + step * log / 3)
+
+
+def respond(bits: NDArray[Any], response: RandomizedResponse, generator: np.random.Generator | None = None) -> Bits:
+    """What leaves a device: every bit answered by itself, from the operating system's entropy without a generator."""
+    return response.randomize_securely(bits) if generator is None else response.randomize(bits, generator)
+
+
+def _encoder(name: str, shape: Shape, options: Options) -> Encoder:
+    if name == "three-tables":
+        steps = replace(shape, homogeneous=False)
+        levels = check_count("levels", options["levels"])
+        return ThreeTables(steps) if levels == 1 else RewardLevels(steps, levels)
+    encoder: Encoder = _ENCODERS[name](shape)
+    if not encoder.sensitivity().unit:
+        raise Unsupported(
+            f"{name} counts pooled over {shape.horizon} steps move by more than one, and a bit does not: use "
+            "first-visit counts, or the bits of three-tables, which are pooled after the shuffler"
+        )
+    return encoder
+
+
+def _build(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    if privacy.epsilon is None:
+        raise Unsupported("answers to bits are calibrated to epsilon and delta: give those instead of rho")
+    encoder = _encoder(encoder_name, shape, options)
+    channel = ResponseChannel(
+        shape, encoder, privacy.epsilon, privacy.delta, max(1, episodes // FEWEST_BLOCKS), absent_share(options),
+        bool(options["bit_level"]),
+    )  # fmt: skip
+    schedule = schedule_for(options, channel, episodes)
+    blocks = sizes(schedule, episodes)
+    channel = replace(channel, block=max(blocks))
+    guarantee = _guarantee(channel, sorted({min(blocks), max(blocks)}), schedule)
+    recipe = f"shuffle/{encoder_name}-randomised-response"
+    return Privatizer(recipe, shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
+
+
+def _guarantee(channel: ResponseChannel, blocks: list[int], schedule: Schedule) -> Guarantee:
+    counted = "everybody's answers counted" if not channel.absent else f"{1 - channel.absent:.4g} of them counted"
+    alone = channel.unshuffled(channel.block).epsilon
+    whole = shuffled(
+        [channel.certified(users) for users in blocks],
+        epsilon=channel.epsilon,
+        delta=channel.delta,
+        why=f"each user answers every bit by randomised response, one bit a message, permuted per counter and batch; "
+        f"answers suit the size of each batch, {counted}; should the shuffler fail in a batch of {channel.block}, her "
+        f"message alone is pure local, epsilon {alone:.4g}",
+    )
+    batches = f"{schedule.describe()}, or sizes that the learner asks for"
+    return billboard(parallel(whole, f"every user is in exactly one batch ({batches})"))
+
+
+_OPTIONS = {
+    "blocks": None,
+    "first": None,
+    "masked": True,
+    "dropouts": 0.0,
+    "colluding": 0.0,
+    "bit_level": False,
+}
+
+
+def _recipe(encoder: str) -> Recipe:
+    options = {**_OPTIONS, "levels": 1} if encoder == "three-tables" else _OPTIONS
+    return Recipe(
+        f"shuffle/{encoder}-randomised-response", "shuffle",
+        f"{encoder} bits, each answered on the device, through a shuffler once per batch",
+        partial(_build, encoder), pure=False, automatic=encoder != "three-tables",
+        encoder=encoder, law="randomised-response", accumulator="shuffled-blocks", options=options,
+    )  # fmt: skip
+
+
+# As in the recipes with noise bits, three tables are what the paper releases, and joint cells flip fewer bits.
+RECIPES = tuple(_recipe(encoder) for encoder in (*_ENCODERS, "three-tables"))
