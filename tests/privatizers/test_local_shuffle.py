@@ -18,6 +18,7 @@ from discreet.noise import RandomizedResponse
 from discreet.policies import Policy, uniform_policy
 from discreet.privacy.audit import Charge, audit_pairs
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privatizers.audit import audit
 from discreet.privatizers.local_shuffle import ResponseRun, respond
 from discreet.privatizers.prefix_shuffle import newcomer, prefix_views, printed_epsilon, printed_p
 from discreet.privatizers.recipes import build, recipes
@@ -264,6 +265,14 @@ def test_a_batch_with_the_p_of_the_formula_is_convicted():
     assert true == pytest.approx(4.08, abs=0.01)
     finding = audit_pairs([Charge(ResponseTranscript(law, moves.cells), 1.0, 1e-5)], trials=100_000, seed=0)
     assert 1.0 < finding.lower_bound < true
+
+
+def test_the_audit_convicts_it_by_name():
+    recipe = "published/ldp-shuffle-appendix-batch"
+    for name, holds in ((recipe, True), (f"{recipe}-root", False)):
+        report = audit(discreet.Shuffle(1.0, 1e-5, recipe=name), discreet.Shape(4, 2, 6), trials=60_000)
+        assert report.holds == holds
+        assert report.lower_bound <= report.certified
 
 
 def test_as_printed_the_formula_is_safe_by_accident_and_not_at_long_horizons():

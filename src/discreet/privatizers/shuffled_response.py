@@ -214,9 +214,9 @@ def hockey_stick(p: Floats, q: Floats, epsilons: Floats) -> Floats:
 def _from_curve(curve: Floats, step: float) -> LossDistribution:
     """The losses whose curve is linear in e^epsilon between the given points, and so nowhere below the true one.
 
-    The curve is given at 0, step, 2 step, ... and ends in zero. The second law has the jumps of its slope as masses, the
-    first e^epsilon times as much. Exchanging the laws changes nothing, so the mass at -epsilon is e^(-epsilon) times
-    that at epsilon.
+    The curve is given at 0, step, 2 step, ... and ends in zero. The second law has the jumps of its slope as masses,
+    the first e^epsilon times as much. Exchanging the laws changes nothing, so the mass at -epsilon is e^(-epsilon)
+    times that at epsilon.
     """
     alphas = np.exp(step * np.arange(len(curve)))
     slopes = np.append(np.diff(curve) / np.diff(alphas), 0.0)
