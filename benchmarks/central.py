@@ -26,7 +26,7 @@ from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.tree import RefinedTree, Tree
 from discreet.compiled import kernel
 from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
-from discreet.noise import Gaussian
+from discreet.noise import Gaussian, GridGaussian
 from discreet.policies import uniform_policy
 from discreet.privatizers.trust import Privacy
 from discreet.streams import NOISE, stream
@@ -121,7 +121,8 @@ def counters(releases: int = 1_000_000, size: int = 2_000) -> None:
     }  # fmt: skip
     for name, make in makers.items():
         accumulator = make(releases)
-        cells, draws, law = np.zeros(size), stream(0, 0, NOISE), Gaussian(1.0).kernel()
+        cells, draws = np.zeros(size), stream(0, 0, NOISE)
+        law = (GridGaussian(1.0, accumulator.bits) if isinstance(accumulator, Matrix) else Gaussian(1.0)).kernel()
         arrays = accumulator.arrays(size)
         _count(arrays, law, cells, draws, 0, 1)
         began = time.perf_counter()

@@ -5,6 +5,7 @@ from discreet.noise.bounded import BoundedNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian
 from discreet.noise.discrete_laplace import DiscreteLaplace
 from discreet.noise.gaussian import Gaussian
+from discreet.noise.grid_gaussian import GridGaussian
 from discreet.noise.kernels import add_noise
 from discreet.noise.knorm import DiscreteKNorm, KNorm
 from discreet.noise.laplace import Laplace
@@ -21,6 +22,7 @@ __all__ = [
     "DiscreteLaplace",
     "DiscreteSymmetricGaussianMatrix",
     "Gaussian",
+    "GridGaussian",
     "KNorm",
     "KaryRandomizedResponse",
     "Laplace",

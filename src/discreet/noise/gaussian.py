@@ -98,12 +98,12 @@ def _cosine(x: float) -> float:
 
 
 @kernel
-def _radius(word: np.uint64) -> float:
+def normal_radius(word: np.uint64) -> float:
     return math.sqrt(-2.0 * fast_log(to_unit(word)))
 
 
 @kernel
-def _horizontal(word: np.uint64) -> float:
+def horizontal(word: np.uint64) -> float:
     """The cosine of a uniform angle: 53 bits of the word place it in a quarter turn, two others choose the quarter.
 
     The quarter enters by arithmetic, not by a branch, so that loops vectorise.
@@ -115,7 +115,7 @@ def _horizontal(word: np.uint64) -> float:
 
 
 @kernel
-def _vertical(word: np.uint64) -> float:
+def vertical(word: np.uint64) -> float:
     """The sine of the same angle."""
     x = (to_unit(word) - 0.5) * (math.pi / 2)
     sine, cosine = _sine(x), _cosine(x)
@@ -131,9 +131,9 @@ def _add_gaussian(law: GaussianKernel, out: Floats, state: Stream) -> None:
     half = n // 2
     for i in range(half):
         angle = word_at(base, 2 * i + 1)
-        radius = law.sigma * _radius(word_at(base, 2 * i))
-        out[i] += radius * _horizontal(angle)
-        out[half + i] += radius * _vertical(angle)
+        radius = law.sigma * normal_radius(word_at(base, 2 * i))
+        out[i] += radius * horizontal(angle)
+        out[half + i] += radius * vertical(angle)
     if n % 2 == 1:
-        out[n - 1] += law.sigma * _radius(word_at(base, n - 1)) * _horizontal(word_at(base, n))
+        out[n - 1] += law.sigma * normal_radius(word_at(base, n - 1)) * horizontal(word_at(base, n))
     advance(state, n + n % 2)

@@ -1,28 +1,30 @@
-"""Continual counting with Gaussian noise: sums that are released again and again, with noise that hardly grows.
+"""Continual counting: sums that are released again and again, with Gaussian noise that hardly grows.
 
 A recipe here releases prefix sums after every user or every block by a factorisation of the matrix of prefix sums: the
 buffered square root (:mod:`discreet.accumulators.matrix`) or the refined binary tree. Blocks of independent noise add
 up to t draws after t blocks; these carry a number of draws that grows like a logarithm of t, squared. They pay for it
 with more noise in the first few releases, because all later ones show the same user again.
 
-**Formal guarantees.** Exactly Gaussian: one user moves the whole sequence of noisy vectors by at most the column norm
-of the factorisation times the L2 sensitivity of her own vector. The noise is continuous, so these recipes are for
-simulation only. With the policy mask every row has a clock that stands still while no step of the public policy plays
-the row.
+**Formal guarantees.** One user moves the whole sequence of noisy vectors by at most the column norm of the
+factorisation times the L2 sensitivity of her own vector, and for the matrix mechanism by a stated slack more, because
+it mixes counts in whole steps of a grid before noise from that grid is added (:mod:`discreet.noise.grid_gaussian`):
+discrete noise, which can be shipped. What is published are these noisy mixtures; releases are computed from them. The
+refined tree's noise is continuous, for simulation only. With the policy mask every row has a clock that stands still
+while no step of the public policy plays the row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.matrix import Matrix, MatrixNoise
+from discreet.accumulators.matrix import Matrix, Mixing, Unmixing, fraction_bits
 from discreet.accumulators.schedule import Equal, EveryEpisode
 from discreet.accumulators.tree import RefinedNoise, RefinedTree
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
@@ -30,9 +32,9 @@ from discreet.encoders.first_visit_tables import FirstVisitTables
 from discreet.encoders.joint_histogram import JointHistogram
 from discreet.encoders.three_tables import ThreeTables
 from discreet.errors import Unsupported
-from discreet.noise import Gaussian
+from discreet.noise import Gaussian, GridGaussian
 from discreet.privacy.calibration import calibrate_noise
-from discreet.privacy.guarantee import billboard, from_mechanism
+from discreet.privacy.guarantee import billboard, from_mechanism, post_process
 from discreet.privatizers.channel import Privatizer, WidthOf
 from discreet.privatizers.recipe import Options, Recipe
 from discreet.privatizers.trust import Privacy
@@ -50,10 +52,10 @@ _FEWEST, _MOST = 80, 600
 
 @dataclass(frozen=True)
 class ContinualChannel:
-    """Counts whose prefix sums are released with correlated Gaussian noise."""
+    """Counts whose prefix sums are released with correlated noise."""
 
     encoder: Encoder
-    law: Gaussian
+    law: Gaussian | GridGaussian
     accumulator: Matrix | RefinedTree
     answers: frozenset[type] = field(default=frozenset())
 
@@ -88,7 +90,7 @@ class ContinualRun:
         self._channel, self._shape, self._masked = channel, shape, masked
         self._values, self._clock = np.zeros(size), np.zeros((shape.groups, shape.states, shape.actions), np.int64)
         self._errors = channel.accumulator.errors()
-        self._step = _correlated(channel, noise)
+        self._step = _steps(channel, noise)
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         encoder = self._channel.encoder
@@ -96,7 +98,7 @@ class ContinualRun:
         if self._masked:
             rows = playable_rows(self._shape, context.policy)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
-        self._values[where] += tally[where] + self._step(where)
+        self._values[where] += self._step(where, tally[where])
         self._clock += rows
 
     def estimates(self) -> dict[str, Estimate]:
@@ -107,28 +109,34 @@ class ContinualRun:
         }
 
     def width_now(self) -> WidthOf:
-        """Exact: what is released is Gaussian."""
-        law, errors = self._channel.law, self._errors[self._clock]
-        return lambda cells, tail: np.sqrt(errors * cells) * law.sum_quantile(1, tail)
+        """The quantile of Gaussian noise, and what the grid can add."""
+        channel, errors = self._channel, self._errors[self._clock]
+        law, drift = channel.law, channel.accumulator.drift if isinstance(channel.accumulator, Matrix) else 0.0
+        return lambda cells, tail: np.sqrt(errors * cells) * law.sum_quantile(1, tail) + cells * drift
 
 
-def _correlated(channel: ContinualChannel, noise: NoiseSource) -> Callable[[NDArray[np.int64]], Floats]:
-    """How the noise of some cells changes from one release of theirs to the next."""
+def _steps(channel: ContinualChannel, noise: NoiseSource) -> Callable[[NDArray[np.int64], Floats], Floats]:
+    """How the release of some cells changes from one of their releases to the next, given what was counted between."""
     size, law = channel.encoder.size, channel.law
     if isinstance(channel.accumulator, Matrix):
-        matrix = MatrixNoise(channel.accumulator, size)
-        return lambda where: matrix.step(where, noise.draw(law, 1, len(where)))
+        mixing, unmixing = Mixing(channel.accumulator, size), Unmixing(channel.accumulator, size)
+
+        def publish(where: NDArray[np.int64], counts: Floats) -> Floats:
+            published = mixing.step(where, counts) + noise.draw(law, 1, len(where))
+            return unmixing.step(where, published)
+
+        return publish
     everywhere = int(np.count_nonzero(channel.encoder.possible()))
     tree = RefinedNoise(channel.accumulator, everywhere)
 
-    def step(where: NDArray[np.int64]) -> Floats:
+    def grow(where: NDArray[np.int64], counts: Floats) -> Floats:
         if len(where) != everywhere:
             raise Unsupported(
                 "a node of the tree spans several policies, so no single one may mask it: set masked=False"
             )
-        return tree.step(lambda: noise.draw(law, 1, everywhere))
+        return counts + tree.step(lambda: noise.draw(law, 1, everywhere))
 
-    return step
+    return grow
 
 
 def assemble(
@@ -148,10 +156,17 @@ def assemble(
         deviation = calibrate(encoder.sensitivity()).sigma
         automatic = min(_MOST, max(_FEWEST, round(episodes / (_USERS_PER_DEVIATION * deviation))))
         releases = min(episodes, check_count("blocks", automatic if options["blocks"] is None else options["blocks"]))
-    accumulator = accumulate(releases)
+    accumulator, name_of_counts = accumulate(releases), f"{encoder.name} counts in {releases} releases"
+    if isinstance(accumulator, Matrix):
+        # A user counts in a cell at most once a step.
+        accumulator = replace(accumulator, bits=fraction_bits(episodes * shape.horizon))
+        name_of_counts += f", mixed in steps of 2^-{accumulator.bits}"
     sensitivity = accumulator.sensitivity(encoder.sensitivity())
     law = calibrate(sensitivity)
-    release = from_mechanism(law, sensitivity, delta=privacy.delta, name=f"{encoder.name} in {releases} releases")
+    if isinstance(accumulator, Matrix):
+        law = GridGaussian.as_private_as(law, accumulator.bits)
+    release = from_mechanism(law, sensitivity, delta=privacy.delta, name=name_of_counts)
+    release = post_process(release, "prefix sums are computed from the noisy counts alone")
     # The compiled loop adds noise to all cells alike, so it must not serve sums over cells that are known zeros.
     alike = encoder.possible().all() or isinstance(encoder, ThreeTables)
     schedule = EveryEpisode() if releases == episodes and alike else Equal(releases)
@@ -161,9 +176,7 @@ def assemble(
 
 
 def _matrix(name: str, encoder: str, encode: Callable[[Shape], Encoder]) -> Recipe:
-    summary = (
-        f"{encoder} counts, square-root matrix mechanism with Gaussian noise (simulation only), released by blocks"
-    )
+    summary = f"{encoder} counts, square-root matrix mechanism with discrete Gaussian noise, released by blocks"
     return Recipe(
         f"central/{name}", "central", summary, partial(assemble, f"central/{name}", encode, Matrix),
         pure=False, encoder=encoder, law="gaussian", accumulator="matrix", options={"blocks": None, "masked": True},

@@ -197,7 +197,7 @@ def _recipes() -> tuple[Recipe, ...]:
         ),
         Recipe(
             "central/heavy-tailed-matrix", "central",
-            "first visits with signed reward bits, matrix mechanism with Gaussian noise (simulation only), blocks",
+            "first visits with signed reward bits, matrix mechanism with discrete Gaussian noise, blocks",
             _matrix, pure=False, encoder="signed-first-visit-tables", law="gaussian", accumulator="matrix",
             options={"blocks": None, "masked": True, "threshold": None}, heavy_tails=True,
         ),
