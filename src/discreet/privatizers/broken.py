@@ -1,6 +1,6 @@
 """Mechanisms broken on purpose, to show that the audit convicts. They can be audited and nothing else.
 
-Three of them are mistakes that any implementation can make; the others were found in papers. Each carries the promise
+Some of them are mistakes that any implementation can make; the others were found in papers. Each carries the promise
 of the honest mechanism that it imitates.
 """
 
@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.sums import Blocks
 from discreet.compiled import kernel
 from discreet.encoders.joint_histogram import JointHistogram
 from discreet.encoders.three_tables import ThreeTables
 from discreet.errors import InvalidInput, Unsupported, unknown_name
-from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, add_noise
+from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian, add_noise
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers.channel import Channel
 from discreet.privatizers.charges import Case, Setting
+from discreet.privatizers.matrix_transcript import MatrixTranscript
 from discreet.privatizers.published import raw_count_loss
 from discreet.privatizers.transcript import AdditiveTranscript, Together
 from discreet.privatizers.worst_pair import worst_pair
@@ -72,6 +74,23 @@ def _additive(setting: Setting, encoder: Any, law: DiscreteLaplace | DiscreteGau
     exact = law.profile(pair.sensitivity).epsilon(delta)
     claimed = _epsilon(setting)
     return Case(setting, Together((transcript,)), claimed, delta, claimed, exact, pair.describe())
+
+
+_MANY_RELEASES = 64
+_EASY_DELTA = 0.05  # for noise that has no pure promise, where a delta was not asked for
+
+
+def _column_norm_forgotten(setting: Setting) -> Case:
+    encoder: Any = JointHistogram(replace(setting.shape, horizon=1))
+    delta, claimed = setting.delta or _EASY_DELTA, _epsilon(setting)
+    matrix, pair = Matrix(_MANY_RELEASES), worst_pair(encoder)
+    once = calibrate_noise(Gaussian, encoder.sensitivity(), epsilon=claimed, delta=delta)
+    differs = pair.shift != 0
+    cells = pair.cells[0][differs], pair.cells[1][differs]
+    transcript = MatrixTranscript(matrix, GridGaussian.as_private_as(once, matrix.bits), cells)
+    exact = transcript.profile.epsilon(delta)
+    tried = replace(setting, shape=encoder.shape, episodes=matrix.releases, delta=delta)
+    return Case(tried, Together((transcript,)), claimed, delta, claimed, exact, pair.describe())
 
 
 @dataclass(frozen=True)
@@ -234,6 +253,11 @@ def _epsilon(setting: Setting) -> float:
 _ENTRIES = (
     Broken("broken/noise-halved", "discrete Laplace noise of half the scale that the promise needs", _halved),
     Broken("broken/factor-two-forgotten", "noise for adding a user where one is replaced", _factor_two_forgotten),
+    Broken(
+        "broken/column-norm-forgotten",
+        "the matrix mechanism with the noise of one release, where a user shows in all later ones",
+        _column_norm_forgotten,
+    ),
     Broken("broken/statistic-without-noise", "noise on visits and transitions, none on rewards", _without_noise),
     Broken("broken/noise-reused", "two blocks of users released with one draw of noise", _reused),
     Broken(

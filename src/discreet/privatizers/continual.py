@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.matrix import Matrix, Mixing, Unmixing, fraction_bits
 from discreet.accumulators.schedule import Equal, EveryEpisode
-from discreet.accumulators.tree import RefinedNoise, RefinedTree
+from discreet.accumulators.tree import RefinedNoise, RefinedTree, Tree
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.encoders.first_visit_tables import FirstVisitTables
 from discreet.encoders.joint_histogram import JointHistogram
@@ -35,9 +35,13 @@ from discreet.errors import Unsupported
 from discreet.noise import Gaussian, GridGaussian
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import billboard, from_mechanism, post_process
-from discreet.privatizers.channel import Privatizer, WidthOf
+from discreet.privacy.profiles import Profile
+from discreet.privatizers.channel import Channel, Privatizer, WidthOf
+from discreet.privatizers.matrix_transcript import MatrixTranscript
 from discreet.privatizers.recipe import Options, Recipe
+from discreet.privatizers.transcript import AdditiveTranscript
 from discreet.privatizers.trust import Privacy
+from discreet.privatizers.worst_pair import worst_pair
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_count
@@ -77,6 +81,27 @@ class ContinualChannel:
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         return blocks
+
+    def transcript(self) -> MatrixTranscript | AdditiveTranscript:
+        """For audits: all noisy mixtures of the worst pair of records, or all nodes of the tree."""
+        pair = worst_pair(self.encoder)
+        differs = pair.shift != 0
+        cells = pair.cells[0][differs], pair.cells[1][differs]
+        if isinstance(self.accumulator, Matrix):
+            assert isinstance(self.law, GridGaussian)
+            return MatrixTranscript(self.accumulator, self.law, cells)
+        # Refinement is computed from the nodes of an ordinary tree.
+        tree = Tree(self.accumulator.users)
+        return AdditiveTranscript(Channel(self.encoder, self.law, tree), cells, tree.users)
+
+    @property
+    def profile(self) -> Profile:
+        """The privacy of that pair."""
+        transcript = self.transcript()
+        if isinstance(transcript, MatrixTranscript):
+            return transcript.profile
+        moved = self.accumulator.sensitivity(worst_pair(self.encoder).sensitivity)
+        return self.law.profile(moved)
 
     def _marginals(self) -> dict[str, Statistic]:
         return self.encoder.marginals(np.zeros(self.encoder.size))

@@ -35,18 +35,24 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule
+from discreet.accumulators.sums import Blocks
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.encoders.first_visit_tables import FirstVisitTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel
+from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privatizers.channel import Privatizer, WidthOf
+from discreet.privatizers.channel import Channel, Privatizer, WidthOf
 from discreet.privatizers.recipe import Options, Recipe
+from discreet.privatizers.transcript import AdditiveTranscript
 from discreet.privatizers.trust import Privacy
+from discreet.privatizers.worst_pair import shift_sensitivity, worst_pair
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_count, check_positive
+
+Floats = NDArray[np.float64]
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 
@@ -99,6 +105,32 @@ class FocusedChannel:
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         return blocks
+
+    def transcript(self) -> AdditiveTranscript:
+        """For audits: one block that is asked about the rows in which two records come nearest to what is allowed."""
+        law, cells = self._tightest()
+        return AdditiveTranscript(Channel(self.encoder, law, Blocks()), cells, releases=2)
+
+    @property
+    def profile(self) -> Profile:
+        """The privacy of that pair in that block."""
+        law, (first, second) = self._tightest()
+        profile: Profile = law.profile(shift_sensitivity(first - second))
+        return profile
+
+    def _tightest(self) -> tuple[Any, tuple[Floats, Floats]]:
+        """A law, and two encodings in the rows that it is for; among equals the fewest rows, whose worst is likeliest.
+
+        The policy of a block decides which rows are asked about, so an adversary may choose them.
+        """
+        pair = worst_pair(self.encoder)
+        number = self.encoder.rows_to_cells(np.arange(self.encoder.rows))
+        moved = np.bincount(number, np.abs(pair.shift), minlength=self.encoder.rows)
+        largest = np.argsort(-moved, kind="stable")
+        reached = [moved[largest[:rows]].sum() / self.encoder.sensitivity(rows).l1 for rows in self.rows]
+        best = next(i for i, share in enumerate(reached) if share >= max(reached) * (1 - 1e-9))
+        differs = np.isin(number, largest[: self.rows[best]]) & (pair.shift != 0)
+        return self.laws[best], (pair.cells[0][differs], pair.cells[1][differs])
 
     def _marginals(self) -> dict[str, Statistic]:
         return self.encoder.marginals(np.zeros(self.encoder.size))
