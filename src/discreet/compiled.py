@@ -108,16 +108,16 @@ def dispatch(declaration: Callable[..., Any]) -> Any:
     """Declare a kernel whose implementation is chosen by the class of its first argument.
 
     The result can be called from compiled code and from Python. ``result.implement(cls)`` registers a kernel for
-    first arguments of the NamedTuple class ``cls``.
+    first arguments of the NamedTuple class ``cls``; one for ``object`` serves all classes without their own.
     """
     implementations: dict[type, Callable[..., Any]] = {}
 
     @wraps(declaration)
     def call(first: Any, *rest: Any) -> Any:
-        return implementations[type(first)](first, *rest)
+        return implementations.get(type(first), implementations.get(object))(first, *rest)  # type: ignore[misc]
 
     def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
-        chosen = implementations.get(getattr(first, "instance_class", type(None)))
+        chosen = implementations.get(getattr(first, "instance_class", type(None)), implementations.get(object))
         return None if chosen is None else chosen.py_func  # type: ignore[attr-defined]
 
     def implement(cls: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -103,11 +103,12 @@ class Release:
 class Statistics(NamedTuple):
     """The arrays of a release as compiled learners take them, with the standard deviations of the noise in them.
 
-    One row per (group, state, action), in this order: row = (g * S + s) * A + a.
+    One row per (group, state, action), in this order: row = (g * S + s) * A + a. Transitions are kept by successor, so
+    that planners go through many rows at once.
     """
 
     visits: NDArray[np.float64]  # (rows,)
-    transitions: NDArray[np.float64]  # (rows, S)
+    transitions: NDArray[np.float64]  # (S, rows)
     rewards: NDArray[np.float64]  # (rows,)
     visit_noise: NDArray[np.float64]  # (rows,)
     transition_noise: NDArray[np.float64]  # (rows,), in the count of one successor
@@ -120,7 +121,7 @@ def as_statistics(release: Release) -> Statistics:
     states = transitions.values.shape[-1]
     return Statistics(
         visits.values.reshape(-1),
-        transitions.values.reshape(-1, states),
+        np.ascontiguousarray(transitions.values.reshape(-1, states).T),
         rewards.values.reshape(-1),
         *(np.sqrt(estimate.variance).reshape(-1) for estimate in (visits, transitions, rewards)),
     )
@@ -129,4 +130,4 @@ def as_statistics(release: Release) -> Statistics:
 def no_statistics(rows: int, states: int) -> Statistics:
     """What is known before the first release: nothing."""
     empty = np.zeros(rows)
-    return Statistics(empty, np.zeros((rows, states)), empty, empty, empty, empty)
+    return Statistics(empty, np.zeros((states, rows)), empty, empty, empty, empty)

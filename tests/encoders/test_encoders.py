@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.encoders.base import Context, encode, encode_into, marginals_into, playable_rows, reward_bit
+from discreet.encoders.base import Context, by_successor, encode, encode_into, marginals_into, playable_rows, reward_bit
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint_histogram import JointHistogram
 from discreet.encoders.three_tables import ThreeTables
@@ -70,17 +70,19 @@ def test_compiled_marginals_are_the_same_sums(encoder):
     """On arbitrary noisy cells, not only on those that a record can produce."""
     cells = np.random.default_rng(1).normal(size=encoder.size)
     rows = encoder.shape.groups * encoder.shape.states * encoder.shape.actions
-    shapes = {"visits": (rows,), "transitions": (rows, encoder.shape.states), "rewards": (rows,)}
+
+    def tables():
+        marginals = encoder.marginals(cells)
+        return [by_successor(marginals[n].values) if n == "transitions" else marginals[n].values.ravel() for n in NAMES]
+
     if isinstance(encoder, ThreeTables):  # its statistics are views: writing to the cells is enough
-        tables = [encoder.marginals(cells)[name].values.reshape(shapes[name]) for name in NAMES]
+        compiled = tables()
         cells += 1.0
     else:
-        tables = [np.zeros(shapes[name]) for name in NAMES]
-    statistics = Statistics(*tables, np.zeros(rows), np.zeros(rows), np.zeros(rows))
-    marginals_into(encoder.arrays(), cells, statistics)
-    for name in NAMES:
-        expected = encoder.marginals(cells)[name].values.reshape(shapes[name])
-        np.testing.assert_allclose(getattr(statistics, name), expected, rtol=1e-12, atol=1e-12)
+        compiled = [np.zeros_like(table) for table in tables()]
+    marginals_into(encoder.arrays(), cells, Statistics(*compiled, np.zeros(rows), np.zeros(rows), np.zeros(rows)))
+    for table, expected in zip(compiled, tables(), strict=True):
+        np.testing.assert_allclose(table, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("encoder", [*combinations(2, 2, 3), *combinations(2, 2, 1)], ids=label)

@@ -47,16 +47,21 @@ def _worlds(learner, statistics, coins, rewards, models):
 def statistics(visits=50.0, rewards=20.0, transitions=(30.0, 15.0, 5.0), sd=0.0):
     full = np.full(ROWS, 1.0)
     return Statistics(
-        visits * full, np.tile(np.array(transitions), (ROWS, 1)), rewards * full, sd * full, sd * full, sd * full
+        visits * full,
+        np.tile(np.array(transitions)[:, None], (1, ROWS)),
+        rewards * full,
+        sd * full,
+        sd * full,
+        sd * full,
     )
 
 
 def draws(prior, counts, n=6000, seed=0):
     learner = PSRL(prior=prior).arrays(PROBLEM)
     learner.clock[0] = 100.0
-    rewards, models = np.empty((n, ROWS)), np.empty((n, ROWS, S))
+    rewards, models = np.empty((n, ROWS)), np.empty((n, S, ROWS))
     _worlds(learner, counts, stream(seed, 0, COINS), rewards, models)
-    return rewards[:, 0], models[:, 0]
+    return rewards[:, 0], models[:, :, 0]
 
 
 @pytest.mark.parametrize("shape", [0.2, 1.0, 2.5, 400.0])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.compiled import advance, draws_at
 from discreet.errors import Unsupported
-from discreet.noise.kernels import add_noise
+from discreet.noise.kernels import add_noise, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
 from discreet.validation import check_count
@@ -219,11 +219,7 @@ def _advance(tree: TreeArrays, t: int, law: Any, cells: NDArray[np.float64], str
         above = tree.prefix.shape[0] - 1
     # The row written now is never the row of the last release: digit 0 is the lowest of every other t only.
     old, new, base = tree.prefix[tree.current[0]], tree.prefix[low], tree.prefix[above]
-    for i in range(cells.shape[0]):
-        new[i] = base[i]
-    add_noise(law, new, stream)
-    for i in range(cells.shape[0]):
-        cells[i] += new[i] - old[i]
+    exchange_noise(law, base, old, new, cells, stream)
     tree.current[0] = low
 
 

@@ -131,6 +131,16 @@ def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> NDAr
     return out
 
 
+def by_row(cells: Cells, groups: int, states: int, actions: int) -> NDArray[np.float64]:
+    """Transitions that lie successor by successor, as a view (groups, states, actions, successors)."""
+    return np.moveaxis(cells.reshape(states, groups, states, actions), 0, -1)
+
+
+def by_successor(transitions: NDArray[Any]) -> NDArray[Any]:
+    """The inverse of :func:`by_row`, as (successors, rows): a view of the cells if ``transitions`` is one."""
+    return np.moveaxis(transitions, -1, 0).reshape(transitions.shape[-1], -1)
+
+
 def playable_rows(shape: Shape, policy: AnyPolicy) -> NDArray[np.bool_]:
     """Which (group, state, action) can be visited under a public policy, whatever the world.
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
+from discreet.encoders.base import Cells, Statistic, by_row, encode_into, marginals_into, reward_bit
 from discreet.encoders.joint_histogram import ALL_THREE
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
@@ -76,7 +76,7 @@ class FirstVisitTables:
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         flat = rows.reshape(-1)
-        return np.concatenate([flat, np.repeat(flat, self.shape.states), flat])
+        return np.concatenate([flat, np.tile(flat, self.shape.states), flat])
 
     def possible(self) -> NDArray[np.bool_]:
         possible = np.ones(self.size, np.bool_)
@@ -89,7 +89,7 @@ class FirstVisitTables:
         one = np.ones((1, 1, 1), np.int64)
         return {
             "visits": Statistic(cells[:rows].reshape(1, S, A), one),
-            "transitions": Statistic(cells[rows : rows * (S + 1)].reshape(1, S, A, S), one * (self.shape.horizon > 1)),
+            "transitions": Statistic(by_row(cells[rows : rows * (S + 1)], 1, S, A), one * (self.shape.horizon > 1)),
             "rewards": Statistic(cells[rows * (S + 1) :].reshape(1, S, A), one),
         }
 
@@ -121,8 +121,8 @@ def _encode(
         seen[pair] = user
         cells[pair] += 1.0
         if h + 1 < length:
-            cells[rows + pair * S + states[h + 1]] += 1.0
-        cells[rows * (S + 1) + pair] += reward_bit(rewards[h], encoder.low, encoder.span, stream)
+            cells[(1 + states[h + 1]) * rows + pair] += 1.0
+        cells[(1 + S) * rows + pair] += reward_bit(rewards[h], encoder.low, encoder.span, stream)
 
 
 @marginals_into.implement(FirstVisitTablesArrays)

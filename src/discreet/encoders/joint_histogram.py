@@ -132,7 +132,7 @@ def joint_marginals(shape: Shape, cells: Cells) -> dict[str, Statistic]:
 def joint_marginals_into(cells: Cells, statistics: Statistics) -> None:
     """The same sums in compiled code."""
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
-    R, S = transitions.shape
+    S, R = transitions.shape
     i = 0
     for row in range(R):
         visited = rewarded = 0.0
@@ -142,7 +142,7 @@ def joint_marginals_into(cells: Cells, statistics: Statistics) -> None:
             visited += zero + one
             rewarded += one
             if t < S:
-                transitions[row, t] = zero + one
+                transitions[t, row] = zero + one
         visits[row] = visited
         rewards[row] = rewarded
 

@@ -90,13 +90,13 @@ def _encode(
         row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
         cells[row] += 1.0
         if h + 1 < length:
-            cells[rows + row * S + states[h + 1]] += 1.0 / encoder.unit
-        cells[rows * (S + 1) + row] += min(1.0, max(0.0, (rewards[h] - encoder.low) / encoder.span))
+            cells[(1 + states[h + 1]) * rows + row] += 1.0 / encoder.unit
+        cells[(1 + S) * rows + row] += min(1.0, max(0.0, (rewards[h] - encoder.low) / encoder.span))
 
 
 @marginals_into.implement(ScaledTablesArrays)
 def _marginals(encoder: ScaledTablesArrays, cells: Cells, statistics: Statistics) -> None:
     transitions, rows, S = statistics.transitions, encoder.rows, encoder.states
-    for row in range(rows):
-        for t in range(S):
-            transitions[row, t] = cells[rows + row * S + t] * encoder.unit
+    for t in range(S):
+        for row in range(rows):
+            transitions[t, row] = cells[(1 + t) * rows + row] * encoder.unit

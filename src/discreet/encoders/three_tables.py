@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
+from discreet.encoders.base import Cells, Statistic, by_row, by_successor, encode_into, marginals_into, reward_bit
 from discreet.encoders.joint_histogram import ALL_THREE
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
@@ -31,13 +31,15 @@ class ThreeTablesArrays(NamedTuple):
     rounded: bool
     low: float
     span: float
-    transitions_at: int
-    rewards_at: int
+    rows: int
 
 
 @dataclass(frozen=True)
 class ThreeTables:
-    """Visits, transitions and rewards, each in a table of its own; cells are the tables one after the other."""
+    """Visits, transitions and rewards, each in a table of its own; cells are the tables one after the other.
+
+    Transitions lie successor by successor: cell = rows + successor * rows + row.
+    """
 
     shape: Shape
     rounded: bool = True
@@ -61,7 +63,7 @@ class ThreeTables:
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         flat = rows.reshape(-1)
-        return np.concatenate([flat, np.repeat(flat, self.shape.states), flat])
+        return np.concatenate([flat, np.tile(flat, self.shape.states), flat])
 
     def possible(self) -> NDArray[np.bool_]:
         """Transitions of the last step are never counted."""
@@ -69,7 +71,7 @@ class ThreeTables:
         if not self.shape.homogeneous or self.shape.horizon == 1:
             transitions[-1] = False
         ones = np.ones(self.rows, np.bool_)
-        return np.concatenate([ones, transitions.reshape(-1), ones])
+        return np.concatenate([ones, by_successor(transitions).reshape(-1), ones])
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
         S, A, G, rows = self.shape.states, self.shape.actions, self.shape.groups, self.rows
@@ -79,7 +81,7 @@ class ThreeTables:
             counted[-1] = 0
         return {
             "visits": Statistic(cells[:rows].reshape(G, S, A), one),
-            "transitions": Statistic(cells[rows : rows * (S + 1)].reshape(G, S, A, S), counted),
+            "transitions": Statistic(by_row(cells[rows : rows * (S + 1)], G, S, A), counted),
             "rewards": Statistic(cells[rows * (S + 1) :].reshape(G, S, A), one),
         }
 
@@ -87,7 +89,7 @@ class ThreeTables:
         s = self.shape
         return ThreeTablesArrays(
             s.states, s.actions, s.horizon, s.homogeneous, self.rounded, s.rewards[0], s.reward_span,
-            self.rows, self.rows * (s.states + 1),
+            self.rows,
         )  # fmt: skip
 
 
@@ -101,17 +103,17 @@ def _encode(
     stream: Stream,
     cells: Cells,
 ) -> None:
-    S, A = encoder.states, encoder.actions
+    S, A, rows = encoder.states, encoder.actions, encoder.rows
     for h in range(length):
         group = 0 if encoder.homogeneous else h
         row = (group * S + states[h]) * A + actions[h]
         cells[row] += 1.0
         if h + 1 < length:
-            cells[encoder.transitions_at + row * S + states[h + 1]] += 1.0
+            cells[(1 + states[h + 1]) * rows + row] += 1.0
         if encoder.rounded:
-            cells[encoder.rewards_at + row] += reward_bit(rewards[h], encoder.low, encoder.span, stream)
+            cells[(1 + S) * rows + row] += reward_bit(rewards[h], encoder.low, encoder.span, stream)
         else:
-            cells[encoder.rewards_at + row] += min(1.0, max(0.0, (rewards[h] - encoder.low) / encoder.span))
+            cells[(1 + S) * rows + row] += min(1.0, max(0.0, (rewards[h] - encoder.low) / encoder.span))
 
 
 @marginals_into.implement(ThreeTablesArrays)

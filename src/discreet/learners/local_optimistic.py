@@ -40,9 +40,10 @@ from discreet.compiled import inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import Problem, plan_into
 from discreet.learners.optimistic import OptimisticState
+from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
-from discreet.streams import Stream, below, fast_log
+from discreet.streams import Stream, fast_log
 from discreet.validation import check_open_unit, check_positive
 
 CONSTANTS = ("tight", "laplace", "gaussian", "randomised-response", "bounded")
@@ -69,6 +70,8 @@ class OBIArrays(NamedTuple):
     reward: Floats  # (rows,) scratch: estimate plus bonus
     inverse: Floats  # (rows,) scratch: one over N_p + alpha c3
     bonus: Floats  # (rows,) scratch: beta_p
+    q: Floats  # (S * A,) scratch: of one step
+    table: Floats  # (S, A) the same numbers
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class OBI:
         arrays.clock[0] = release.users
         if self.constants == "tight" and release.radius_of is not None:
             arrays = arrays._replace(constants=_GIVEN)
-            rows, states = as_statistics(release).transitions.shape
+            states, rows = as_statistics(release).transitions.shape
             share = self.failure_probability / (2 * rows * (states + 3))
             for i, name in enumerate(("rewards", "visits", "followed", "transitions")):
                 arrays.bounds[i] = release.radius(name, share).reshape(-1)
@@ -118,11 +121,13 @@ class OBI:
         pairs, S = shape.states * shape.actions, shape.states
         often = 4 if self.constants == "randomised-response" else 6  # how many events the paper counts
         share = 3 * self.failure_probability / (2 * math.pi**2)  # delta_k k^2
+        q = np.zeros(pairs)
         return OBIArrays(
             shape.groups, CONSTANTS.index(self.constants), self.alpha, self.failure_probability, scale,
             math.log(often * pairs / share), math.log(often * S * pairs / share),
             math.log(2 * pairs * shape.horizon / share),
             np.zeros(1), np.zeros((4, rows)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
+            q, q.reshape(shape.states, shape.actions),
         )  # fmt: skip
 
     def _planned(self, problem: Problem, coins: Stream, statistics: Statistics, arrays: OBIArrays) -> OptimisticState:
@@ -143,37 +148,23 @@ def _plan_obi(
 ) -> None:
     H, S = actions.shape
     k, noise, R = tick(learner.clock), statistics.visit_noise[0], learner.reward.shape[0]
-    # Branches come first and see numbers only: across them, every array at hand would have its references counted.
     some, one, all_of_them, u_reward, u_transition = constants_at(
         learner.constants, k, learner.pair_log, learner.successor_log, learner.level_log, learner.failure,
         learner.scale, R, S, H, learner.groups, noise,
     )  # fmt: skip
     printed = 1.0 if 0 < learner.constants < 5 else 0.0
-    A = R // (learner.groups * S)
     estimate_optimistically(learner, statistics, some, one, all_of_them, u_reward, u_transition)
-    reward, inverse, bonus = learner.reward, learner.inverse, learner.bonus
-    transitions = statistics.transitions
+    q = learner.q
     values[H, :] = 0.0
     for h in range(H - 1, -1, -1):
-        row = h * S * A if learner.groups > 1 else 0
+        here = rows_of_step(learner.groups, h, q.shape[0])
+        reward, inverse, bonus = learner.reward[here], learner.inverse[here], learner.bonus[here]
         left = float(H - h)
         worth = left - 1.0 + printed
-        for s in range(S):
-            best, choice, ties = -np.inf, 0, 0
-            for a in range(A):
-                q = 0.0
-                for t in range(S):
-                    q += transitions[row, t] * values[h + 1, t]
-                q = q * inverse[row] + reward[row] + worth * bonus[row]
-                if q > best:
-                    best, choice, ties = q, a, 1
-                elif q == best:  # reservoir: each of the exact maxima is kept with equal probability
-                    ties += 1
-                    if below(coins, ties) == 0:
-                        choice = a
-                row += 1
-            actions[h, s] = choice
-            values[h, s] = min(left, max(0.0, best))
+        sum_over_successors(statistics.transitions, here, values[h + 1], q)
+        for i in range(q.shape[0]):
+            q[i] = q[i] * inverse[i] + reward[i] + worth * bonus[i]
+        act_greedily(learner.table, 0.0, left, coins, values[h], actions[h])
 
 
 @inlined
@@ -288,12 +279,12 @@ def estimate_optimistically(
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
-    (R, S), alpha, scale = transitions.shape, learner.alpha, learner.scale
+    (S, R), alpha, scale = transitions.shape, learner.alpha, learner.scale
     for row in range(R):
-        followed = 0.0
-        for t in range(S):
-            followed += transitions[row, t]
-        inverse[row] = followed
+        inverse[row] = transitions[0, row]
+    for t in range(1, S):
+        for row in range(R):
+            inverse[row] += transitions[t, row]
     for row in range(R):
         c1 = max(1.0, scale * (bounds[0, row] + some * reward_noise[row]))
         c2 = max(1.0, scale * (bounds[1, row] + some * visit_noise[row]))

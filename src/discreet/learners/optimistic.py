@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 from discreet.compiled import fused, inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import Problem, plan_into
+from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
-from discreet.streams import Stream, below
+from discreet.streams import Stream
 from discreet.validation import check_not_negative, check_open_unit, check_positive
 
 BONUSES = ("hoeffding", "bernstein")
@@ -58,9 +59,13 @@ class UCBVIArrays(NamedTuple):
     bonus_scale: float
     noise_scale: float
     threshold: float
-    reward: NDArray[np.float64]  # (rows,) scratch
-    bonus: NDArray[np.float64]  # (rows,) scratch
-    candidates: NDArray[np.float64]  # (A,) scratch
+    reward: NDArray[np.float64]  # (rows,) scratch, as all that follow
+    bonus: NDArray[np.float64]  # (rows,)
+    weights: NDArray[np.float64]  # (S, rows) counts above the noise, by successor
+    inverse: NDArray[np.float64]  # (rows,) one over their sum
+    q: NDArray[np.float64]  # (S * A,) of one step
+    table: NDArray[np.float64]  # (S, A) the same numbers
+    spread: NDArray[np.float64]  # (S * A,) variance of what one step brings
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,11 @@ class UCBVI:
         shape = problem.shape
         rows = shape.groups * shape.states * shape.actions
         log_term = math.log(shape.states * shape.actions * problem.episodes / self.failure_probability)
+        q = np.zeros(shape.states * shape.actions)
         return UCBVIArrays(
             shape.groups, self.bonus == "bernstein", log_term, self.bonus_scale, self.noise_scale, self.threshold,
-            np.zeros(rows), np.zeros(rows), np.zeros(shape.actions),
+            np.zeros(rows), np.zeros(rows), np.zeros((shape.states, rows)), np.zeros(rows),
+            q, q.reshape(shape.states, shape.actions), np.zeros_like(q),
         )  # fmt: skip
 
     def _planned(self, problem: Problem, coins: Stream, statistics: Statistics) -> OptimisticState:
@@ -122,104 +129,76 @@ def _plan_ucbvi(
     values: NDArray[np.float64],
     actions: NDArray[np.int64],
 ) -> None:
-    # Arrays are taken out of the tuples once: doing so inside the loops would count references every time.
-    reward, bonus, visits, bernstein = learner.reward, learner.bonus, statistics.visits, learner.bernstein
-    transitions, transition_noise, threshold = statistics.transitions, statistics.transition_noise, learner.threshold
-    candidates = learner.candidates
-    H, S = actions.shape
-    A = reward.shape[0] // (learner.groups * S)
-    estimate_rewards(learner, statistics)
-    for s in range(S):
-        values[H, s] = 0.0
+    H = actions.shape[0]
+    estimate_model(learner, statistics, H)
+    values[H, :] = 0.0
     for h in range(H - 1, -1, -1):
-        row = h * S * A if learner.groups > 1 else 0
         left = float(H - h)
-        last = only_last_step(learner.groups, h, H)
-        for s in range(S):
-            best, choice, ties = -np.inf, 0, 0
-            for a in range(A):
-                cut = threshold * transition_noise[row]
-                q, mean, total = optimistic_value(
-                    transitions, values, reward[row], bonus[row], visits[row], cut, row, h, left, last
-                )
-                if bernstein:
-                    spread = reward[row] * (1.0 - reward[row])
-                    for t in range(S):
-                        weight = max(0.0, transitions[row, t] - cut)
-                        spread += weight * (values[h + 1, t] - mean) ** 2 / max(total, 1e-300)
-                    q += learner.bonus_scale * bernstein_width(spread, left, learner.log_term, visits[row])
-                candidates[a] = q
-                better = q > best
-                ties = 1 if better else ties + (1 if q == best else 0)
-                choice = a if better else choice
-                best = q if better else best
-                row += 1
-            if ties > 1:
-                choice = _one_of_the_best(candidates, best, ties, coins)
-            actions[h, s] = choice
-            values[h, s] = min(left, best)
-
-
-@inlined
-def _one_of_the_best(candidates: NDArray[np.float64], best: float, ties: int, coins: Stream) -> int:
-    """An exact maximum, each with the same probability."""
-    passed = below(coins, ties)
-    a = 0
-    while candidates[a] != best or passed > 0:
-        if candidates[a] == best:
-            passed -= 1
-        a += 1
-    return a
+        optimistic_values(learner, statistics, values[h + 1], h, left)
+        act_greedily(learner.table, -np.inf, left, coins, values[h], actions[h])
 
 
 @fused
-def estimate_rewards(learner: UCBVIArrays, statistics: Statistics) -> None:
-    """Estimated reward and bonus of every row, into the learner's scratch space; no branches, so it vectorises."""
-    reward, bonus = learner.reward, learner.bonus
+def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int) -> None:
+    """Rewards, bonuses and successors of every row, into the learner's scratch space.
+
+    Rows run innermost and nothing branches, so all of it vectorises; noise would make every branch a coin flip.
+    """
+    # Arrays are taken out of the tuples once, before the loops.
+    reward, bonus, weights, inverse = learner.reward, learner.bonus, learner.weights, learner.inverse
     visits, visit_noise = statistics.visits, statistics.visit_noise
     rewards, reward_noise = statistics.rewards, statistics.reward_noise
-    noise_scale = learner.noise_scale
+    transitions, transition_noise = statistics.transitions, statistics.transition_noise
+    noise_scale, threshold = learner.noise_scale, learner.threshold
     hoeffding = 0.0 if learner.bernstein else learner.bonus_scale * math.sqrt(learner.log_term)
-    for row in range(reward.shape[0]):
+    S, R = transitions.shape
+    for row in range(R):
+        inverse[row] = 0.0
+    for t in range(S):
+        for row in range(R):
+            weight = max(0.0, transitions[t, row] - threshold * transition_noise[row])
+            weights[t, row] = weight
+            inverse[row] += weight
+    # Rows that hold counts of the last step alone have no successors to know: a visit is enough.
+    for row in range(R if learner.groups < H else R - learner.q.shape[0], R):
+        inverse[row] = 1.0 if visits[row] >= 1.0 else 0.0
+    for row in range(R):
         per_visit = 1.0 / max(1.0, visits[row])
         reward[row] = min(1.0, max(0.0, rewards[row] * per_visit))
         noise = max(visit_noise[row], reward_noise[row])
-        bonus[row] = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
+        width = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
+        # A row whose successors are all lost in the noise says nothing about the world: full optimism.
+        bonus[row] = width if inverse[row] > 0.0 else 1.0
+        inverse[row] = 1.0 / max(inverse[row], 1e-300)
 
 
 @fused
-def optimistic_value(
-    transitions: NDArray[np.float64],
-    values: NDArray[np.float64],
-    reward: float,
-    bonus: float,
-    visits: float,
-    cut: float,
-    row: int,
-    h: int,
-    left: float,
-    last: bool,
-) -> tuple[float, float, float]:
-    """Q of one row at step h, the expected value of what follows, and the sum of the counts above the noise.
-
-    ``left`` is the number of steps to go, this one included; ``last`` says that the row holds counts of the last step
-    alone, which has no successors to know.
-    """
-    mean = total = 0.0
-    for t in range(transitions.shape[1]):
-        weight = max(0.0, transitions[row, t] - cut)
-        total += weight
-        mean += weight * values[h + 1, t]
-    mean /= max(total, 1e-300)  # no branch: whether a row is known is close to a coin flip when noise is loud
-    # A row whose successors are all lost in the noise says nothing about the world: full optimism.
-    known = visits >= 1.0 if last else total > 0.0
-    return reward + mean + left * (bonus if known else 1.0), mean, total
-
-
-@inlined
-def only_last_step(groups: int, h: int, H: int) -> bool:
-    """Whether the rows of step h hold counts of the last step alone."""
-    return H == 1 or (groups > 1 and h == H - 1)
+def optimistic_values(
+    learner: UCBVIArrays, statistics: Statistics, following: NDArray[np.float64], h: int, left: float
+) -> None:
+    """Q of every (state, action) at step h, ``left`` steps before the end, into the learner's scratch space."""
+    q, spread, weights = learner.q, learner.spread, learner.weights
+    here = rows_of_step(learner.groups, h, q.shape[0])
+    reward, bonus, inverse, visits = (
+        learner.reward[here],
+        learner.bonus[here],
+        learner.inverse[here],
+        statistics.visits[here],
+    )
+    sum_over_successors(weights, here, following, q)
+    for i in range(q.shape[0]):
+        q[i] *= inverse[i]
+    if learner.bernstein:
+        for i in range(q.shape[0]):
+            spread[i] = reward[i] * (1.0 - reward[i])
+        for t in range(weights.shape[0]):
+            weight, value = weights[t, here], following[t]
+            for i in range(q.shape[0]):
+                spread[i] += weight[i] * inverse[i] * (value - q[i]) ** 2
+        for i in range(q.shape[0]):
+            q[i] += learner.bonus_scale * bernstein_width(spread[i], left, learner.log_term, visits[i])
+    for i in range(q.shape[0]):
+        q[i] += reward[i] + left * bonus[i]
 
 
 @inlined

@@ -28,9 +28,8 @@ from discreet.learners.base import Problem
 from discreet.learners.optimistic import (
     UCBVI,
     UCBVIArrays,
-    estimate_rewards,
-    only_last_step,
-    optimistic_value,
+    estimate_model,
+    optimistic_values,
 )
 from discreet.policies import StochasticPolicy, uniform_policy
 from discreet.release import Release, Request, Statistics, as_statistics
@@ -107,21 +106,14 @@ def improved(state: PolicyState, q: Floats, users: int, eta_scale: float, larges
 def _evaluate(learner: UCBVIArrays, statistics: Statistics, probabilities: Floats, q: Floats) -> None:
     """Optimistic Q of the policy, backwards from the last step."""
     H, S, A = q.shape
-    estimate_rewards(learner, statistics)
-    reward, bonus, visits = learner.reward, learner.bonus, statistics.visits
-    transitions, transition_noise = statistics.transitions, statistics.transition_noise
+    estimate_model(learner, statistics, H)
     values = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
-        row = h * S * A if learner.groups > 1 else 0
         left = float(H - h)
-        last = only_last_step(learner.groups, h, H)
+        optimistic_values(learner, statistics, values[h + 1], h, left)
         for s in range(S):
             value = 0.0
             for a in range(A):
-                cut = learner.threshold * transition_noise[row]
-                q[h, s, a], _, _ = optimistic_value(
-                    transitions, values, reward[row], bonus[row], visits[row], cut, row, h, left, last
-                )
+                q[h, s, a] = learner.table[s, a]
                 value += probabilities[h, s, a] * q[h, s, a]
-                row += 1
             values[h, s] = min(left, value)

@@ -45,9 +45,10 @@ from discreet.compiled import inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import Problem, plan_into
 from discreet.learners.optimistic import OptimisticState
+from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
-from discreet.streams import Stream, below, fast_log, uniform
+from discreet.streams import Stream, fast_log, uniform
 from discreet.validation import check_open_unit
 
 PRIORS = ("unit", "published", "positive", "noise")
@@ -65,8 +66,10 @@ class PSRLArrays(NamedTuple):
     row_width: float  # c3 over the deviation of one successor's noise after all users
     episodes: float
     clock: Floats  # (1,) users whose releases were seen
-    model: Floats  # (rows, S) scratch: the drawn transitions
+    model: Floats  # (S, rows) scratch: the drawn transitions, by successor
     reward: Floats  # (rows,) scratch: the drawn mean rewards
+    q: Floats  # (S * A,) scratch: of one step
+    table: Floats  # (S, A) the same numbers
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,10 @@ class PSRL:
         # The paper's bounds are written with the scale b of Laplace noise; b sqrt(2 K) is the deviation of the sum.
         pair_width = max(math.sqrt(K), one) * math.sqrt(8 * one) / math.sqrt(2 * K)
         row_width = max(math.sqrt(K * S), many) * math.sqrt(8 * many) / math.sqrt(2 * K)
+        q = np.zeros(pairs)
         return PSRLArrays(
             shape.groups, PRIORS.index(self.prior), pair_width, row_width, K, np.zeros(1),
-            np.zeros((rows, S)), np.zeros(rows),
+            np.zeros((S, rows)), np.zeros(rows), q, q.reshape(S, shape.actions),
         )  # fmt: skip
 
     def _planned(self, problem: Problem, coins: Stream, statistics: Statistics, arrays: PSRLArrays) -> OptimisticState:
@@ -128,29 +132,18 @@ def _plan_psrl(
     values: NDArray[np.float64],
     actions: NDArray[np.int64],
 ) -> None:
-    model, reward = learner.model, learner.reward
-    H, S = actions.shape
-    A = reward.shape[0] // (learner.groups * S)
+    H = actions.shape[0]
     draw_world(learner, statistics, coins)
     learner.clock[0] += 1.0
+    q = learner.q
     values[H, :] = 0.0
     for h in range(H - 1, -1, -1):
-        row = h * S * A if learner.groups > 1 else 0
-        for s in range(S):
-            best, choice, ties = -np.inf, 0, 0
-            for a in range(A):
-                q = reward[row]
-                for t in range(S):
-                    q += model[row, t] * values[h + 1, t]
-                if q > best:
-                    best, choice, ties = q, a, 1
-                elif q == best:
-                    ties += 1
-                    if below(coins, ties) == 0:
-                        choice = a
-                row += 1
-            actions[h, s] = choice
-            values[h, s] = best
+        here = rows_of_step(learner.groups, h, q.shape[0])
+        reward = learner.reward[here]
+        sum_over_successors(learner.model, here, values[h + 1], q)
+        for i in range(q.shape[0]):
+            q[i] += reward[i]
+        act_greedily(learner.table, -np.inf, np.inf, coins, values[h], actions[h])
 
 
 @inlined
@@ -160,7 +153,7 @@ def draw_world(learner: PSRLArrays, statistics: Statistics, coins: Stream) -> No
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
-    R, S = model.shape
+    S, R = model.shape
     to_the_end = math.sqrt(learner.episodes / max(1.0, learner.clock[0]))
     for row in range(R):
         lambda0, nu0, beta0, mu0, alpha0 = 1.0, 1.0, 1.0, 0.5, 1.0 / S
@@ -184,14 +177,14 @@ def draw_world(learner: PSRLArrays, statistics: Statistics, coins: Stream) -> No
         reward[row] = mean + deviation * normal(coins)
         total = 0.0
         for t in range(S):
-            count = transitions[row, t]
+            count = transitions[t, row]
             if prior == 3:
                 count = max(0.0, count + transition_noise[row] * normal(coins))
             weight = gamma(max(_SMALLEST, alpha0 + count), coins)
-            model[row, t] = weight
+            model[t, row] = weight
             total += weight
         for t in range(S):
-            model[row, t] = model[row, t] / total if total > 0.0 else 1.0 / S
+            model[t, row] = model[t, row] / total if total > 0.0 else 1.0 / S
 
 
 @inlined

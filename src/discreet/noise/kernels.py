@@ -22,6 +22,26 @@ def add_noise(law: Any, out: NDArray[np.float64], state: Stream) -> None:
     """Add one independent draw of ``law`` to every entry of ``out``, in place."""
 
 
+@dispatch
+def exchange_noise(
+    law: Any, base: NDArray[np.float64], old: NDArray[np.float64], new: NDArray[np.float64],
+    cells: NDArray[np.float64], state: Stream,
+) -> None:  # fmt: skip
+    """Let ``new`` be ``base`` plus one draw per entry, and carry ``new`` in ``cells`` instead of ``old``."""
+
+
+@exchange_noise.implement(object)
+def _exchange_in_three_passes(
+    law: Any, base: NDArray[np.float64], old: NDArray[np.float64], new: NDArray[np.float64],
+    cells: NDArray[np.float64], state: Stream,
+) -> None:  # fmt: skip
+    for i in range(cells.shape[0]):
+        new[i] = base[i]
+    add_noise(law, new, state)
+    for i in range(cells.shape[0]):
+        cells[i] += new[i] - old[i]
+
+
 @inlined
 def word_at(base: np.uint64, i: int) -> np.uint64:
     """Word i = 0, 1, ... of a fill that starts from the state ``base``."""

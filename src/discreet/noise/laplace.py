@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln
 
-from discreet.noise.kernels import GOLDEN, add_noise
+from discreet.noise.kernels import GOLDEN, add_noise, exchange_noise
 from discreet.noise.law import Floats, Size, refuse_secure
 from discreet.noise.tails import stitched_lines, stitched_radius
 from discreet.privacy.losses import LossDistribution, convolve, repeat
@@ -86,6 +86,20 @@ def _add_laplace(law: LaplaceKernel, out: Floats, state: Stream) -> None:
         position += GOLDEN  # a running sum is cheaper than a product for every word
         word = mix(position)
         out[i] += with_random_sign(scale * fast_log(to_unit(word)), word)
+    state[0] = position
+
+
+@exchange_noise.implement(LaplaceKernel)
+def _exchange_laplace(law: LaplaceKernel, base: Floats, old: Floats, new: Floats, cells: Floats, state: Stream) -> None:
+    """In one pass: the tree's memory traffic then hides behind the logarithms."""
+    scale = law.scale
+    position = state[0]
+    for i in range(cells.shape[0]):
+        position += GOLDEN
+        word = mix(position)
+        noise = base[i] + with_random_sign(scale * fast_log(to_unit(word)), word)
+        new[i] = noise
+        cells[i] += noise - old[i]
     state[0] = position
 
 

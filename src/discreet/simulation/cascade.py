@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.encoders.base import by_successor
 from discreet.encoders.joint_histogram import JointHistogram
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.three_tables import ThreeTables
@@ -66,7 +67,8 @@ class Cascade:
         if isinstance(encoder, JointHistogram):
             return np.asarray(grouped.reshape(-1), np.float64)
         S = encoder.shape.states
-        tables = grouped.sum(axis=(3, 4)), grouped[:, :, :, :S].sum(axis=4), grouped[:, :, :, :, 1].sum(axis=3)
+        transitions = by_successor(grouped[:, :, :, :S].sum(axis=4))
+        tables = grouped.sum(axis=(3, 4)), transitions, grouped[:, :, :, :, 1].sum(axis=3)
         return np.concatenate([table.reshape(-1) for table in tables]).astype(np.float64)
 
     def _picked(self, encoder: SampledStep, policy: Policy | StochasticPolicy, users: int) -> Floats:

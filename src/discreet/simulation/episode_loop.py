@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.accumulators.compiled import advance, draws_at
 from discreet.accumulators.schedule import EveryEpisode
 from discreet.compiled import inlined, kernel
-from discreet.encoders.base import encode_into, marginals_into
+from discreet.encoders.base import by_successor, encode_into, marginals_into
 from discreet.learners.base import Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
 from discreet.privatizers.channel import Channel, Privatizer
@@ -127,7 +127,7 @@ def _tables(world: TabularWorld, privatizer: Privatizer) -> Tables:
     rows = visits.size
     statistics = Statistics(
         visits.reshape(-1),  # for the three tables these are views of the cells, and stay so
-        transitions.reshape(rows, shape.states),
+        by_successor(transitions),
         rewards.reshape(-1),
         np.zeros(rows),
         np.zeros(rows),
@@ -186,9 +186,8 @@ def _deploy(actions: NDArray[np.int64], deployed: NDArray[np.int64]) -> bool:
     changed = False
     for h in range(H):
         for s in range(S):
-            if actions[h, s] != deployed[h, s]:
-                deployed[h, s] = actions[h, s]
-                changed = True
+            changed |= actions[h, s] != deployed[h, s]  # no branch: noise makes it unpredictable
+            deployed[h, s] = actions[h, s]
     return changed
 
 

@@ -97,7 +97,7 @@ def rollout_stochastic(
         states[cumulative_policy.shape[0]] = s
 
 
-@kernel
+@inlined
 def _play(
     world: WorldArrays, h: int, s: int, a: int, stream: Stream, states: Integers, acts: Integers, rewards: Floats
 ) -> int:
