@@ -91,11 +91,15 @@ class View:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``holds`` is None where the runs do not decide, or where nothing was ``measured``."""
+    """``holds`` is None where the runs do not decide, or where nothing was ``measured``.
+
+    ``doubt`` is the probability of what was measured, or of more, if the opposite were true.
+    """
 
     holds: bool | None
     evidence: str
     measured: bool = True
+    doubt: float = 0.0
 
     @property
     def word(self) -> str:
@@ -116,10 +120,11 @@ def below(lower: Floats, upper: Floats, what: str = "") -> Verdict:
     evidence = f"{what + ': ' if what else ''}{_number(lower.mean())} against {_number(upper.mean())}"
     if n < 2:
         return Verdict(None, f"{evidence} (one run)")
-    margin = float(t.ppf(CONFIDENCE, n - 1) * difference.std(ddof=1) / np.sqrt(n))
-    if abs(mean) <= margin or mean == 0:
+    error = float(difference.std(ddof=1) / np.sqrt(n))
+    if mean == 0:
         return Verdict(None, evidence)
-    return Verdict(mean > 0, evidence)
+    doubt = float(t.sf(abs(mean) / error, n - 1)) if error > 0 else 0.0
+    return Verdict(mean > 0, evidence, doubt=doubt) if doubt < 1 - CONFIDENCE else Verdict(None, evidence)
 
 
 def within(value: float, target: float, tolerance: float, what: str = "") -> Verdict:
@@ -129,11 +134,19 @@ def within(value: float, target: float, tolerance: float, what: str = "") -> Ver
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """All of them: one that fails decides, then one that is undecided."""
+    """All of them hold, at least one fails, or the runs do not say.
+
+    That all hold needs no correction, for each was tested. That one of many fails does: among m true comparisons one
+    looks false by chance m times as often, so the surest failure counts with m times its doubt (Bonferroni).
+    """
     found = list(verdicts)
-    words = [verdict.holds for verdict in found]
-    holds = False if False in words else None if None in words else True
-    return Verdict(holds, "; ".join(verdict.evidence for verdict in found))
+    failures = [verdict.doubt for verdict in found if verdict.holds is False]
+    doubt = min(failures) * len(found) if failures else max((verdict.doubt for verdict in found), default=0.0)
+    if failures:
+        holds = False if doubt < 1 - CONFIDENCE else None
+    else:
+        holds = True if all(verdict.holds for verdict in found) else None
+    return Verdict(holds, "; ".join(verdict.evidence for verdict in found), doubt=doubt)
 
 
 def decide(check: Callable[[View], Verdict], view: View) -> Verdict:
