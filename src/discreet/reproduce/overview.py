@@ -22,9 +22,9 @@ def write_overview(out: Path, scale: str) -> str:
         "Every experiment of five papers through the public names only, drawn three times over: with the noise that "
         "the paper prints and the epsilon that it really has, with noise that keeps the paper's promise, and with the "
         "recipe that `auto` takes at the same promise. Statements are decided by measurement, by paired differences "
-        "over runs, at 97.5%, or not at all. A statement that makes several comparisons holds if every one does at that "
-        "level, and fails if one does at a level corrected for their number: so each statement, right or wrong, is "
-        "misjudged in at most 2.5% of repetitions. The statements of this page are not corrected for each other.",
+        "over runs, at 97.5%, or not at all. A statement that makes several comparisons holds if every one does at "
+        "that level, and fails if one does at a level corrected for their number: so each statement, right or wrong, "
+        "is misjudged in at most 2.5% of repetitions. The statements of this page are not corrected for each other.",
         "",
         "```console",
         "discreet reproduce --list",
