@@ -41,6 +41,17 @@ def test_a_stream_refuses_several_users_at_once_and_masks():
         run.add(np.zeros(2), 1, np.zeros((1, 1, 2), np.bool_), CELLS)
 
 
+def test_a_stream_of_blocks_releases_the_last_block_alone_with_one_draw():
+    noise = CountingNoise()
+    run = Stream(blocks=True).start(2, (1, 1, 2), DiscreteLaplace(1.0), noise)
+    for users, tally in ((5, [5.0, 1.0]), (7, [0.0, 3.0])):
+        before = noise.draws
+        run.add(np.array(tally), users, ROWS, CELLS)
+        np.testing.assert_array_equal(run.values, tally)
+        assert noise.draws - before == 1
+    assert (run.copies == 1).all()
+
+
 @pytest.mark.parametrize("users", [1, 7, 8, 13])
 def test_an_even_tree_counts_everybody_and_always_draws_for_all_levels(users):
     noise = CountingNoise()

@@ -11,8 +11,8 @@ from discreet.privatizers.recipes import build, recipes
 
 WORLD = discreet.worlds.layered((1, 2, 2, 1), 2, "random")
 EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6
-KINDS = {"central": discreet.Central, "local": discreet.Local}
-PROMISES = {"none": "none", "central": "joint", "local": "local"}
+KINDS = {"central": discreet.Central, "shuffle": discreet.Shuffle, "local": discreet.Local}
+PROMISES = {"none": "none", "central": "joint", "shuffle": "shuffle", "local": "local"}
 LAYERED = [recipe for recipe in recipes() if recipe.encoder.startswith("layered")]
 ADVERSARIAL = [name for name in LEARNERS if make_learner(name).needs & {"losses", "observed_losses"}]
 
@@ -47,7 +47,11 @@ def test_a_combination_runs_and_keeps_its_promise(recipe, learner):
 
 
 @pytest.mark.parametrize("learner", ["uc-o-reps", "uob-lbps"])
-@pytest.mark.parametrize("privacy", [discreet.Central(1.0), discreet.Central(1.0, DELTA), discreet.Local(1.0)])
+@pytest.mark.parametrize(
+    "privacy",
+    [discreet.Central(1.0), discreet.Central(1.0, DELTA), discreet.Shuffle(1.0, DELTA), discreet.Local(1.0)],
+    ids=repr,
+)
 def test_auto_serves_the_papers_learners(privacy, learner):
     result = discreet.simulate(WORLD, make_learner(learner), privacy, episodes=EPISODES)
     assert result.guarantee.epsilon <= 1.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.encoders.base import encode
-from discreet.encoders.layered import LayeredTransitions, LayeredVisits, LossTable, ObservedLosses
+from discreet.encoders.layered import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
 from discreet.layered_shape import layered_shape
 from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories
@@ -29,7 +29,7 @@ def largest_moves(cells):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: str(s.sizes))
-@pytest.mark.parametrize("encoder", [LayeredTransitions, LayeredVisits, ObservedLosses])
+@pytest.mark.parametrize("encoder", [LayeredTransitions, LayeredVisits, ObservedLosses, LossBits])
 def test_no_pair_of_records_moves_more_than_stated_and_one_moves_as_much(encoder, shape):
     bound = encoder(shape)
     stated = bound.sensitivity()
@@ -52,6 +52,28 @@ def test_a_record_is_counted_where_it_went():
     losses = ObservedLosses(SHAPE).marginals(cells)["observed_losses"].values
     assert losses.sum() == 2
     assert losses[0, 0, 1] == losses[2, 0, 1] == 1
+
+
+def test_bits_count_what_was_lost_and_what_was_not():
+    record = Trajectories.from_arrays([0, 1, 0], [1, 0, 1], [0.0, 1.0, 0.0], SHAPE)
+    (cells,) = encode(LossBits(SHAPE), record, stream(0, 0, USERS))
+    assert cells.sum() == 3
+    found = LossBits(SHAPE).marginals(cells)
+    (plain,) = encode(ObservedLosses(SHAPE), record, stream(0, 0, USERS))
+    np.testing.assert_array_equal(
+        found["observed_losses"].values, ObservedLosses(SHAPE).marginals(plain)["observed_losses"].values
+    )
+    signed = found["signed_losses"]
+    assert (signed.values[0, 0, 1], signed.values[1, 1, 0], signed.values[2, 0, 1]) == (1, -1, 1)
+    assert np.abs(signed.values).sum() == 3
+    assert (signed.cells == 2 * found["observed_losses"].cells).all()
+
+
+def test_bits_that_are_not_rounded_are_the_loss_and_what_is_left_of_one():
+    record = Trajectories.from_arrays([0, 1, 0], [1, 0, 1], [0.25, 1.0, 0.0], SHAPE)
+    (cells,) = encode(LossBits(SHAPE, rounded=False), record, stream(0, 0, USERS))
+    signed = LossBits(SHAPE).marginals(cells)["signed_losses"].values
+    assert signed[0, 0, 1] == pytest.approx(2 * 0.75 - 1)
 
 
 def test_a_step_outside_its_layer_is_dropped():

@@ -10,7 +10,7 @@ import pytest
 import discreet
 from discreet.errors import InvalidInput, Unsupported
 from discreet.layered_shape import layered_shape
-from discreet.learners.adversarial import OREPS, UCOREPS, UOBLBPS, UOBREPS
+from discreet.learners.adversarial import OREPS, UCOREPS, UOBLBPS, UOBREPS, _least
 from discreet.learners.base import Problem
 from discreet.learners.transition_box import WIDTHS, Counts, box_of, counts_of, first_box, log_term
 from discreet.planning.layered import Layers, check_box
@@ -193,8 +193,52 @@ def test_the_barrier_step_divides_by_the_chance_to_see_a_loss():
     seen = np.array([1.0, 0.0]).reshape(1, 1, 2)
     sent = Release({"observed_losses": Estimate(seen, np.zeros((1, 1, 2)))}, 1, nothing(), lambda *_: None)
     q = learner.policy(learner.update(state, sent)).probabilities[0, 0]
-    rate = min(0.5, math.sqrt(log_term("corrected", Layers((1, 1), 2), K, 0.02) / K))
+    rate = math.sqrt(2 * log_term("corrected", Layers((1, 1), 2), K, 0.02) / K)  # one of the two pairs is seen
     assert 1 / q[0] - 1 / q[1] == pytest.approx(rate * 1.0 / 0.5, abs=1e-6)
+
+
+def barrier_step(values, users, variance=0.0, name="observed_losses", state=None):
+    """One step, two pairs, K = 100: how much 1/q of the first moves against the second, and the policy."""
+    shape = layered_shape((1, 1), 2)
+    learner = UOBLBPS()
+    state = state or learner.init(Problem(shape, 100), stream(0, 0, COINS))
+    table = Estimate(np.reshape(np.array(values, float), (1, 1, 2)), np.full((1, 1, 2), variance))
+    after = learner.update(state, Release({name: table}, users, nothing(), lambda *_: None))
+    q = after.table[0]
+    return 1 / q[0] - 1 / q[1], after
+
+
+LOG = log_term("corrected", Layers((1, 1), 2), 100, 0.02)
+
+
+def test_a_block_is_one_round_with_the_mean_of_its_losses():
+    """Losses that add up to 3 over 10 users, and noise of variance 8 in the sum: 10 rounds, variance 0.08."""
+    rate = math.sqrt(LOG / (10 * (0.5 + 0.08)))
+    move, after = barrier_step([3.0, 0.0], 10, 8.0)
+    assert move == pytest.approx(rate * 0.3 / 0.5, abs=1e-6)
+    again, _ = barrier_step([3.0, 0.0], 20, 8.0, state=after)  # the next ten, not all twenty
+    u = after.table[0]
+    assert again - move == pytest.approx(rate * 0.3 / u[0], abs=1e-6)
+
+
+def test_noise_of_any_size_keeps_the_condition_of_the_barrier():
+    """However negative a noisy loss is, 1/q falls by at most half of 1/u; above it is cut as far beyond u."""
+    rate = math.sqrt(LOG / (100 * (0.5 + 50.0)))
+    low, _ = barrier_step([-1e6, 0.0], 1, 50.0)
+    high, _ = barrier_step([1e6, 0.0], 1, 50.0)
+    assert low == pytest.approx(-0.5 / 0.5, abs=1e-6)
+    assert high == pytest.approx((0.5 + rate * 0.5) / 0.5, abs=1e-6)
+
+
+def test_signed_losses_are_what_they_are_above_one_half():
+    """Ones less zeros of 2 over 10 users: a loss of 0.1 above one half. What is surely visited gets its half back."""
+    rate = math.sqrt(LOG / (10 * (0.25 * 0.5 + 0.02)))
+    move, after = barrier_step([2.0, -2.0], 10, 8.0, "signed_losses")
+    assert move == pytest.approx(rate * 0.2 / 0.5, abs=1e-6)
+    shape, learner = layered_shape((1, 2, 1), 1), UOBLBPS()
+    state = learner.init(Problem(shape, 100), stream(0, 0, COINS))
+    assert _least(state.layers, np.array([1.0, 0.7, 0.6])) == pytest.approx([1.0, 0.4, 0.3])
+    assert after.served == 10
 
 
 def test_the_published_estimate_makes_rare_pairs_look_expensive():

@@ -2,6 +2,7 @@
 
 ``Stream`` releases each user's noisy vector by itself and never a sum: bandit losses are divided by a probability that
 changes with every user, so sums would be of no use. Her message is as private by itself as one draw of noise makes it.
+With ``blocks`` it is a block of users who share one policy that is released by itself, with one draw for all of them.
 
 ``EvenTree`` is the binary tree with a fresh draw for every digit of t that is zero, so that all releases carry the same
 number of draws. The extra noise is added to what the tree has released already: it costs error and no privacy. Some
@@ -23,15 +24,15 @@ from discreet.validation import check_count
 
 
 class StreamRun:
-    """The last user's noisy vector."""
+    """The noisy vector of the last user, or of the last block of them."""
 
-    def __init__(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> None:
+    def __init__(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource, blocks: bool) -> None:
         self.values = np.zeros(size)
         self.copies = np.ones(rows, np.int64)
-        self._law, self._noise = law, noise
+        self._law, self._noise, self._blocks = law, noise, blocks
 
     def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
-        if users != 1:
+        if users != 1 and not self._blocks:
             raise Unsupported(f"a stream releases every user by herself, not {users} together")
         if not rows.all():
             raise Unsupported("a stream is not masked: set masked=False")
@@ -42,12 +43,13 @@ class StreamRun:
 
 @dataclass(frozen=True)
 class Stream:
-    """Each user's vector is released by itself, with noise of its own."""
+    """Each user's vector (or each block's sum of vectors) is released by itself, with noise of its own."""
 
+    blocks: bool = False
     name: str = "stream"
 
     def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> StreamRun:
-        return StreamRun(size, rows, law, noise)
+        return StreamRun(size, rows, law, noise, self.blocks)
 
 
 class EvenTreeRun:

@@ -6,12 +6,17 @@ encoder                  cells                       what replacing a user moves
 ``LayeredTransitions``   (x, a, x'), layers 0..H-2   one cell down and one up per step: L1 = 2 (H - 1)
 ``LayeredVisits``        (x, a)                      the same over all layers: L1 = 2 H
 ``ObservedLosses``       (x, a), her loss if visited the same, each by at most one: L1 = 2 H
+``LossBits``             (x, a, bit of her loss)     one cell down and one up per step: L1 = 2 H
 ``LossTable``            (x, a), her loss anywhere   every cell by at most one: L1 = d, L-infinity = 1
 =======================  ==========================  =============================================================
 
 The last step into the end is certain and needs no count. A layer with a single cell cannot move its count. Losses in
 [0, 1] enter as one bit each, by stochastic rounding, so that everything released is a whole number; the bits are
 unbiased and lie in [0, 1] as the losses do, which is all that the learners' regret bounds use.
+
+``LossBits`` counts zeros beside ones, for the same sensitivity. Ones less zeros is twice the loss above one half,
+summed over visits; half of it has half the noise variance of ``ObservedLosses``, and adding one number to all losses of
+a layer changes nobody's regret.
 
 A step outside its layer is dropped: a fixed public rule that never aborts on content.
 """
@@ -50,6 +55,16 @@ class PairArrays(NamedTuple):
     sizes: NDArray[np.int64]
     first: NDArray[np.int64]
     losses: bool
+    rounded: bool
+
+
+class BitArrays(NamedTuple):
+    """Counts of (x, a, bit) along the path: all zeros first, then all ones."""
+
+    actions: int
+    sizes: NDArray[np.int64]
+    first: NDArray[np.int64]
+    pairs: int
     rounded: bool
 
 
@@ -167,6 +182,38 @@ class ObservedLosses(_OfPairs):
 
 
 @dataclass(frozen=True)
+class LossBits(_OfPairs):
+    """How often each pair was visited with a lost bit and with one that was not."""
+
+    rounded: bool = True
+    name: str = "loss-bits"
+
+    @property
+    def size(self) -> int:
+        return 2 * self.shape.pairs
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        return frozenset({"observed_losses", "signed_losses", *self._nothing_to_count})
+
+    def sensitivity(self) -> Sensitivity:
+        return Sensitivity.unit_shifts(self.shape.horizon, self.shape.horizon)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return np.tile(rows[self.shape.pair_mask], 2)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """``signed_losses`` are ones less zeros: 2 l - 1, summed over visits."""
+        zeros, ones = (self._spread(part) for part in np.split(cells, 2))
+        signed = Statistic(ones.values - zeros.values, 2 * ones.cells)
+        return {"observed_losses": ones, "signed_losses": signed, **self._nothing_to_count}
+
+    def arrays(self) -> BitArrays:
+        layout = self._arrays(losses=True, rounded=self.rounded)
+        return BitArrays(layout.actions, layout.sizes, layout.first, self.shape.pairs, self.rounded)
+
+
+@dataclass(frozen=True)
 class LossTable(_OfPairs):
     """The whole table of one user: what full information shows. Records without a table cannot be encoded."""
 
@@ -232,6 +279,27 @@ def _encode_pairs(
             loss = min(1.0, max(0.0, 1.0 - rewards[h]))
             amount = float(reward_bit(loss, 0.0, 1.0, stream)) if encoder.rounded else loss
         cells[encoder.first[h] + states[h] * encoder.actions + actions[h]] += amount
+
+
+@encode_into.implement(BitArrays)
+def _encode_bits(
+    encoder: BitArrays,
+    states: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    rewards: Floats,
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    sizes = encoder.sizes
+    for h in range(min(length, sizes.shape[0] - 1)):
+        if states[h] >= sizes[h]:
+            continue
+        loss = min(1.0, max(0.0, 1.0 - rewards[h]))
+        share = float(reward_bit(loss, 0.0, 1.0, stream)) if encoder.rounded else loss
+        zero = encoder.first[h] + states[h] * encoder.actions + actions[h]
+        cells[zero] += 1.0 - share
+        cells[zero + encoder.pairs] += share
 
 
 @kernel

@@ -10,15 +10,30 @@ transitions lie in a confidence box (:mod:`discreet.learners.transition_box`).
       q_{k+1} = argmin  <L, q> + (1/eta) sum q ln q,      eta = sqrt(ln(X A / H) / K) / sqrt(1 + V / users),
 
   V the variance of the noise in an entry of L (zero without privacy): losses of noise variance V / users per user.
-* ``UOBLBPS`` (bandit): with the last user's losses l, seen where she went and noisy everywhere,
+* ``UOBLBPS`` (bandit): each release holds the losses of the m users since the last one, seen where they went and noisy
+  everywhere. With l their mean, R = K / m releases and V the variance of the noise in l,
 
-      l_hat = clip(l, -E', 1 + E') / u,      q_{k+1} = argmin  <l_hat, q> + (1/eta) D(q || q_k),
-      eta = min( 1 / (2 (1 + E')),  sqrt(X ln(iota) / (K (1 + V))) ),
+      l_hat = clip(l, -1 / (2 eta), u + 1 / (2 eta)) / u,      q_{k+1} = argmin  <l_hat, q> + (1/eta) D(q || q_k),
+      eta = sqrt( X ln(iota) / (R (H / d + V)) ),
 
-  D the divergence of the log barrier, u(x,a) the largest probability of (x,a) under any transitions of the box, V the
-  variance of a loss and E' = sqrt(V / 2) ln(d K / p) the bound on it.
+  D the divergence of the log barrier and u(x,a) the largest probability of (x,a) under any transitions of the box.
 * ``UOBREPS``, the non-private counterpart by Jin et al.: relative entropy instead of the barrier, l / (u + gamma).
 * ``OREPS``: known transitions, full information; a reference for what not knowing them costs.
+
+**The law of a block.** A policy is held for m users, so one step of mirror descent costs m episodes. The barrier gives
+
+    regret <= m ( X^2 A ln(iota) / eta  +  eta R sum_{x,a} E l(x,a)^2 ),      sum_{x,a} E l(x,a)^2 <= H + d V,
+
+because visited losses are at most one and a user visits one pair per layer; eta above makes both terms equal, which
+leaves 2 sqrt(X^2 A ln(iota) K (m H + d v / m)) with v = m^2 V the noise of one release: m = sqrt(v d / H) is best.
+Releases that also count bits that are not lost (``signed_losses``) give l - 1/2 in place of l, whose squares sum to
+H / 4 and whose noise is smaller. Subtracting one half from all losses of a layer leaves every difference as it is; the
+estimate that stays optimistic is (l - 1/2 + q_low / 2) / u, where q_low is at most the true probability of the pair.
+
+**Why clip at 1 / (2 eta).** The argument for the barrier needs eta q l_hat >= -1/2, and q <= u, so this clip makes it
+true whatever the noise does; a rate small enough for the largest noise of a whole run would stand still. Clipping from
+below alone would leave an offset of the same size in every l, and dividing it by u makes rare pairs look expensive (the
+mistake below). Clipping at u and as much above leaves noise of either sign alike: it draws l_hat towards one half.
 
 **Formal guarantees.** Everything is post-processing of releases; no knob touches privacy. Boxes are intersected over
 time (``nested``), which follow-the-leader arguments need; a row that would become empty starts again.
@@ -26,9 +41,9 @@ time (``nested``), which follow-the-leader arguments need; a row that would beco
 **Differences from the paper.** The published loss estimate (``estimator="published"``) adds E' to every loss and
 divides by 2 E' + 1, so that all pairs look half lost however rarely they are seen; dividing by u then makes rare pairs
 look expensive, the policy locks in, and regret grows linearly against an adversary that changes its mind. Dropping the
-offset is enough: the barrier needs eta q l_hat >= -1/2 only. The width of the box is corrected (``width``), and rates
-account for the variance of the noise. ``bonus_scale`` below one multiplies the noise bound and the logarithm of the
-box; it is a heuristic.
+offset is enough: the barrier needs eta q l_hat >= -1/2 only. The paper's rate counts d losses of one where H are seen.
+The width of the box is corrected (``width``), and rates account for the variance of the noise. ``bonus_scale`` below
+one multiplies the noise bound and the logarithm of the box; it is a heuristic.
 """
 
 from __future__ import annotations
@@ -71,6 +86,16 @@ class LayeredState(NamedTuple):
     table: Floats  # (states, actions) the same policy over all states
     occupancy: Floats  # flat: q_k
     dual: Floats | None  # warm start of the entropy program
+    served: int = 0  # users in all releases so far
+
+
+class Observed(NamedTuple):
+    """What the users since the last release lost where they went, per user."""
+
+    mean: Floats  # (states, actions)
+    variance: float  # of the noise in it
+    size: float  # the largest absolute value of one user's entry
+    rounds: float  # how many such releases a run has
 
 
 @dataclass(frozen=True)
@@ -142,20 +167,26 @@ class UOBLBPS(BoxKnobs):
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
         layers, K = state.layers, state.problem.episodes
-        seen, variance = _observed(state, release)
-        X = layers.states
-        bound = math.sqrt(variance / 2) * math.log(layers.pairs * K / state.failure)
+        X, H, d = layers.states, layers.horizon, layers.pairs
+        reach = np.maximum(upper_occupancy(layers, state.table, state.box), 1.0 / (X * K))
+        u = np.maximum(state.table * reach[:, None], _RAREST)
         if self.estimator == "published":
-            losses = (np.clip(seen, -bound, 1 + bound) + bound) / (2 * bound + 1)
-            rate = math.sqrt(X / K)
+            seen = _observed(state, release)
+            bound = math.sqrt(seen.variance / 2) * math.log(d * seen.rounds / state.failure)
+            rate = self.rate_scale * math.sqrt(X / seen.rounds)
+            estimate = (np.clip(seen.mean, -bound, 1 + bound) + bound) / (2 * bound + 1) / u
         else:
-            losses = np.clip(seen, -bound, 1 + bound)
+            seen = _observed(state, release, signed="signed_losses" in release.statistics)
             log = log_term("corrected", layers, K, state.failure)
-            rate = min(1 / (2 * (1 + bound)), math.sqrt(X * log / (K * (1 + variance))))
-        estimate = losses / _rarest(state, 1.0 / (X * K))
+            seen_and_noise = seen.size**2 * H / d + seen.variance
+            rate = self.rate_scale * math.sqrt(X * log / (seen.rounds * seen_and_noise))
+            ceiling = seen.size * u + 0.5 / rate if seen.variance > 0 else math.inf
+            estimate = np.clip(seen.mean, -0.5 / rate, ceiling) / u
+            if seen.size < 1:
+                estimate += (1 - seen.size) * state.table * _least(layers, reach)[:, None] / u
         box = self._narrowed(state, release)
-        solution = solve_barrier_program(layers, estimate, self.rate_scale * rate, state.occupancy, box)
-        return _moved(state, box, solution.policy, solution.occupancy, None)
+        solution = solve_barrier_program(layers, estimate, rate, state.occupancy, box)
+        return _moved(state, release, box, solution.policy, solution.occupancy, None)
 
 
 @dataclass(frozen=True)
@@ -167,17 +198,16 @@ class UOBREPS(BoxKnobs):
     needs: frozenset[str] = field(default=frozenset({"transitions", "observed_losses"}), repr=False)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
-        layers, K = state.layers, state.problem.episodes
-        seen, variance = _observed(state, release)
-        if variance > 0:
+        layers, seen = state.layers, _observed(state, release)
+        if seen.variance > 0:
             raise Unsupported("UOB-REPS is proved for losses of at least 0, which noise breaks: use UOB-LBPS")
         H, d = layers.horizon, layers.pairs
-        rate = math.sqrt(H * math.log(H * d / state.failure) / (K * d))
+        rate = math.sqrt(H * math.log(H * d / state.failure) / (seen.rounds * d))
         reach = upper_occupancy(layers, state.table, state.box)
-        estimate = seen / (state.table * reach[:, None] + rate)
+        estimate = seen.mean / (state.table * reach[:, None] + rate)
         box = self._narrowed(state, release)
         solution = solve_entropy_program(layers, mirror_reference(layers, state.occupancy, estimate, rate), box)
-        return _moved(state, box, solution.policy, solution.occupancy, solution.dual)
+        return _moved(state, release, box, solution.policy, solution.occupancy, solution.dual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,24 +260,31 @@ def _follow_the_leader(state: LayeredState, release: Release, box: Box, scale: f
     solution = solve_entropy_program(layers, reference, box, start=state.dual)
     if not solution.converged and state.dual is not None:
         solution = solve_entropy_program(layers, reference, box)
-    return _moved(state, box, solution.policy, solution.occupancy, solution.dual)
+    return _moved(state, release, box, solution.policy, solution.occupancy, solution.dual)
 
 
-def _observed(state: LayeredState, release: Release) -> tuple[Floats, float]:
-    """The last user's losses (states, actions) and the variance of their noise."""
-    estimate = release["observed_losses"]
+def _observed(state: LayeredState, release: Release, signed: bool = False) -> Observed:
+    """The losses since the last release, or with ``signed`` what they are above one half."""
+    estimate = release["signed_losses" if signed else "observed_losses"]
     values = estimate.values[state.shape.pair_mask].reshape(state.layers.states, state.layers.actions)
-    return values, float(estimate.variance.max())
+    users = release.users - state.served
+    unit = users * (2 if signed else 1)
+    variance = float(estimate.variance.max()) / unit**2
+    return Observed(values / unit, variance, 0.5 if signed else 1.0, state.problem.episodes / users)
 
 
-def _rarest(state: LayeredState, floor: float) -> Floats:
-    """u(x, a) under the policy and the box of the episode that was played."""
-    reach = np.maximum(upper_occupancy(state.layers, state.table, state.box), floor)
-    return np.maximum(state.table * reach[:, None], _RAREST)
+def _least(layers: Layers, reach: Floats) -> Floats:
+    """At most the probability of each state: what the others of its layer leave over at their most."""
+    first = layers.arrays.first
+    whole = np.add.reduceat(reach, first[:-2])
+    return np.maximum(0.0, 1.0 - np.repeat(whole, np.diff(first[:-1])) + reach)
 
 
-def _moved(state: LayeredState, box: Box, table: Floats, q: Floats, dual: Floats | None) -> LayeredState:
-    return state._replace(box=box, policy=_deployed(state.shape, table), table=table, occupancy=q, dual=dual)
+def _moved(
+    state: LayeredState, release: Release, box: Box, table: Floats, q: Floats, dual: Floats | None
+) -> LayeredState:
+    policy = _deployed(state.shape, table)
+    return state._replace(box=box, policy=policy, table=table, occupancy=q, dual=dual, served=release.users)
 
 
 def _deployed(shape: LayeredShape, table: Floats) -> StochasticPolicy:
