@@ -209,3 +209,18 @@ def test_refusals():
         calibrate_response(10, 0, 1.0, 1e-5)
     with pytest.raises(InvalidInput):
         calibrate_response(10, 4, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("users", "counters", "epsilon"), [(333, 12, 1.0), (333, 34, 1.0), (4000, 12, 0.1)])
+def test_another_accountant_finds_nearly_as_much_for_one_crowd(users, counters, epsilon):
+    """Nobody else holds a one, by dp-accounting: at most what is stated for all crowds, and most of it."""
+    distributions = pytest.importorskip("dp_accounting").pld.privacy_loss_distribution
+    law = calibrate_response(users, counters, epsilon, 1e-5)
+    q, ones = law.response.q, np.arange(users + 1)
+    crowd = binom.pmf(np.arange(users), users - 1, q)
+    one, zero = np.convolve(crowd, [q, 1 - q]), np.convolve(crowd, [1 - q, q])
+    kept = (one > 1e-300) & (zero > 1e-300)
+    laws = [dict(zip(ones[kept].tolist(), np.log(pmf[kept]).tolist(), strict=True)) for pmf in (one, zero)]
+    pair = distributions.from_two_probability_mass_functions(*laws, value_discretization_interval=1e-4)
+    found = pair.self_compose(counters).get_delta_for_epsilon(epsilon)
+    assert 0.7e-5 < found <= 1e-5

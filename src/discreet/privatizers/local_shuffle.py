@@ -140,13 +140,15 @@ class ResponseChannel:
         """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
         cells = self.cells()
         followed = self.shape.states * cells["transitions"]
-        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels**2
+        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels
         return self.law.variance * counts
 
     def cells(self) -> dict[str, int]:
+        """Of all steps where they are pooled. A reward in levels is a mean of cells, and quieter than one of them."""
         marginals = self.encoder.marginals(np.zeros(self.encoder.size))
-        over = (lambda n: n.sum()) if self._pools else (lambda n: n.max())
-        return {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
+        over = np.sum if self._pools else np.max
+        counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
+        return {**counts, "rewards": counts["rewards"] // self._levels}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         return blocks
@@ -205,31 +207,27 @@ class ResponseRun:
 
     def width_now(self) -> WidthOf:
         """Bernstein's bound: how far ones and zeros answer away from their mean, whoever holds which."""
-        variance, step, _ = self._clocks()
+        variance, step, steps = self._variance.copy(), self._step.copy(), 1
+        if self._channel._pools:  # cells are then spread over all steps
+            steps = len(variance)
+            variance, step = variance.sum(axis=0, keepdims=True), step.max(axis=0, keepdims=True)
         return lambda cells_summed, failure_probability: _bernstein(
-            cells_summed * variance, step, np.log(2 / failure_probability)
+            math.ceil(cells_summed / steps) * variance, step, np.log(2 / failure_probability)
         )
 
     def radius_now(self) -> RadiusOf:
         """The same for all releases at once, peeled by the variance, which is public before a batch is asked for."""
-        variance, step, steps = self._clocks()
-        cells = self._channel.cells()
-        cells["followed"] = cells["transitions"] * self._channel.shape.states
+        variance = {name: estimate.variance for name, estimate in self.estimates().items()}
+        variance["followed"] = self._channel.shape.states * variance["transitions"]
+        step = self._step.max(axis=0, keepdims=True) if self._channel._pools else self._step.copy()
 
         def radius(statistic: str, failure_probability: float) -> Floats:
-            noise = cells[statistic] / steps * variance
+            noise = variance[statistic]
             epoch = np.floor(np.log(np.maximum(noise / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
             share = np.log(2 * (epoch + 1) * (epoch + 2) / failure_probability)
             return _bernstein(_EPOCH * noise, step, share)
 
         return radius
-
-    def _clocks(self) -> tuple[Floats, Floats, int]:
-        """Variance and largest step of one counter; where steps are pooled, of one at every step."""
-        if not self._channel._pools:
-            return self._variance.copy(), self._step.copy(), 1
-        steps = self._channel.encoder.shape.horizon
-        return self._variance.sum(axis=0, keepdims=True), self._step.max(axis=0, keepdims=True), steps
 
     def _ones(self, law: ShuffledResponse, true: NDArray[np.int64]) -> NDArray[np.int64]:
         response = law.response
