@@ -25,6 +25,7 @@ from discreet.noise import (
     add_noise,
     add_report,
 )
+from discreet.noise.discrete_gaussian import _rejected, _sum_pmf
 from discreet.streams import stream
 
 ACCEPT, ACCEPT_SECURE, REJECT = 1e-4, 1e-7, 1e-9
@@ -282,3 +283,30 @@ def test_anytime_radius_covers_whole_paths(law):
         left_half += int((sums > radius / 2).any(axis=1).sum())
     assert left <= 0.2 * paths
     assert left_half >= 0.25 * paths
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0, 20.0])
+def test_rejection_has_the_law_of_the_table(sigma):
+    """Chi-square over all integers with five expected draws or more; false alarm 1e-6. A wrong sigma is rejected."""
+    draws = 200_000
+    found = _rejected(sigma, np.random.default_rng(5), draws)
+
+    def pvalue(claimed):
+        pmf = _sum_pmf(claimed, 1)
+        counts = np.bincount((found + len(pmf) // 2).astype(np.int64), minlength=len(pmf))[: len(pmf)]
+        often = pmf * draws >= 5
+        observed, expected = counts[often], pmf[often] * draws
+        rest = draws - observed.sum(), draws - expected.sum()
+        return stats.chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue
+
+    assert pvalue(sigma) > 1e-6
+    assert pvalue(sigma * 1.1) < 1e-6
+
+
+def test_wide_sums_are_drawn_one_by_one():
+    """Too wide for a table: mean and deviation of sums of three, within five errors (false alarm 1e-6)."""
+    draws = DiscreteGaussian(2e5).draw_sum(3, np.random.default_rng(6), 40_000)
+    wide = 2e5 * 3**0.5
+    assert (draws == np.round(draws)).all()
+    assert abs(draws.mean()) < 5 * wide / 200
+    assert abs(draws.std() / wide - 1) < 5 / (200 * 2**0.5)

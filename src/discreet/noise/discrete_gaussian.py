@@ -30,6 +30,7 @@ from discreet.validation import check_count, check_open_unit, check_positive
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2
 _LONGEST_TABLE = 1 << 21
+_MOST_DRAWS = 1 << 24
 # From this sigma on, sums over the integers equal the Gaussian's integrals to all digits: by Poisson's formula they
 # differ by a share of 2 exp(-2 pi^2 sigma^2).
 _FINE = 2.0
@@ -68,12 +69,15 @@ class DiscreteGaussian:
         return self.draw_sum(1, rng, size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
-        """By a table of the sum's law, one for every different number of copies."""
+        """By a table of the sum's law, one for every different number of copies; one by one where it is too long."""
         n = np.broadcast_to(copies, size)
         out = np.zeros(n.shape)
         for count in np.unique(n[n > 0]):
-            pmf = _sum_pmf(self.sigma, int(count))
             chosen = n == count
+            if _length(self.sigma, int(count)) > _LONGEST_TABLE and count * chosen.sum() <= _MOST_DRAWS:
+                out[chosen] = sum(_rejected(self.sigma, rng, int(chosen.sum())) for _ in range(count))
+                continue
+            pmf = _sum_pmf(self.sigma, int(count))
             index = np.searchsorted(np.cumsum(pmf)[:-1], rng.random(int(chosen.sum())), side="right")
             out[chosen] = index - len(pmf) // 2
         return out
@@ -114,6 +118,19 @@ def _log_normaliser(sigma: float, centre: float) -> float:
 
 def _length(sigma: float, copies: int) -> int:
     return 1 << math.ceil(math.log2(2 * math.ceil(_REACH * sigma * math.sqrt(copies)) + 4))
+
+
+def _rejected(sigma: float, rng: np.random.Generator, size: int) -> Floats:
+    """Draws by rejection from the discrete Laplace law of about the same width (Canonne, Kamath, Steinke 2020)."""
+    found = np.empty(0)
+    scale = math.floor(sigma) + 1
+    stop = -math.expm1(-1 / scale)
+    while len(found) < size:
+        wanted = 2 * (size - len(found)) + 16
+        proposal = (rng.geometric(stop, wanted) - rng.geometric(stop, wanted)).astype(np.float64)
+        kept = rng.random(wanted) < np.exp(-((np.abs(proposal) - sigma**2 / scale) ** 2) / (2 * sigma**2))
+        found = np.concatenate([found, proposal[kept]])
+    return found[:size]
 
 
 @lru_cache(maxsize=64)
