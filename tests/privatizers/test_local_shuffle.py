@@ -89,6 +89,14 @@ def test_a_layer_flips_what_is_stated(all_records, levels, step):
     assert np.abs(cells[:, None] - cells[None]).sum(axis=2).max() == channel.sensitivity(Layer(step)).cells
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_only_layer_of_a_bandit_is_all_of_it(name):
+    shape = discreet.Shape(1, 5, 1, homogeneous=True)
+    (channel,) = build(target(recipe=name), shape, 100).channels
+    assert channel.answers == {Layer}
+    assert channel.sensitivity(Layer(0)).cells == channel.sensitivity().cells
+
+
 def test_one_level_is_the_three_tables():
     records = Trajectories(np.array([[0, 1], [1, 1]]), np.array([[0, 1], [1, 0]]), np.eye(2), np.array([2, 2]))
     levels, tables = RewardLevels(discreet.Shape(2, 2, 2), 1), ThreeTables(discreet.Shape(2, 2, 2))

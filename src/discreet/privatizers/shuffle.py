@@ -65,7 +65,7 @@ _OPTIONS = {
 }
 FEWEST_BLOCKS, _MOST_BLOCKS = 5, 60
 # Counters of one step that a user sets: one joint cell, or one in each of three tables, the third in ``levels`` bits.
-_PER_STEP = {"first-visit": 1, "joint-histogram": 1, "three-tables": 3, "reward-levels": 3}
+_PER_STEP = {"first-visit": 1, "joint-histogram": 1, "three-tables": 3, "first-visit-tables": 3, "reward-levels": 3}
 
 
 class _Batched(Protocol):
