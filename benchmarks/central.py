@@ -97,11 +97,15 @@ def heavy() -> None:
     for learner in (HeavyUCBVI(), HeavyUCBPO(), UCBVI()):
         row(f"{learner.name}, none", world, learner, discreet.NoPrivacy(), 20_000, runs=10)
     for privacy, what in ((discreet.Central(1.0, DELTA), "(1, 1e-5)"), (discreet.Central(1.0), "pure 1")):
-        for private in (UCBVI(), UCBPO(), HeavyUCBVI()):
+        for private in (UCBVI(), UCBPO(), HeavyUCBVI(), HeavyUCBPO()):
             row(f"{private.name}, {what}", world, private, privacy, 20_000, runs=20)
     paper = discreet.Central(1.0, recipe="central/heavy-tailed")
-    for theory in (HeavyUCBVI(bonus_scale=1.0, error_scale=1.0), HeavyUCBVI()):
+    for theory in (HeavyUCBVI(bonus_scale=1.0, error_scale=1.0, threshold=None), HeavyUCBVI()):
         row(f"heavy-ucbvi, scales {theory.bonus_scale:g}, pure 1", world, theory, paper, 20_000, runs=2)
+    released = discreet.Central(1.0, recipe="central/heavy-tailed", options={"thresholds": "released"})
+    row("heavy-ucbvi, released thresholds, pure 1", world, HeavyUCBVI(), released, 20_000, runs=2)
+    printed = discreet.Central(1.0, recipe="central/heavy-tailed-published")
+    row("heavy-ucbvi, claimed 1", world, HeavyUCBVI(), printed, 20_000, runs=2)
     row("heavy-ucbvi, local 1", world, HeavyUCBVI(), discreet.Local(1.0), 20_000, runs=4)
 
 
