@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
+from discreet.encoders.first_visits import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
 from discreet.encoders.joint_histogram import (
     ALL_THREE,
     joint_cells,
@@ -29,7 +30,6 @@ from discreet.encoders.joint_histogram import (
     possible_joint_cells,
     rows_to_joint_cells,
 )
-from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
 from discreet.shape import Shape
@@ -41,7 +41,7 @@ class FirstVisitArrays(NamedTuple):
     actions: int
     low: float
     span: float
-    seen: NDArray[np.int64]  # the last user who visited each pair; one extra entry counts users
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,7 @@ class FirstVisit:
     statistics: frozenset[str] = ALL_THREE
 
     def __post_init__(self) -> None:
-        if not self.shape.homogeneous:
-            raise Unsupported(
-                "first-visit counts need a world that is declared time-homogeneous: "
-                "declare it, or use the joint-histogram encoder"
-            )
+        check_homogeneous(self.shape)
 
     @property
     def size(self) -> int:
@@ -78,7 +74,7 @@ class FirstVisit:
 
     def arrays(self) -> FirstVisitArrays:
         S, A = self.shape.states, self.shape.actions
-        return FirstVisitArrays(S, A, self.shape.rewards[0], self.shape.reward_span, np.zeros(S * A + 1, np.int64))
+        return FirstVisitArrays(S, A, self.shape.rewards[0], self.shape.reward_span, nobody_seen(S * A))
 
 
 @encode_into.implement(FirstVisitArrays)
@@ -92,13 +88,11 @@ def _encode(
     cells: Cells,
 ) -> None:
     S, A, seen = encoder.states, encoder.actions, encoder.seen
-    seen[S * A] += 1
-    user = seen[S * A]
+    user = next_user(seen)
     for h in range(length):
         pair = states[h] * A + actions[h]
-        if seen[pair] == user:
+        if not is_first_visit(seen, pair, user):
             continue
-        seen[pair] = user
         successor = states[h + 1] if h + 1 < length else S
         bit = reward_bit(rewards[h], encoder.low, encoder.span, stream)
         cells[(pair * (S + 1) + successor) * 2 + bit] += 1.0

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, by_row, encode_into, marginals_into, reward_bit
+from discreet.encoders.first_visits import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
 from discreet.encoders.joint_histogram import ALL_THREE
-from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
 from discreet.shape import Shape
@@ -41,7 +41,7 @@ class FirstVisitTablesArrays(NamedTuple):
     actions: int
     low: float
     span: float
-    seen: NDArray[np.int64]  # the last user who visited each pair; one extra entry counts users
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,7 @@ class FirstVisitTables:
     statistics: frozenset[str] = ALL_THREE
 
     def __post_init__(self) -> None:
-        if not self.shape.homogeneous:
-            raise Unsupported(
-                "first-visit counts need a world that is declared time-homogeneous: declare it, "
-                "or use the joint-histogram encoder"
-            )
+        check_homogeneous(self.shape)
 
     @property
     def rows(self) -> int:
@@ -95,9 +91,7 @@ class FirstVisitTables:
 
     def arrays(self) -> FirstVisitTablesArrays:
         s = self.shape
-        return FirstVisitTablesArrays(
-            s.states, s.actions, s.rewards[0], s.reward_span, np.zeros(self.rows + 1, np.int64)
-        )
+        return FirstVisitTablesArrays(s.states, s.actions, s.rewards[0], s.reward_span, nobody_seen(self.rows))
 
 
 @encode_into.implement(FirstVisitTablesArrays)
@@ -112,13 +106,11 @@ def _encode(
 ) -> None:
     S, A, seen = encoder.states, encoder.actions, encoder.seen
     rows = S * A
-    seen[rows] += 1
-    user = seen[rows]
+    user = next_user(seen)
     for h in range(length):
         pair = states[h] * A + actions[h]
-        if seen[pair] == user:
+        if not is_first_visit(seen, pair, user):
             continue
-        seen[pair] = user
         cells[pair] += 1.0
         if h + 1 < length:
             cells[(1 + states[h + 1]) * rows + pair] += 1.0

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into
+from discreet.encoders.first_visits import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
 from discreet.encoders.joint_histogram import ALL_THREE
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.sensitivity import Sensitivity
@@ -56,7 +57,7 @@ class SignedFirstVisitArrays(NamedTuple):
     states: int
     actions: int
     threshold: float
-    seen: NDArray[np.int64]  # the last user who visited each pair; one extra entry counts users
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,7 @@ class SignedFirstVisitTables:
     def __post_init__(self) -> None:
         moments_of(self.shape)
         check_positive("threshold", self.threshold)
-        if not self.shape.homogeneous:
-            raise Unsupported("first-visit counts need a world that is declared time-homogeneous: declare it")
+        check_homogeneous(self.shape)
 
     @property
     def rows(self) -> int:
@@ -123,7 +123,7 @@ class SignedFirstVisitTables:
 
     def arrays(self) -> SignedFirstVisitArrays:
         s = self.shape
-        return SignedFirstVisitArrays(s.states, s.actions, self.threshold, np.zeros(self.rows + 1, np.int64))
+        return SignedFirstVisitArrays(s.states, s.actions, self.threshold, nobody_seen(self.rows))
 
 
 @encode_into.implement(SignedFirstVisitArrays)
@@ -138,13 +138,11 @@ def _encode_signed(
 ) -> None:
     S, A, seen = encoder.states, encoder.actions, encoder.seen
     rows = S * A
-    seen[rows] += 1
-    user = seen[rows]
+    user = next_user(seen)
     for h in range(length):
         pair = states[h] * A + actions[h]
-        if seen[pair] == user:
+        if not is_first_visit(seen, pair, user):
             continue
-        seen[pair] = user
         cells[pair] += 1.0
         if h + 1 < length:
             cells[rows + pair * S + states[h + 1]] += 1.0

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
+from discreet.encoders.first_visits import Seen, is_first_visit, next_user, nobody_seen
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
@@ -57,7 +58,7 @@ class MarginalTableArrays(NamedTuple):
     steps: int  # how many steps are counted: the last one is left out where only its successor would count
     low: float
     span: float
-    seen: NDArray[np.int64]
+    seen: Seen
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class MarginalTable:
         s = self.shape
         return MarginalTableArrays(
             s.states, s.actions, s.homogeneous, self.successors, self.bits, self.first_visit, self.steps,
-            s.rewards[0], s.reward_span, np.zeros(s.states * s.actions + 1, np.int64),
+            s.rewards[0], s.reward_span, nobody_seen(s.states * s.actions),
         )  # fmt: skip
 
 
@@ -194,13 +195,11 @@ def _encode(
     cells: Cells,
 ) -> None:
     S, A, seen = encoder.states, encoder.actions, encoder.seen
-    seen[S * A] += 1
-    user = seen[S * A]
+    user = next_user(seen)
     for h in range(min(length, encoder.steps)):
         pair = states[h] * A + actions[h]
-        if encoder.first_visit and seen[pair] == user:
+        if encoder.first_visit and not is_first_visit(seen, pair, user):
             continue
-        seen[pair] = user
         cell = pair if encoder.homogeneous else h * S * A + pair
         if encoder.successors:
             cell = cell * (S + 1) + (states[h + 1] if h + 1 < length else S)
