@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.compiled import dispatch
-from discreet.policies import AnyPolicy
-from discreet.release import Release, Request, Statistics
+from discreet.policies import AnyPolicy, Policy
+from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
 
@@ -61,3 +61,23 @@ def plan_into(
     learner: Any, statistics: Statistics, coins: Stream, values: NDArray[np.float64], actions: NDArray[np.int64]
 ) -> None:
     """Plan from released statistics: the policy into ``actions`` (H, S), its values as planned into ``values``."""
+
+
+class PlannedState(NamedTuple):
+    """Everything that a learner remembers who plans anew from every release: its next policy and its public coins."""
+
+    problem: Problem
+    coins: Stream
+    policy: Policy
+    values: NDArray[np.float64]  # (H + 1, S) as planned
+
+
+def planned(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
+    """Plan from a release, or from nothing before the first; ``arrays`` is the compiled form of the learner."""
+    shape, coins = problem.shape, coins.copy()
+    values = np.zeros((shape.horizon + 1, shape.states))
+    actions = np.zeros((shape.horizon, shape.states), np.int64)
+    rows = shape.groups * shape.states * shape.actions
+    statistics = no_statistics(rows, shape.states) if release is None else as_statistics(release)
+    plan_into(arrays, statistics, coins, values, actions)
+    return PlannedState(problem, coins, Policy(actions), values)

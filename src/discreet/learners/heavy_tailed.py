@@ -42,8 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.compiled import kernel
-from discreet.learners.base import Problem
-from discreet.learners.optimistic import OptimisticState
+from discreet.learners.base import PlannedState, Problem
 from discreet.learners.policy_optimisation import PolicyState, improved, start_uniform
 from discreet.policies import Policy, StochasticPolicy
 from discreet.release import Release, Request
@@ -186,27 +185,27 @@ class HeavyUCBVI:
     def __post_init__(self) -> None:
         self._bonuses()
 
-    def init(self, problem: Problem, coins: Stream) -> OptimisticState:
+    def init(self, problem: Problem, coins: Stream) -> PlannedState:
         return self._planned(problem, coins, None)
 
-    def ask(self, state: OptimisticState) -> Request:
+    def ask(self, state: PlannedState) -> Request:
         return Request(state.policy)
 
-    def update(self, state: OptimisticState, release: Release) -> OptimisticState:
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
         return self._planned(state.problem, state.coins, release)
 
-    def policy(self, state: OptimisticState) -> Policy:
+    def policy(self, state: PlannedState) -> Policy:
         return state.policy
 
     def _bonuses(self) -> Bonuses:
         return Bonuses(self.bonus_scale, self.error_scale, self.threshold, self.failure_probability, uniform=False)
 
-    def _planned(self, problem: Problem, coins: Stream, release: Release | None) -> OptimisticState:
+    def _planned(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
         shape, coins = problem.shape, coins.copy()
         values = np.zeros((shape.horizon + 1, shape.states))
         actions = np.zeros((shape.horizon, shape.states), np.int64)
         _plan(self._bonuses().model(problem, release), shape.groups, reward_bound(shape), coins, values, actions)
-        return OptimisticState(problem, coins, Policy(actions), values)
+        return PlannedState(problem, coins, Policy(actions), values)
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,10 @@ from numpy.typing import NDArray
 
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
-from discreet.learners.base import Problem, plan_into
-from discreet.learners.optimistic import OptimisticState
+from discreet.learners.base import PlannedState, Problem, plan_into, planned
 from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
+from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream, fast_log
 from discreet.validation import check_open_unit, check_positive
 
@@ -92,26 +91,25 @@ class OBI:
         check_positive("alpha - 1", self.alpha - 1)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> OptimisticState:
-        shape = problem.shape
-        rows = shape.groups * shape.states * shape.actions
-        return self._planned(problem, coins, no_statistics(rows, shape.states), self.arrays(problem))
+    def init(self, problem: Problem, coins: Stream) -> PlannedState:
+        return planned(self.arrays(problem), problem, coins, None)
 
-    def ask(self, state: OptimisticState) -> Request:
+    def ask(self, state: PlannedState) -> Request:
         return Request(state.policy)
 
-    def update(self, state: OptimisticState, release: Release) -> OptimisticState:
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
         arrays = self.arrays(state.problem)
         arrays.clock[0] = release.users
         if self.constants == "tight" and release.radius_of is not None:
             arrays = arrays._replace(constants=_GIVEN)
-            states, rows = as_statistics(release).transitions.shape
-            share = self.failure_probability / (2 * rows * (states + 3))
+            shape = state.problem.shape
+            rows = shape.groups * shape.states * shape.actions
+            share = self.failure_probability / (2 * rows * (shape.states + 3))
             for i, name in enumerate(("rewards", "visits", "followed", "transitions")):
                 arrays.bounds[i] = release.radius(name, share).reshape(-1)
-        return self._planned(state.problem, state.coins, as_statistics(release), arrays)
+        return planned(arrays, state.problem, state.coins, release)
 
-    def policy(self, state: OptimisticState) -> Policy:
+    def policy(self, state: PlannedState) -> Policy:
         return state.policy
 
     def arrays(self, problem: Problem) -> OBIArrays:
@@ -129,13 +127,6 @@ class OBI:
             np.zeros(1), np.zeros((4, rows)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
             q, q.reshape(shape.states, shape.actions),
         )  # fmt: skip
-
-    def _planned(self, problem: Problem, coins: Stream, statistics: Statistics, arrays: OBIArrays) -> OptimisticState:
-        shape, coins = problem.shape, coins.copy()
-        values = np.zeros((shape.horizon + 1, shape.states))
-        actions = np.zeros((shape.horizon, shape.states), np.int64)
-        plan_into(arrays, statistics, coins, values, actions)
-        return OptimisticState(problem, coins, Policy(actions), values)
 
 
 @plan_into.implement(OBIArrays)

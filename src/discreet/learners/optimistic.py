@@ -31,23 +31,14 @@ from numpy.typing import NDArray
 
 from discreet.compiled import fused, inlined
 from discreet.errors import unknown_name
-from discreet.learners.base import Problem, plan_into
+from discreet.learners.base import PlannedState, Problem, plan_into, planned
 from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
+from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream
 from discreet.validation import check_not_negative, check_open_unit, check_positive
 
 BONUSES = ("hoeffding", "bernstein")
-
-
-class OptimisticState(NamedTuple):
-    """Everything an optimistic learner remembers: the policy it would deploy next, and its public coins."""
-
-    problem: Problem
-    coins: Stream
-    policy: Policy
-    values: NDArray[np.float64]  # (H + 1, S) optimistic
 
 
 class UCBVIArrays(NamedTuple):
@@ -88,18 +79,16 @@ class UCBVI:
         check_not_negative("threshold", self.threshold)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> OptimisticState:
-        shape = problem.shape
-        rows = shape.groups * shape.states * shape.actions
-        return self._planned(problem, coins, no_statistics(rows, shape.states))
+    def init(self, problem: Problem, coins: Stream) -> PlannedState:
+        return planned(self.arrays(problem), problem, coins, None)
 
-    def ask(self, state: OptimisticState) -> Request:
+    def ask(self, state: PlannedState) -> Request:
         return Request(state.policy)
 
-    def update(self, state: OptimisticState, release: Release) -> OptimisticState:
-        return self._planned(state.problem, state.coins, as_statistics(release))
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
+        return planned(self.arrays(state.problem), state.problem, state.coins, release)
 
-    def policy(self, state: OptimisticState) -> Policy:
+    def policy(self, state: PlannedState) -> Policy:
         return state.policy
 
     def arrays(self, problem: Problem) -> UCBVIArrays:
@@ -112,13 +101,6 @@ class UCBVI:
             np.zeros(rows), np.zeros(rows), np.zeros((shape.states, rows)), np.zeros(rows),
             q, q.reshape(shape.states, shape.actions), np.zeros_like(q),
         )  # fmt: skip
-
-    def _planned(self, problem: Problem, coins: Stream, statistics: Statistics) -> OptimisticState:
-        shape, coins = problem.shape, coins.copy()
-        values = np.zeros((shape.horizon + 1, shape.states))
-        actions = np.zeros((shape.horizon, shape.states), np.int64)
-        plan_into(self.arrays(problem), statistics, coins, values, actions)
-        return OptimisticState(problem, coins, Policy(actions), values)
 
 
 @plan_into.implement(UCBVIArrays)

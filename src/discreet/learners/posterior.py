@@ -43,11 +43,10 @@ from numpy.typing import NDArray
 
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
-from discreet.learners.base import Problem, plan_into
-from discreet.learners.optimistic import OptimisticState
+from discreet.learners.base import PlannedState, Problem, plan_into, planned
 from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
+from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream, fast_log, uniform
 from discreet.validation import check_open_unit
 
@@ -86,20 +85,18 @@ class PSRL:
             raise unknown_name("prior", str(self.prior), PRIORS)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> OptimisticState:
-        shape = problem.shape
-        rows = shape.groups * shape.states * shape.actions
-        return self._planned(problem, coins, no_statistics(rows, shape.states), self.arrays(problem))
+    def init(self, problem: Problem, coins: Stream) -> PlannedState:
+        return planned(self.arrays(problem), problem, coins, None)
 
-    def ask(self, state: OptimisticState) -> Request:
+    def ask(self, state: PlannedState) -> Request:
         return Request(state.policy)
 
-    def update(self, state: OptimisticState, release: Release) -> OptimisticState:
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
         arrays = self.arrays(state.problem)
         arrays.clock[0] = release.users
-        return self._planned(state.problem, state.coins, as_statistics(release), arrays)
+        return planned(arrays, state.problem, state.coins, release)
 
-    def policy(self, state: OptimisticState) -> Policy:
+    def policy(self, state: PlannedState) -> Policy:
         return state.policy
 
     def arrays(self, problem: Problem) -> PSRLArrays:
@@ -115,13 +112,6 @@ class PSRL:
             shape.groups, PRIORS.index(self.prior), pair_width, row_width, K, np.zeros(1),
             np.zeros((S, rows)), np.zeros(rows), q, q.reshape(S, shape.actions),
         )  # fmt: skip
-
-    def _planned(self, problem: Problem, coins: Stream, statistics: Statistics, arrays: PSRLArrays) -> OptimisticState:
-        shape, coins = problem.shape, coins.copy()
-        values = np.zeros((shape.horizon + 1, shape.states))
-        actions = np.zeros((shape.horizon, shape.states), np.int64)
-        plan_into(arrays, statistics, coins, values, actions)
-        return OptimisticState(problem, coins, Policy(actions), values)
 
 
 @plan_into.implement(PSRLArrays)
