@@ -2,7 +2,7 @@
 
 Both convex programs over occupancy measures end in such a system with one unknown per state. Every pair (x, a) adds
 
-    weight * (e_x - t) (e_x - t)^T + diag(k) - r k k^T
+    weight * (e_x - t)(e_x - t)^T + diag(k) - tie * k k^T
 
 where t and k live on the next layer. Row i of the lower triangle is zero before the layer that precedes i's own; the
 Cholesky factor keeps this envelope, so its cost grows with the sum of cubed layer sizes and not with the cube of the
@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined, kernel
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +27,18 @@ def envelope(first: NDArray[np.int64], states: int) -> NDArray[np.int64]:
         for x in range(first[h], first[h + 1]):
             start[x] = first[h - 1]
     return start
+
+
+@inlined
+def add_pair(matrix: Floats, x: int, begin: int, size: int, weight: float, t: Floats, k: Floats, tie: float) -> None:
+    """Add weight (e_x - t)(e_x - t)^T + diag(k) - tie k k^T; t and k hold the next layer, which starts at begin."""
+    matrix[x, x] += weight
+    for i in range(size):
+        pull, tied = weight * t[i], tie * k[i]
+        matrix[begin + i, x] -= pull
+        for j in range(i + 1):
+            matrix[begin + i, begin + j] += pull * t[j] - tied * k[j]
+        matrix[begin + i, begin + i] += k[i]
 
 
 @kernel
