@@ -168,19 +168,18 @@ def optimistic_values(
         statistics.visits[here],
     )
     sum_over_successors(weights, here, following, q)
-    for i in range(q.shape[0]):
-        q[i] *= inverse[i]
     if learner.bernstein:
         for i in range(q.shape[0]):
             spread[i] = reward[i] * (1.0 - reward[i])
         for t in range(weights.shape[0]):
             weight, value = weights[t, here], following[t]
             for i in range(q.shape[0]):
-                spread[i] += weight[i] * inverse[i] * (value - q[i]) ** 2
+                spread[i] += weight[i] * inverse[i] * (value - q[i] * inverse[i]) ** 2
+    for i in range(q.shape[0]):
+        q[i] = reward[i] + q[i] * inverse[i] + left * bonus[i]
+    if learner.bernstein:
         for i in range(q.shape[0]):
             q[i] += learner.bonus_scale * bernstein_width(spread[i], left, learner.log_term, visits[i])
-    for i in range(q.shape[0]):
-        q[i] += reward[i] + left * bonus[i]
 
 
 @inlined
