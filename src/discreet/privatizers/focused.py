@@ -17,6 +17,12 @@ A row is known when its released visits are at least q standard deviations of th
 at block t of n users, sd the noise of a release of all rows: at least ``enough``, never so much that nothing is left to
 ask, and rising with what a row that everybody visits could have reached, so that estimates go on improving.
 
+Noise may have invented a transition in a row that is taken for known. A plan that counts on it leads nobody to the rows
+that are still asked about, and nothing would ever change. So a block that learned nothing (the visits of its rows that
+are played before the last step do not add up to three standard deviations) is followed by one that asks about the known
+rows of the policy instead. In that block a row starts anew if its visits alone stand out of their noise more clearly
+than together with all that was released of it before.
+
 **Formal guarantees.** Every block is calibrated to the target for the rows that it releases; the guarantee's profile is
 the worst over all numbers of rows. Rows are chosen from public things only, every user is in one block, so adaptive
 parallel composition and the billboard lemma give joint differential privacy of everything.
@@ -26,7 +32,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -39,6 +45,7 @@ from discreet.accumulators.sums import Blocks
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.encoders.first_visit_tables import FirstVisitTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel
 from discreet.privacy.profiles import Profile
@@ -57,10 +64,11 @@ Floats = NDArray[np.float64]
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 
 # A compromise over RiverSwim with 4 to 8 states and random worlds, for both laws: a block should have about this many
-# users per standard deviation of the noise, and a row is known at 25 standard deviations.
+# users per standard deviation of the noise, and a row is known at 20 standard deviations.
 _USERS_PER_DEVIATION = 14.0
 _FEWEST, _MOST = 20, 500
-_ENOUGH = 25.0
+_ENOUGH = 20.0
+_STANDS_OUT = 3.0  # standard deviations: less is noise
 
 
 class RowEncoder(Encoder, Protocol):
@@ -144,9 +152,9 @@ class FocusedRun:
         self._values = np.zeros(channel.encoder.size)
         # Draws of each law in each cell of a row.
         self._draws = np.zeros((len(channel.laws), shape.groups, shape.states, shape.actions), np.int64)
-        self._releases = 0
+        self._releases, self._learned = 0, True
 
-    def add(self, tally: NDArray[np.float64], users: int, context: Context) -> None:
+    def add(self, tally: Floats, users: int, context: Context) -> None:
         rows = self.wanted(context, users)
         self._releases += 1
         asked = int(np.count_nonzero(rows))
@@ -154,22 +162,44 @@ class FocusedRun:
             return
         encoder = self._channel.encoder
         which = bisect.bisect_left(self._channel.rows, asked)
+        law, block = self._channel.laws[which], np.zeros(encoder.size)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
-        self._values[where] += tally[where] + self._noise.draw(self._channel.laws[which], 1, len(where))
+        block[where] = tally[where] + self._noise.draw(law, 1, len(where))
+        if not self._learned:
+            self._start_anew(rows, block, law)
+        self._values += block
         self._draws[which] += rows
+        self._learned = not self._masked or self._stands_out(rows & _played_early(self._shape, context), block, law)
 
     def wanted(self, context: Context, users: int) -> NDArray[np.bool_]:
         """The rows that the next block answers for: a function of the policy and of earlier releases."""
         if not self._masked:
             return np.ones(self._draws.shape[1:], np.bool_)
         rows = playable_rows(self._shape, context.policy)
-        visits = self._channel.encoder.marginals(self._values)["visits"].values
+        visits = self._visits(self._values)
         deviation = np.sqrt(self._variance() * max(self._channel.cells().values()))
         ratio = np.divide(visits, deviation, out=np.zeros_like(visits), where=deviation > 0)
         loudest = math.sqrt(self._channel.laws[-1].variance * max(self._channel.cells().values()))
         reachable = 0.5 * math.sqrt(self._releases + 1) * users / loudest
-        known = max(self._channel.enough, reachable, float(ratio[rows].min(initial=math.inf)))
-        return np.asarray(rows & (ratio <= known))
+        known = ratio > max(self._channel.enough, reachable, float(ratio[rows].min(initial=math.inf)))
+        return np.asarray(rows & known if not self._learned and (rows & known).any() else rows & ~known)
+
+    def _start_anew(self, rows: NDArray[np.bool_], block: Floats, law: Any) -> None:
+        """Forget what was released of rows about which this block says more by itself."""
+        cells, new = self._channel.cells()["visits"], self._visits(block)
+        alone = new / math.sqrt(law.variance * cells)
+        together = (self._visits(self._values) + new) / np.sqrt((self._variance() + law.variance) * cells)
+        anew = rows & (alone > np.maximum(together, _STANDS_OUT))
+        self._values[self._channel.encoder.rows_to_cells(anew)] = 0.0
+        self._draws[:, anew] = 0
+
+    def _stands_out(self, rows: NDArray[np.bool_], block: Floats, law: Any) -> bool:
+        """Whether users were seen in these rows."""
+        noise = math.sqrt(law.variance * self._channel.cells()["visits"] * np.count_nonzero(rows))
+        return float(self._visits(block)[rows].sum()) > _STANDS_OUT * noise
+
+    def _visits(self, cells: Floats) -> Floats:
+        return self._channel.encoder.marginals(cells)["visits"].values
 
     def estimates(self) -> dict[str, Estimate]:
         variance = self._variance()
@@ -185,6 +215,21 @@ class FocusedRun:
     def _variance(self) -> NDArray[np.float64]:
         variances = np.array([law.variance for law in self._channel.laws])
         return np.asarray(np.einsum("l,lgsa->gsa", variances, self._draws.astype(np.float64)))
+
+
+def _played_early(shape: Shape, context: Context) -> NDArray[np.bool_]:
+    """Rows that are played before the last step: only there a visit shows where it leads."""
+    policy = context.policy
+    if shape.horizon == 1 or not shape.homogeneous:
+        return playable_rows(shape, policy)
+    shorter = replace(shape, horizon=shape.horizon - 1)
+    rows = np.zeros((shape.groups, shape.states, shape.actions), np.bool_)
+    for part in policy.components if isinstance(policy, Mixture) else (policy,):
+        cut: AnyPolicy = (
+            Policy(part.actions[:-1]) if isinstance(part, Policy) else StochasticPolicy(part.probabilities[:-1])
+        )
+        rows |= playable_rows(shorter, cut)
+    return rows
 
 
 def mixed_widths(laws: tuple[Any, ...], draws: NDArray[np.int64], failure_probability: float) -> NDArray[np.float64]:
