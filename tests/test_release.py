@@ -129,7 +129,7 @@ def test_statistics_for_planners_are_the_release_in_order():
     statistics = as_statistics(release)
     for name in ("visits", "rewards"):
         np.testing.assert_array_equal(getattr(statistics, name), release[name].values.reshape(4))
-    np.testing.assert_array_equal(statistics.transitions, release["transitions"].values.reshape(4, 2))
+    np.testing.assert_array_equal(statistics.transitions, release["transitions"].values.reshape(4, 2).T)
     assert [noise.tolist() for noise in statistics[3:]] == [[1.0] * 4, [np.sqrt(3.0)] * 4, [2.0] * 4]
 
 
@@ -141,6 +141,28 @@ def test_a_request_is_plain_public_data():
     for users in (0, -3):
         with pytest.raises(InvalidInput, match="at least one user"):
             Request(policy, users=users)
+
+
+@pytest.mark.parametrize("step", [True, slice(None), [0, 1], -1, 0.5, np.ones(2, bool), None], ids=str)
+def test_a_step_is_a_number(step):
+    """Whatever else can index an array could ask for all steps with the noise of one."""
+    with pytest.raises(InvalidInput, match="step must be a whole number"):
+        Layer(step)
+    with pytest.raises(InvalidInput, match="step must be a whole number"):
+        Linear(step, np.ones(2), np.ones((2, 2)))
+    assert Layer(np.int64(1)) == Layer(1)
+
+
+def test_what_a_question_holds_cannot_be_changed_afterwards():
+    targets = np.ones(2)
+    asked = Linear(0, targets, np.ones((2, 2)), 2.0)
+    targets[0] = np.nan
+    assert asked.targets.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="read-only"):
+        asked.weights[0] = np.nan
+    for bound in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InvalidInput, match="bound"):
+            Linear(0, np.ones(2), np.ones((2, 2)), bound)
 
 
 def test_trajectories_do_not_show_their_contents():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
+from discreet.validation import check_array, check_count, check_positive
 
 
 @dataclass(frozen=True)
@@ -20,19 +21,34 @@ class Layer:
 
     step: int
 
+    def __post_init__(self) -> None:
+        # A number and nothing else that indexes: True or a slice would be all steps, with the noise of one.
+        object.__setattr__(self, "step", check_count("step", self.step, at_least=0))
+
 
 @dataclass(frozen=True)
 class Linear:
-    """Ask for a linear statistic: the sum over users of ``weights[s, a] * targets[s']`` times features, at one step.
+    """Ask for linear statistics of one step: sums over users of w phi phi^T and of w phi x, w the weight of (s, a).
 
-    ``bound`` is the public bound on the absolute value of a target; the privatizer clips to it, so that the noise can
-    be calibrated before the question is known. Targets and weights may depend on earlier releases, never on data.
+    ``weights`` (S, A) lie in [0, 1]. ``targets`` (T, reward levels, S + 1) are T tables of x by reward level and
+    successor, the last one being the end. ``bound`` is the public bound on the absolute value of a target; the
+    privatizer clips to it, so that the noise can be calibrated before the question is known: the noise in an answer is
+    proportional to it. All of this may depend on earlier releases, never on data, and must be finite: a NaN would show
+    in the answer just when somebody is in its cell.
     """
 
     step: int
     targets: NDArray[np.float64]
     weights: NDArray[np.float64]
-    bound: float
+    bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", check_count("step", self.step, at_least=0))
+        object.__setattr__(self, "bound", check_positive("bound", self.bound))
+        for name in ("targets", "weights"):
+            table = np.array(check_array(name, getattr(self, name)))
+            table.flags.writeable = False
+            object.__setattr__(self, name, table)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,91 @@ def test_manners_of_the_learner_do_not_matter():
     assert np.linalg.norm(vectors) <= 2048
 
 
+class One:
+    """A table with one user."""
+
+    def __init__(self, record):
+        self._record = record
+
+    def joint(self, part):
+        return self._record
+
+
+def unchecked(what, **changes):
+    """A question that got past its own checks."""
+    for name, value in changes.items():
+        object.__setattr__(what, name, value)
+    return what
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("where", ["weights", "targets", "bound"])
+def test_no_question_can_smuggle_in_what_is_not_a_number(where, bad):
+    """One NaN in the row of state 0, or in the column of a reward level, would show exactly who is there.
+
+    The error is the same whoever the user is, and the question is not charged.
+    """
+    small = Shape(2, 1, 1)
+    weights, targets = np.array([[bad if where == "weights" else 1.0], [1.0]]), np.ones((1, LEVELS, 3))
+    if where == "targets":
+        targets[:, 16] = bad
+    bound = bad if where == "bound" else 1.0
+    with pytest.raises(InvalidInput, match=where):
+        Linear(0, targets, weights, bound)
+    said = set()
+    for state in (0, 1):
+        for level in (0, 16):
+            user = JointCounts(np.array([(state * 3 + 2) * LEVELS + level]), np.array([1]), LEVELS)
+            rude = unchecked(
+                Linear(0, np.ones((1, LEVELS, 3)), np.ones((2, 1))), targets=targets, weights=weights, bound=bound
+            )
+            privatizer = build_linear(discreet.Central(rho=0.01), small, np.ones((2, 1, 1)), (1,))
+            session = privatizer.open(One(user), SimulatedNoise(np.random.default_rng(0)), 1)
+            with pytest.raises(InvalidInput, match=where) as by_session:
+                session.answer(Request(uniform_policy(small), what=rude))
+            with pytest.raises(InvalidInput, match=where) as by_tally:
+                tally(user, small, np.ones((2, 1, 1)), rude, exact=False)
+            said |= {str(by_session.value), str(by_tally.value)}
+            polite = Linear(0, np.ones((1, LEVELS, 3)), np.ones((2, 1)))
+            answer = session.answer(Request(uniform_policy(small), what=polite))
+            assert np.isfinite(answer["vectors"].values).all()
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e200])
+def test_what_is_no_short_vector_does_not_get_past_the_grid(bad):
+    """Features are checked where a privatizer is built; one that is put together by hand adds nothing either."""
+    rows = np.array([[bad, 0.0], [0.6, 0.8], [3.0, 0.0]])
+    np.testing.assert_array_equal(on_grid(rows, 10), [[0, 0], [6, 8], [0, 0]])
+    features = FEATURES.copy()
+    features[0, 0, 0] = bad
+    if not math.isfinite(bad):
+        with pytest.raises(InvalidInput, match="features"):
+            build_linear(discreet.Central(rho=1.0), SHAPE, features, (1,))
+        with pytest.raises(InvalidInput, match="features"):
+            tally(one_user(1, 1, 0, 4), SHAPE, features, question(), exact=False)
+
+
+def test_the_stated_bound_is_the_clip_and_scales_the_noise():
+    """Targets of any size: what is beyond the bound is cut there, and sums and noise are proportional to it."""
+    targets = np.linspace(-8.0, 8.0, LEVELS)[None, :, None] * np.ones((1, LEVELS, 3))
+    privatizer = build_linear(discreet.Central(rho=1e9), SHAPE, FEATURES, (1, 1, 1))
+    for level in (0, 9, 16):
+        session = privatizer.open(One(one_user(1, 2, 0, level)), SimulatedNoise(np.random.default_rng(0)), 1)
+        for bound in (0.5, 5.0, 40.0):
+            wanted = Linear(0, targets, np.ones((2, 3)), bound)
+            answer = session.answer(Request(uniform_policy(SHAPE), what=wanted))["vectors"]
+            clipped = np.clip(level - 8.0, -bound, bound)
+            np.testing.assert_allclose(answer.values[0], clipped * FEATURES[1, 2], atol=2e-3 * bound)
+            assert answer.variance[0, 0] == pytest.approx(bound**2 * privatizer.laws[0][1].variance / 2048**2)
+            grid = tally(one_user(1, 2, 0, level), SHAPE, FEATURES, wanted, exact=False)[1]
+            assert np.linalg.norm(grid) <= 2048
+    plain = build_linear(discreet.NoPrivacy(), SHAPE, FEATURES, (1,))
+    session = plain.open(One(one_user(1, 2, 0, 16)), SimulatedNoise(np.random.default_rng(0)), 1)
+    exact = session.answer(Request(uniform_policy(SHAPE), what=Linear(0, targets, np.ones((2, 3)), 5.0)))
+    np.testing.assert_allclose(exact["vectors"].values[0], 5.0 * FEATURES[1, 2])
+
+
 def test_long_features_are_shortened():
     phi = bounded_features(np.full((2, 3, 4), 10.0), SHAPE)
     np.testing.assert_allclose(np.linalg.norm(phi, axis=2), 1.0)
@@ -123,6 +208,9 @@ def test_halves_of_the_users_have_the_whole_budget_each():
     vectors, parts = (2, 1) * H, (1, 0) * H
     split = build_linear(discreet.Central(rho=0.5), Shape(2, 3, H), FEATURES, vectors, parts=parts)
     assert split.guarantee.rho == pytest.approx(0.5)
+    assert "parallel composition: each user is in one of 2 parts" in split.guarantee.explain()
+    whole = build_linear(discreet.Central(rho=0.5), Shape(2, 3, H), FEATURES, vectors)
+    assert "parallel" not in whole.guarantee.explain()
     (_, first), (_, second) = split.laws[:2]
     assert first.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (3 * H)))
     assert second.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (2 * H)))
@@ -177,6 +265,8 @@ def test_only_budgeted_questions_are_answered():
         session.answer(Request(policy, what=question(np.repeat(TARGETS, 2, axis=0))))
     with pytest.raises(InvalidInput, match="about a step"):
         session.answer(Request(policy, what=question(step=2)))
+    with pytest.raises(InvalidInput, match="weights of shape"):
+        session.answer(Request(policy, what=question(weights=np.ones(6))))
     session.answer(Request(policy, what=question()))
     with pytest.raises(Unsupported, match="have been asked"):
         session.answer(Request(policy, what=question()))

@@ -2,7 +2,7 @@ r"""Linear statistics by request: sums of phi phi^T and of phi times a target, r
 
 A learner asks one :class:`~discreet.release.Linear` question after another; what it asks may depend on the answers so
 far, and it never sees data. A question about step h, with weights w(s, a) in [0, 1] and T tables of targets
-x_t(reward level, successor) in [-1, 1], is answered by
+x_t(reward level, successor) in [-c, c], where c is the bound that the question states, is answered by
 
     M   = sum over users of  w phi phi^T               + symmetric noise,
     b_t = sum over users of  w phi x_t(r, s')          + noise,  t = 1 .. T.
@@ -10,9 +10,14 @@ x_t(reward level, successor) in [-1, 1], is answered by
 **Formal guarantees.** Features are clipped to norm one and sqrt(w) phi is rounded to a grid of 1/g, and clipped again,
 before products are formed, so a user adds a rank-one matrix of norm at most one: replacing her moves M by at most
 sqrt(2) in the Frobenius norm, as |phi phi^T - psi psi^T|^2 = |phi|^4 + |psi|^4 - 2 <phi, psi>^2. Contributions to b are
-rounded and clipped too, and move it by at most 2. Every statistic gets the same share rho_0 of a zero-concentrated
-budget: variances g^4 / (2 rho_0) off the diagonal of M (twice that on it) and 2 g^2 / rho_0 in b. Composition is
-adaptive, and the number of statistics is fixed before the first question.
+rounded and clipped too, in units of c, and move it by at most 2 of those. Every statistic gets the same share rho_0 of
+a zero-concentrated budget: variances g^4 / (2 rho_0) off the diagonal of M (twice that on it) and 2 g^2 / rho_0 in b,
+on their grids. Composition is adaptive, and the number of statistics is fixed before the first question. Questions
+about disjoint parts of the users compose in parallel: each part has the whole budget.
+
+Weights, targets and features are public, but an answer reads them only where somebody is. A NaN or an infinite number
+among them would show exactly when its cell is not empty, so they are refused before data are looked at, by an error
+that depends on the question alone; and a row that is no vector of norm at most one never gets past the grid.
 
 **Differences from the paper.** DP-VAPVI prints matrix noise of variance 1 / (4 rho_0), which is right for adding a user
 and gives 2 rho_0 for replacing one: 1.4 rho in all. ``as_printed`` has that noise, and its true guarantee.
@@ -32,13 +37,13 @@ from discreet.accumulators.base import NoiseSource
 from discreet.encoders.marginal_table import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteSymmetricGaussianMatrix
-from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing
+from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers.trust import NoPrivacy, Privacy
 from discreet.release import Estimate, Linear, Release, Request
 from discreet.shape import Shape
-from discreet.validation import check_array
+from discreet.validation import check_array, check_positive
 
 Floats = NDArray[np.float64]
 
@@ -96,18 +101,21 @@ class LinearSession:
             raise Unsupported(f"recipe {plan.recipe!r} answers linear questions only: the learner must ask one")
         if self._asked == len(plan.vectors):
             raise Unsupported(f"all {self._asked} questions of the budget have been asked")
-        targets = np.asarray(what.targets, np.float64)
+        # Looked at once more, and from here on a copy: an answer must not depend on when an array was changed.
+        what = replace(what)
         expected = (plan.vectors[self._asked], LEVELS, plan.shape.states + 1)
-        if targets.shape != expected or not 0 <= what.step < plan.shape.horizon:
+        pairs = (plan.shape.states, plan.shape.actions)
+        if (what.targets.shape, what.weights.shape) != (expected, pairs) or what.step >= plan.shape.horizon:
             raise InvalidInput(
-                f"question {self._asked + 1} must be about a step in 0..H-1, with targets of shape {expected}"
+                f"question {self._asked + 1} must be about a step in 0..H-1, with targets of shape {expected} and "
+                f"weights of shape {pairs}"
             )
         laws, part = plan.laws[self._asked], plan.parts[self._asked]
         self._asked += 1
         sums = tally(self._counts[part], plan.shape, plan.features, what, exact=laws is None)
-        return self._release(sums, laws)
+        return self._release(sums, what.bound, laws)
 
-    def _release(self, sums: tuple[Floats, Floats], laws: tuple[Any, Any] | None) -> Release:
+    def _release(self, sums: tuple[Floats, Floats], bound: float, laws: tuple[Any, Any] | None) -> Release:
         matrix, vectors = sums
         spread = np.zeros(matrix.shape), np.zeros(vectors.shape)
         if laws is not None:
@@ -118,22 +126,28 @@ class LinearSession:
                 on_matrix.variance / _MATRIX_GRID**4,
                 np.full(vectors.shape, on_vectors.variance / _VECTOR_GRID**2),
             )
-        statistics = {"matrix": Estimate(matrix, spread[0]), "vectors": Estimate(vectors, spread[1])}
+        statistics = {
+            "matrix": Estimate(matrix, spread[0]),
+            "vectors": Estimate(bound * vectors, bound**2 * spread[1]),
+        }
         return Release(statistics, self._users, self._guarantee, lambda _cells, _p: np.zeros(0))
 
 
 def tally(joint: JointCounts, shape: Shape, features: Floats, what: Linear, *, exact: bool) -> tuple[Floats, Floats]:
-    """The sums that a question asks for: exact ones, or on the grid, as whole numbers."""
+    """The sums that a question asks for, in units of its bound: exact ones, or on the grid, as whole numbers."""
     S, A = shape.states, shape.actions
+    # Everything public comes first, so that an error cannot depend on data. Clipped here, whatever the learner asks:
+    # the sensitivity must not depend on its manners.
+    weights = np.clip(check_array("weights", what.weights, (S, A)).reshape(S * A), 0.0, 1.0)
+    tables = check_array("targets", what.targets, (*np.shape(what.targets)[:1], joint.levels, S + 1))
+    with np.errstate(over="ignore"):  # far beyond a tiny bound is clipped to it
+        targets = np.clip(tables / check_positive("bound", what.bound), -1.0, 1.0)
+    phi = check_array("features", features).reshape(S * A, -1)
     rest, level = np.divmod(joint.keys, joint.levels)
     row, successor = np.divmod(rest, S + 1)
     step, pair = np.divmod(row, S * A)
     here = np.flatnonzero(step == (0 if shape.homogeneous else what.step))
     counts, level, successor, pair = joint.counts[here].astype(np.float64), level[here], successor[here], pair[here]
-    # Clipped here, whatever the learner asks: the sensitivity must not depend on its manners.
-    weights = np.clip(np.asarray(what.weights, np.float64).reshape(S * A), 0.0, 1.0)
-    targets = np.clip(np.asarray(what.targets, np.float64), -1.0, 1.0)
-    phi = features.reshape(S * A, -1)
     visits = np.bincount(pair, weights=counts, minlength=S * A)
     x = targets[:, level, successor]  # (T, cells)
     if exact:
@@ -152,12 +166,14 @@ def tally(joint: JointCounts, shape: Shape, features: Floats, what: Linear, *, e
 def on_grid(rows: Floats, grid: int) -> Floats:
     """Rows of norm at most one as whole numbers of 1/grid, of norm at most ``grid`` exactly.
 
-    Rounded to the nearest, and toward zero where that would make them too long.
+    Rounded to the nearest, and toward zero where that would make them too long. A row that is too long even so, or not
+    finite, becomes zero: whatever comes in, nobody adds more than the noise is sized for.
     """
     rounded = np.rint(rows * grid)
-    for shrunk in (np.trunc(rows * grid), np.trunc(rows * (grid - 1))):
-        too_long = (rounded**2).sum(axis=1, keepdims=True) > grid**2
-        rounded = np.where(too_long, shrunk, rounded)
+    for shrunk in (np.trunc(rows * grid), np.trunc(rows * (grid - 1)), 0.0):
+        with np.errstate(over="ignore"):
+            fits = (rounded**2).sum(axis=1, keepdims=True) <= grid**2  # False for NaN
+        rounded = np.where(fits, rounded, shrunk)
     return np.asarray(rounded)
 
 
@@ -187,6 +203,9 @@ def build_linear(
         asked = [(laws, n) for laws, n, p in zip(chosen, vectors, about, strict=True) if p == part]
         guarantees.append(_whole(asked[0][0], len(asked), sum(n for _, n in asked), per_user, privacy.delta))
     guarantee = max(guarantees, key=lambda each: float(each.rho or 0.0))
+    if len(guarantees) > 1:
+        why = f"each user is in one of {len(guarantees)} parts and moves the answers about it alone; the weakest counts"
+        guarantee = parallel(guarantee, why)
     if as_printed:
         claim = Claim(ZeroConcentratedProfile(rho).epsilon(privacy.delta or 1e-5), privacy.delta or 1e-5, "DP-VAPVI")
         guarantee = replace(guarantee, claimed=claim)
