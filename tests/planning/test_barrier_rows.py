@@ -49,3 +49,18 @@ def test_rows_are_optimal_or_have_no_optimum(width: float, symmetric: bool, sign
         # No direction in the cone of the box leads down: the shape is best as well.
         assert mass * lowest(gradient, lower, upper) > -1e-7
     assert (unbounded > 30) == signed
+
+
+def test_bounds_that_leave_nothing_but_rounding_to_the_rest() -> None:
+    """Two states seen, six not: one's lower and the other's upper bound sum to one, and the six need some mass too."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        seen, radius = rng.uniform(0.3, 0.7), rng.uniform(0.01, 0.2)
+        lower, upper = np.zeros(8), np.full(8, radius / 3)
+        lower[:2] = seen - radius, 1 - seen - radius
+        upper[:2] = seen + radius, 1 - seen + radius
+        r = np.append(rng.uniform(-5.0, 60.0, 2), 10.0 ** rng.uniform(2, 4, 6))
+        mass, p = solved(r, lower, upper, float(rng.normal() * 10.0))
+        if lowest(r, lower, upper) > 0.0:
+            assert p.min() > 1e-9
+            assert mass * lowest(r - 1 / (mass * p), lower, upper) > -1e-7

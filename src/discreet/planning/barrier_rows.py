@@ -55,7 +55,7 @@ def cheapest_row(
             for j in range(S):
                 if r[j] + theta <= 0.0:
                     pole = max(pole, r[j])
-            low = max(low, -pole)
+            low = max(low, theta if pole == -np.inf else -pole)
             theta = 0.5 * (low + high) if high < np.inf else low + max(abs(low), 1.0)
             continue
         if attempt > 0 and _mass(r, p, at, S) == 0.0:
@@ -180,8 +180,8 @@ def _fill(
 
     Where cutting the free entries to their bounds would add mass, those below their lower bound are there at the
     solution too and are fixed; where it would take mass away, those above their upper bound are. Entries with
-    r + theta <= 0 stand at their upper bounds from the start; where that leaves too little for the rest, the number
-    returned is -1.
+    r + theta <= 0 stand at their upper bounds from the start; where too little is left for the rest, it
+    returns -1.
     """
     left, rest, needed = S, 1.0, 0.0
     for j in range(S):
@@ -194,9 +194,16 @@ def _fill(
             p[i] = upper[i]
             rest -= upper[i]
             left -= 1
-    if rest < needed - _ROUNDING or (left > 0 and rest <= 0.0):
+    if rest < needed - _ROUNDING:
         return -1
     while left > 0:
+        if rest <= _ROUNDING:  # nothing is left but errors of rounding: lower bounds, where those are above zero
+            for i in range(at, at + S):
+                if free[i]:
+                    p[i], free[i] = lower[i], False
+                    if lower[i] == 0.0:
+                        return -1
+            return 0
         total = 0.0
         for j in range(S):
             if free[at + j]:
@@ -217,11 +224,6 @@ def _fill(
                 free[i] = False
                 rest -= p[i]
                 left -= 1
-        if rest <= 0.0 and left > 0:  # only by rounding, in a box with next to no room
-            for i in range(at, at + S):
-                if free[i]:
-                    p[i], free[i] = lower[i], False
-            left = 0
     return left
 
 
