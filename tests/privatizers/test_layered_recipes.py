@@ -13,7 +13,7 @@ from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.accumulators.schedule import sizes
 from discreet.accumulators.sums import Blocks
 from discreet.encoders.base import Context
-from discreet.encoders.layered import LayeredTransitions, LossTable
+from discreet.encoders.layered import LayeredTransitions, LossBits, LossTable
 from discreet.errors import InvalidInput, Unsupported
 from discreet.layered_shape import layered_shape
 from discreet.policies import uniform_policy
@@ -109,11 +109,10 @@ def test_auto_takes_the_quieter_of_tree_and_one_bit():
 def test_bandit_losses_are_private_user_by_user():
     counts, losses = laws(central("central/observed-losses"))
     assert losses.scale == pytest.approx(2 * H / 0.5)
-    local = built(Local(1.0, recipe="local/observed-losses", options={"split": 0.5}))
-    assert laws(local)[1] == losses
-    assert local.guarantee.model == "local"
-    assert laws(local)[0].scale == pytest.approx(2 / 0.5)  # one layer only
     assert counts.scale == pytest.approx(2 * (H - 1) * K.bit_length() / 0.5)
+    local = built(Local(1.0, recipe="local/observed-losses", options={"split": 0.5}))
+    assert local.guarantee.model == "local"
+    assert [law.scale for law in laws(local)] == [pytest.approx(2 / 0.5)] * 2  # one layer only
 
 
 def test_gaussian_recipes_split_rho():
@@ -207,6 +206,24 @@ def test_gaussian_parts_are_calibrated_together_and_exactly():
     by_rho = built(Central(rho=privatizer.guarantee.rho, recipe="central/loss-tables-gaussian", options={"blocks": 40}))
     assert by_rho.guarantee.epsilon_at(1e-5) > 1.02
     assert (losses.sigma / counts.sigma) ** 2 == pytest.approx((D / 0.8) / (6 * 2 * (H - 1) / 0.2))
+
+
+def test_the_losses_of_one_layer_stand_for_all():
+    """Every layer has a one in every cell: scaled up, the mean is one; 4,000 users, 5 standard errors (below 1e-5)."""
+    channel = SampledLayerChannel(LossBits(SHAPE), 20.0, alone=True)
+    assert channel.layers == [0, 1, 2, 3]
+    run = channel.start(SHAPE, SimulatedNoise(np.random.default_rng(0)), False)
+    ones, total = np.r_[np.zeros(D), np.ones(D)], np.zeros(SHAPE.pair_mask.shape)
+    for _ in range(4000):
+        run.add(ones, 1, Context(uniform_policy(SHAPE)))
+        estimate = run.estimates()["signed_losses"]
+        total += estimate.values
+        assert set(np.flatnonzero(estimate.values.any(axis=(1, 2)))) <= set(range(H))
+    mean = total[SHAPE.pair_mask] / 4000
+    assert estimate.variance[SHAPE.pair_mask] == pytest.approx(2 * H * channel.law.variance)
+    spread = math.sqrt((H - 1 + 2 * H * channel.law.variance) / 4000)
+    assert np.abs(mean - 1).max() < 5 * spread
+    assert np.abs(mean / H - 1).min() > 5 * spread  # what it would be without scaling up
 
 
 AUDITED = [

@@ -7,8 +7,8 @@ per step of her path (bandit). Where they go:
 
 * central: blocks of users, trees, or every user by herself (:mod:`discreet.privatizers.adversarial_central`);
 * shuffle: the same blocks as bits through a shuffler (:mod:`discreet.privatizers.adversarial_shuffle`);
-* local, here: the transition of one layer, picked by public coins; one answered bit of her table, or the bits of the
-  losses on her path with discrete Laplace noise.
+* local, here: the transition of one layer, picked by public coins; one answered bit of her table, or where she was in
+  one layer and the bit of her loss there, with discrete Laplace noise.
 
 ``losses_private=False`` declares that the loss tables are not the users' own: they are then published whole, un-noised,
 and the guarantee says so. Bandit losses cannot be declared public: where a loss was observed shows where she went.
@@ -33,9 +33,7 @@ from discreet.accumulators.tree import Tree
 from discreet.encoders.base import Encoder
 from discreet.encoders.layered import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
 from discreet.errors import Unsupported
-from discreet.layered_shape import LayeredShape
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise
-from discreet.privacy.calibration import calibrate_noise
 from discreet.privacy.guarantee import Claim, billboard, compose, from_mechanism, locally, nothing
 from discreet.privatizers.adversarial_central import central_tables, gaussian_tables, observed, observed_blocks
 from discreet.privatizers.adversarial_shuffle import shuffled_losses
@@ -48,7 +46,6 @@ from discreet.privatizers.layered_parts import (
     epsilon_of,
     layered,
     mechanism,
-    norms,
     one_bit_guarantee,
     promises,
     seen,
@@ -95,14 +92,12 @@ def _local(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: O
     for_losses = epsilon - for_counts
     parts: list[Part] = []
     if for_counts > 0:
-        layer = SampledLayerChannel(LayeredTransitions(shape), for_counts)
-        what = "the transition of one layer, picked by public coins"
-        parts.append((layer, from_mechanism(layer.law, layer.moves, delta=privacy.delta, name=what)))
+        parts.append(_one_layer("the transition", SampledLayerChannel(LayeredTransitions(shape), for_counts), privacy))
     if full:
         one_bit = OneBitChannel(unrounded(LossTable(shape)), for_losses)
         parts.append((one_bit, one_bit_guarantee(one_bit, privacy.delta)))
     else:
-        parts.append(_observed(shape, for_losses, privacy.delta))
+        parts.append(_one_layer("the bit", SampledLayerChannel(LossBits(shape), for_losses, alone=True), privacy))
     whole = locally(compose(promises(parts), delta=privacy.delta, why=WHY))
     name = "local/loss-tables" if full else "local/observed-losses"
     return Privatizer(name, shape, channels(parts), EveryEpisode(), whole, False, options)
@@ -136,11 +131,9 @@ def _published(full: bool, model: str, privacy: Privacy, shape: Shape, episodes:
     return Privatizer(name, shape, channels(parts), EveryEpisode(), guarantee, False, options)
 
 
-def _observed(shape: LayeredShape, epsilon: float, delta: float) -> Part:
-    encoder = LossBits(shape)
-    moves = norms(encoder.sensitivity())
-    law = calibrate_noise(DiscreteLaplace, moves, epsilon=epsilon)
-    return Channel(encoder, law, Stream()), mechanism(law, moves, delta, "bits of observed losses")
+def _one_layer(what: str, channel: SampledLayerChannel, privacy: Privacy) -> Part:
+    name = f"{what} of one layer, picked by public coins"
+    return channel, from_mechanism(channel.law, channel.moves, delta=privacy.delta, name=name)
 
 
 Build = Callable[[Privacy, Shape, int, Options], Privatizer]
@@ -216,8 +209,8 @@ RECIPES = (
     ),
     _recipe(
         "local/observed-losses",
-        "layered worlds: the transition of one sampled layer, and bits of observed losses with discrete Laplace noise",
-        partial(_local, False), "laplace", "total, stream", _SPLIT,
+        "layered worlds: the transition of one sampled layer and the observed loss of one, with discrete Laplace noise",
+        partial(_local, False), "laplace", "total", _SPLIT,
     ),
     *(
         _recipe(

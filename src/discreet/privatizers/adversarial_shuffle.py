@@ -163,20 +163,25 @@ def shuffled_losses(full: bool, privacy: Privacy, shape: Shape, episodes: int, o
     counts = LayeredTransitions(shape)
     unit = _gaussian_unit(epsilon, delta)
 
-    def blocks(share: float) -> int:
-        variance = unit * losses.sensitivity().cells / (1 - share)
+    def blocks(variance: float) -> int:
         if full:
             return table_blocks(variance, episodes, options["blocks"])
         return bandit_blocks(variance / 2, shape, episodes, options["blocks"])
 
+    def guess(share: float) -> int:
+        return blocks(unit * losses.sensitivity().cells / (1 - share))
+
     def counted_at_half() -> float:
-        return unit * counts.sensitivity().cells / HALF * blocks(HALF)
+        return unit * counts.sensitivity().cells / HALF * guess(HALF)
 
     share = share_of_counts(options["split"], shape, episodes, counted_at_half)
-    schedule = Equal(blocks(share))
     wanted = [Wanted(losses, 1 - share, latest=not full)]
     if share > 0:
         wanted.insert(0, Wanted(counts, share, latest=False))
+    # Where epsilon is large a binomial needs more noise than a Gaussian: a counter that may be zero gives users away.
+    counted = _counted(max(1, episodes // guess(share)), absent)
+    scale = _least_scale(counted, tuple(wanted), epsilon, delta)
+    schedule = Equal(blocks(scale * losses.sensitivity().cells / (1 - share)))
     batches = [_calibrated(users, tuple(wanted), absent, epsilon, delta) for users in _distinct(schedule, episodes)]
     channels = tuple(
         BitsChannel(
@@ -200,30 +205,52 @@ class Batch(NamedTuple):
 @lru_cache(maxsize=256)
 def _calibrated(users: int, wanted: tuple[Wanted, ...], absent: float, epsilon: float, delta: float) -> Batch:
     """The least noise, in the ratio of the shares, that keeps the promise for the users whose noise counts."""
-    counted = math.floor((1 - absent) * users)
-    if counted < 1:
-        raise InvalidInput(f"nobody is left to add noise in a block of {users}: lower dropouts, colluding or blocks")
+    counted = _counted(users, absent)
+    scale = _least_scale(counted, wanted, epsilon, delta)
+    usual = tuple(one.encoder.sensitivity() for one in wanted)
+    mixes = [(*usual[:-1], moves) for moves in _directions(wanted[-1].encoder)]
+    while True:
+        bits = _all_bits(counted, wanted, scale)
+        worst = max(mixes, key=lambda moves: _lost(counted, bits, moves, epsilon))
+        if _lost(counted, bits, worst, epsilon) <= delta:
+            return Batch(users, bits, worst)
+        scale *= 1 + _TOLERANCE
+
+
+@lru_cache(maxsize=256)
+def _least_scale(counted: int, wanted: tuple[Wanted, ...], epsilon: float, delta: float) -> float:
+    """The variance per counter that moves, at a share of one, if counters move in the usual directions."""
     usual = tuple(one.encoder.sensitivity() for one in wanted)
 
-    def bits(scale: float) -> tuple[ShuffledBits, ...]:
-        return tuple(_bits(counted, scale * one.encoder.sensitivity().cells / one.share) for one in wanted)
-
-    def lost(scale: float, moves: tuple[Sensitivity, ...]) -> float:
-        laws = (BinomialNoise(counted * one.bits, one.probability) for one in bits(scale))
-        return composed([law.profile(move) for law, move in zip(laws, moves, strict=True)]).delta(epsilon)
+    def keeps(scale: float) -> bool:
+        return _lost(counted, _all_bits(counted, wanted, scale), usual, epsilon) <= delta
 
     high = _gaussian_unit(epsilon, delta)
-    while lost(high, usual) > delta:
+    while not keeps(high):
         high *= 2
     low = high / 4
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if lost(middle, usual) <= delta else (middle, high)
-    mixes = [(*usual[:-1], moves) for moves in _directions(wanted[-1].encoder)]
-    worst = max(mixes, key=lambda moves: lost(high, moves))
-    while max(lost(high, moves) for moves in mixes) > delta:
-        high *= 1 + _TOLERANCE
-    return Batch(users, bits(high), worst)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=4096)
+def _lost(counted: int, bits: tuple[ShuffledBits, ...], moves: tuple[Sensitivity, ...], epsilon: float) -> float:
+    """The exact delta of all statistics together."""
+    laws = (BinomialNoise(counted * one.bits, one.probability) for one in bits)
+    return composed([law.profile(move) for law, move in zip(laws, moves, strict=True)]).delta(epsilon)
+
+
+def _counted(users: int, absent: float) -> int:
+    counted = math.floor((1 - absent) * users)
+    if counted < 1:
+        raise InvalidInput(f"nobody is left to add noise in a block of {users}: lower dropouts, colluding or blocks")
+    return counted
+
+
+def _all_bits(counted: int, wanted: tuple[Wanted, ...], scale: float) -> tuple[ShuffledBits, ...]:
+    return tuple(_bits(counted, scale * one.encoder.sensitivity().cells / one.share) for one in wanted)
 
 
 def _directions(encoder: Encoder) -> list[Sensitivity]:
@@ -267,7 +294,7 @@ def _guarantee(
 ) -> Guarantee:
     promises = []
     for batch in batches:
-        counted = math.floor((1 - absent) * batch.users)
+        counted = _counted(batch.users, absent)
         parts = [
             from_mechanism(
                 BinomialNoise(counted * bits.bits, bits.probability), moves, delta=delta,

@@ -7,7 +7,9 @@ r"""Messages for layered problems that are not a vector with noise in every cell
   1/2 + d ((answer - q) / (p - q) - 1/2): unbiased, with variance at most d / (4 (p - q)^2) in every entry.
 * ``SampledLayerChannel``: public coins pick one layer, and she adds noise to her transition in that layer alone, with
   the whole budget. The counts of a layer are then those of the users who were asked about it; nothing is scaled up,
-  because a confidence box needs counts and not how many others there were.
+  because a confidence box needs counts and not how many others there were. Bits of losses go the same way, user by user
+  (``alone``) and times the number of layers: unbiased, with H times the variance of a layer's noise where noise for all
+  layers would have H^2 times.
 
 **Formal guarantees.** Each is pure for any two records of a user; coins that pick a pair or a layer do not depend on
 data. What is certified is the loss of the probabilities that are really used.
@@ -24,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import NoiseSource, Run
 from discreet.accumulators.sums import Total
 from discreet.encoders.base import Context
-from discreet.encoders.layered import LayeredTransitions, LossTable
+from discreet.encoders.layered import LayeredTransitions, LossBits, LossTable
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteKNorm, DiscreteLaplace, RandomizedResponse
 from discreet.privacy.audit import log_ratio
@@ -196,10 +198,14 @@ class OneBitRun:
 
 @dataclass(frozen=True)
 class SampledLayerChannel:
-    """The transition of one layer, picked by public coins, with discrete Laplace noise for that layer alone."""
+    """The cell of one layer, picked by public coins, with discrete Laplace noise for that layer alone.
 
-    encoder: LayeredTransitions
+    ``alone``: every user's vector is released by itself, scaled up to all layers; otherwise vectors add up as they are.
+    """
+
+    encoder: LayeredTransitions | LossBits
     epsilon: float
+    alone: bool = False
     answers: frozenset[type] = frozenset()
 
     @cached_property
@@ -218,11 +224,25 @@ class SampledLayerChannel:
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SampledLayerRun:
         return SampledLayerRun(self, noise)
 
+    @cached_property
+    def layers(self) -> list[int]:
+        """Those that have more than one cell; nothing is learned about a user from the others."""
+        shape = self.encoder.shape
+        return [h for h in range(shape.horizon) if self.encoder.rows_to_cells(self.rows(h)).sum() > 1]
+
+    def rows(self, layer: int) -> NDArray[np.bool_]:
+        """The rows of one layer."""
+        shape = self.encoder.shape
+        rows = np.zeros((shape.groups, shape.states, shape.actions), np.bool_)
+        rows[layer] = True
+        return rows
+
     def noise_per_row(self) -> float:
         return self.law.variance * self.encoder.shape.states
 
     def cells(self) -> dict[str, int]:
-        return {"transitions": 1}
+        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
+        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         return blocks
@@ -233,33 +253,42 @@ class SampledLayerChannel:
 
 
 class SampledLayerRun:
-    """Noisy counts of every layer, of the users who were asked about it."""
+    """Noisy counts of every layer, of the users who were asked about it; or what the last user was asked, scaled up."""
 
     def __init__(self, channel: SampledLayerChannel, noise: NoiseSource) -> None:
         self._channel, self._noise = channel, noise
-        shape = channel.encoder.shape
-        self._rows = (shape.groups, shape.states, shape.actions)
-        self._run = Total().start(channel.encoder.size, self._rows, channel.law, noise)
-        sizes, A = shape.sizes, shape.actions
-        self._layers = [h for h in range(shape.horizon - 1) if sizes[h] * A * sizes[h + 1] > 1]
+        self._run = self._begun()
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
-        generator = _coins(self._noise, users)
-        rows = np.zeros(self._rows, np.bool_)
-        rows[self._layers[int(generator.integers(len(self._layers)))]] = True
+        generator, layers = _coins(self._noise, users), self._channel.layers
+        if self._channel.alone:
+            self._run = self._begun()
+        rows = self._channel.rows(layers[int(generator.integers(len(layers)))])
         self._run.add(tally, users, rows, self._channel.encoder.rows_to_cells(rows))
 
     def estimates(self) -> dict[str, Estimate]:
-        unit = np.float64(self._channel.law.variance) * self._run.copies
+        """A vector that is scaled up has the variance that it has before the coin falls."""
+        channel, layers = self._channel, len(self._channel.layers)
+        values, copies = self._run.values, self._run.copies.astype(np.float64)
+        if channel.alone:
+            values, copies = layers * values, np.full(copies.shape, float(layers))
         return {
-            name: Estimate(statistic.values, unit * statistic.cells)
-            for name, statistic in self._channel.encoder.marginals(self._run.values).items()
+            name: Estimate(statistic.values, channel.law.variance * copies * statistic.cells)
+            for name, statistic in channel.encoder.marginals(values).items()
         }
 
     def width_now(self) -> WidthOf:
         """A bound that holds for all numbers of users at once: sums over users are a random walk."""
         law, copies = self._channel.law, self._run.copies.copy()
-        return lambda cells_summed, failure_probability: law.anytime_radius(copies * cells_summed, failure_probability)
+        scale = len(self._channel.layers) if self._channel.alone else 1
+        return lambda cells_summed, failure_probability: (
+            scale * law.anytime_radius(copies * cells_summed, failure_probability)
+        )
+
+    def _begun(self) -> Run:
+        encoder, shape = self._channel.encoder, self._channel.encoder.shape
+        rows = (shape.groups, shape.states, shape.actions)
+        return Total().start(encoder.size, rows, self._channel.law, self._noise)
 
 
 @dataclass(frozen=True)
