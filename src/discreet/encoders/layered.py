@@ -10,9 +10,10 @@ encoder                  cells                       what replacing a user moves
 ``LossTable``            (x, a), her loss anywhere   every cell by at most one: L1 = d, L-infinity = 1
 =======================  ==========================  =============================================================
 
-The last step into the end is certain and needs no count. A layer with a single cell cannot move its count. Losses in
-[0, 1] enter as one bit each, by stochastic rounding, so that everything released is a whole number; the bits are
-unbiased and lie in [0, 1] as the losses do, which is all that the learners' regret bounds use.
+The last step into the end is certain and needs no count. A layer with a single cell moves one way only: a record that
+ends early, or strays, leaves it empty. Losses in [0, 1] enter as one bit each, by stochastic rounding, so that
+everything released is a whole number; the bits are unbiased and lie in [0, 1] as the losses do, which is all that the
+learners' regret bounds use.
 
 ``LossBits`` counts zeros beside ones, for the same sensitivity. Ones less zeros is twice the loss above one half,
 summed over visits; half of it has half the noise variance of ``ObservedLosses``, and adding one number to all losses of
@@ -82,8 +83,8 @@ class LayeredTransitions:
 
     def sensitivity(self) -> Sensitivity:
         sizes, A = self.shape.sizes, self.shape.actions
-        moving = sum(x * A * y > 1 for x, y in pairwise(sizes[:-1]))
-        return Sensitivity.unit_shifts(moving, moving)
+        choices = sum(x * A * y > 1 for x, y in pairwise(sizes[:-1]))
+        return Sensitivity.unit_shifts(self.shape.horizon - 1, choices)
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         return np.broadcast_to(rows[..., None], self.shape.triple_mask.shape)[self.shape.triple_mask]
@@ -124,7 +125,7 @@ class _OfPairs:
         return Statistic(table, _one_each(self.shape.horizon, last=1))
 
     def _along_the_path(self) -> Sensitivity:
-        # A layer with a single pair is visited by everybody: its cell can only move one way.
+        # A layer with a single pair has no other cell to move to.
         choices = sum(size * self.shape.actions > 1 for size in self.shape.sizes[:-1])
         return Sensitivity.unit_shifts(self.shape.horizon, choices)
 
@@ -150,8 +151,7 @@ class LayeredVisits(_OfPairs):
     statistics: frozenset[str] = frozenset({"visits"})
 
     def sensitivity(self) -> Sensitivity:
-        choices = sum(size * self.shape.actions > 1 for size in self.shape.sizes[:-1])
-        return Sensitivity.unit_shifts(choices, choices)
+        return self._along_the_path()
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
         return {"visits": self._spread(cells)}
