@@ -38,10 +38,10 @@ mistake below). Clipping at u and as much above leaves noise of either sign alik
 **Formal guarantees.** Everything is post-processing of releases; no knob touches privacy. Boxes are intersected over
 time (``nested``), which follow-the-leader arguments need; a row that would become empty starts again.
 
-**Differences from the paper.** The published loss estimate (``estimator="published"``) adds E' to every loss and
-divides by 2 E' + 1, so that all pairs look half lost however rarely they are seen; dividing by u then makes rare pairs
-look expensive, the policy locks in, and regret grows linearly against an adversary that changes its mind. Dropping the
-offset is enough: the barrier needs eta q l_hat >= -1/2 only. The paper's rate counts d losses of one where H are seen.
+**Differences from the paper.** The published loss estimate (``estimator="published"``) adds E' to every loss, a bound
+on all noise of a run, and divides by 2 E' + 1, so that all pairs look half lost however rarely they are seen; dividing
+by u then makes rare pairs look expensive, the policy locks in, and regret grows linearly against an adversary that
+changes its mind. Here nothing is added. The paper's rate counts d losses of one where H are seen.
 The width of the box is corrected (``width``), and rates account for the variance of the noise. ``bonus_scale`` below
 one multiplies the noise bound and the logarithm of the box; it is a heuristic.
 """
