@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
+from discreet.policies import StochasticPolicy
 from discreet.reproduce import adversarial
+from discreet.reproduce.adversarial_kinds import kinds_world
 
 TINY = adversarial.Scale(episodes=200, runs=2, growing=(100, 400), seed=0, threads=1)
 
@@ -26,12 +28,31 @@ def test_a_watched_box_that_misses_the_truth_is_seen(monkeypatch):
     assert not adversarial.boxes_hold(TINY).holds
 
 
-def test_twin_worlds_are_one_problem_with_more_or_less_to_know():
-    certain, even = (adversarial._twin_world(3, spread) for spread in (0.0, 1.0))
-    losses = certain.losses(1)[0]
-    np.testing.assert_array_equal(losses, even.losses(1)[0])
-    assert certain.best_fixed(losses)[0] == pytest.approx(even.best_fixed(losses)[0])
-    assert certain.effective_support().total == 0 < even.effective_support().total
+def test_kinds_worlds_are_one_problem_with_more_or_less_to_know():
+    narrow, wide = (kinds_world(3, spread) for spread in (False, True))
+    losses = narrow.losses(1)[0]
+    np.testing.assert_array_equal(losses, wide.losses(1)[0])
+    assert narrow.best_fixed(losses)[0] == pytest.approx(wide.best_fixed(losses)[0])
+    assert 2 * narrow.effective_support().total < wide.effective_support().total
+    # Whatever looks at kinds only, four good states and then four bad ones, is worth the same in both.
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        by_kind = rng.dirichlet(np.ones(3), size=(narrow.shape.horizon, 2))
+        policy = StochasticPolicy(np.repeat(by_kind, 4, axis=1))
+        values = [float((world.occupancy(policy) * losses).sum()) for world in (narrow, wide)]
+        assert values[0] == pytest.approx(values[1])
+
+
+def test_regret_rises_with_the_effective_support():
+    verdict = adversarial.effective_support(TINY._replace(episodes=600, runs=3))
+    assert verdict.holds
+    assert verdict.numbers["uc-o-reps"]["rise"] > 0 > verdict.numbers["known transitions"]["rise"]
+
+
+def test_worlds_of_one_effective_support_show_no_rise(monkeypatch):
+    """The twin of S9: what is called wide is narrow as well."""
+    monkeypatch.setattr(adversarial, "kinds_world", lambda seed, _wide: kinds_world(seed, False))
+    assert not adversarial.effective_support(TINY._replace(episodes=50)).holds
 
 
 def test_unknown_scales_are_refused():
