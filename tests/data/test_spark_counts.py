@@ -51,14 +51,15 @@ def both(spark, write):
         "s": rng.choice(["ill", "well", "dead", SECRET], rows, p=[0.4, 0.3, 0.25, 0.05]),
         "a": rng.choice(["0", "1", "2", "x"], rows, p=[0.5, 0.4, 0.05, 0.05]),
         "r": rng.choice([0.0, 1.0, 7.0, -3.0, np.nan], rows),
+        "n": rng.choice(np.array(["ill", "well", "dead", "gone", None], object), rows, p=[0.2, 0.2, 0.2, 0.05, 0.35]),
     }
     path = write("rows.parquet", **columns)
     table = spark.read_parquet(str(path), table_name="rows")
-    return data.read(table, **NAMES, **DOMAIN), data.read(path, **NAMES, **DOMAIN)
+    return data.read(table, **NAMES, **DOMAIN), data.read(path, **NAMES, **DOMAIN), path
 
 
 def test_spark_counts_what_duckdb_counts(both, capfd):
-    on_spark, in_file = both
+    on_spark, in_file, _ = both
     assert on_spark.users() == in_file.users()
     found, expected = on_spark.joint_counts(), in_file.joint_counts()
     np.testing.assert_array_equal(found.keys, expected.keys)
@@ -68,8 +69,20 @@ def test_spark_counts_what_duckdb_counts(both, capfd):
     assert SECRET not in out + err
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_spark_reads_next_states_as_duckdb_does(both, pooled):
+    """Missing ones too, which are ends only where nothing follows."""
+    named = {**NAMES, **DOMAIN, "next_state": "n", "homogeneous": pooled}
+    found, expected = (
+        data.read(source, **named).joint_counts(first_visit=pooled) for source in (both[0].source.table, both[2])
+    )
+    np.testing.assert_array_equal(found.keys, expected.keys)
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    assert expected.counts.sum() > 50
+
+
 def test_a_policy_from_spark(both):
-    on_spark, in_file = both
+    on_spark, in_file, _ = both
     rich = {"rho": 1e6, "options": {"penalty_scale": 0.0}}
     fits = [discreet.offline.train(table, **rich) for table in (on_spark, in_file)]
     assert fits[0].facts["declared"] == fits[1].facts["declared"]
@@ -78,7 +91,7 @@ def test_a_policy_from_spark(both):
 
 def test_errors_of_spark_are_not_repeated(both, capfd, recwarn):
     """A cast that fails on a cell: Spark quotes it, we do not."""
-    on_spark, _ = both
+    on_spark, _, _ = both
     with pytest.raises(InvalidInput) as caught:
         on_spark.source.run(lambda table: table.select(x=table.s.cast("int64")))
     out, err = capfd.readouterr()

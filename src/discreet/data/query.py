@@ -5,14 +5,18 @@ Bad content never stops a release, is never counted and never logged; each user'
 * a row without user or episode, with a step outside first_step .. first_step + H - 1, or with a state or an action
   outside the declared domain is dropped;
 * of a user's episodes the ``per_user`` with the smallest identifiers are kept;
-* of several rows for one (user, episode, step) the one with the smallest (state, action, reward) is kept;
+* of several rows for one (user, episode, step) the one with the smallest (state, action, reward, next state) is kept;
 * rewards are clipped to the declared range, missing ones count as its lower end, and are rounded stochastically to
   levels;
 * a row counts with the state of the next step. If the next step is missing but a later one is there (a gap), the row is
-  dropped; if nothing follows, the episode has ended there.
+  dropped; if nothing follows, the episode has ended there;
+* where the table has a column of next states, a row counts with that one, even if the next row says otherwise. A row
+  whose next state is outside the domain is dropped, and one without a next state goes by the rule above: it is an end
+  only if nothing follows. What comes after the last step of the horizon is an end, whatever the column says.
 
-Each user then has at most one row per episode and step, which is what the sensitivities rest on. The rules act on one
-user at a time, so neighbouring tables differ in one user's cells only.
+Each user then has at most one row per episode and step, and at most one end per episode, whatever the table holds: that
+is what the sensitivities rest on. The rules act on one user at a time, so neighbouring tables differ in one user's
+cells only.
 """
 
 from __future__ import annotations
@@ -41,23 +45,18 @@ def count_users(table: Any, declaration: Declaration) -> Any:
 
 def joint_histogram(table: Any, declaration: Declaration, *, levels: int = 2, first_visit: bool = False) -> Any:
     """The query: one row (key, count) for every cell of the joint histogram that occurs."""
+    keyed = contributions(table, declaration, levels=levels, first_visit=first_visit)
+    return keyed.group_by("key").aggregate(count=keyed.count())
+
+
+def contributions(table: Any, declaration: Declaration, *, levels: int = 2, first_visit: bool = False) -> Any:
+    """What every user adds to the joint histogram: one row (user, key) for every step that counts."""
     ibis = load_ibis()
     declaration.check_size(levels)
-    shape, columns = declaration.shape, declaration.columns
+    shape = declaration.shape
     S, A = shape.states, shape.actions
     rows = _one_per_step(_kept_episodes(_valid_rows(table, declaration, levels), declaration))
-    if columns.next_state is None:
-        following = ibis.window(group_by=["user", "episode"], order_by="step")
-        rows = rows.mutate(
-            later=rows.step.lead(1).over(following), after=(rows.item.lead(1).over(following) // (A * levels))
-        )
-        successor = ibis.cases((rows.later.isnull(), S), (rows.later == rows.step + 1, rows.after.cast("int64")))
-        rows = rows.select("user", "episode", "step", item=rows.item, successor=successor)
-    else:
-        code = rows.item % (S + 2)
-        last = rows.step == shape.horizon - 1
-        rows = rows.select("user", "episode", "step", item=rows.item // (S + 2), successor=last.ifelse(S, code))
-    rows = rows.filter(rows.successor.notnull())
+    rows = _with_successors(rows, declaration, levels)
     if first_visit:
         earliest = ibis.window(group_by=[rows.user, rows.item // levels], order_by=[rows.episode, rows.step])
         rows = rows.mutate(visit=ibis.row_number().over(earliest))
@@ -66,12 +65,34 @@ def joint_histogram(table: Any, declaration: Declaration, *, levels: int = 2, fi
     pair, level = item // levels, item % levels
     group = 0 if shape.homogeneous else rows.step
     key = ((group * (S * A) + pair) * (S + 1) + rows.successor) * levels + level
-    keyed = rows.select(key=key.cast("int64"))
-    return keyed.group_by("key").aggregate(count=keyed.count())
+    return rows.select(user=rows.user, key=key.cast("int64"))
+
+
+def _with_successors(rows: Any, declaration: Declaration, levels: int) -> Any:
+    """Rows with what came next, S for the end; those of which it is not known are left out.
+
+    A missing next state must not be an end by itself: H of them in one cell would be more ends than one user may have.
+    """
+    ibis = load_ibis()
+    S, A, H = declaration.shape.states, declaration.shape.actions, declaration.shape.horizon
+    given = declaration.columns.next_state is not None
+    items = A * levels * (S + 2 if given else 1)  # of one state
+    following = ibis.window(group_by=["user", "episode"], order_by="step")
+    rows = rows.mutate(later=rows.step.lead(1).over(following), after=(rows.item.lead(1).over(following) // items))
+    cases = [(rows.later.isnull(), S), (rows.later == rows.step + 1, rows.after.cast("int64"))]
+    item = rows.item
+    if given:
+        item, told = rows.item // (S + 2), rows.item % (S + 2)
+        cases = [(rows.step == H - 1, S), (told < S, told.cast("int64")), *cases]
+    rows = rows.select("user", "episode", "step", item=item, successor=ibis.cases(*cases))
+    return rows.filter(rows.successor.notnull())
 
 
 def _valid_rows(table: Any, declaration: Declaration, levels: int) -> Any:
-    """Rows whose step, state and action lie in their domains, with (state, action, level) packed into one number."""
+    """Rows whose step, state and action lie in their domains, with (state, action, level) packed into one number.
+
+    A column of next states is packed below them, as S where it is missing.
+    """
     ibis = load_ibis()
     columns, shape = declaration.columns, declaration.shape
     S, A = shape.states, shape.actions

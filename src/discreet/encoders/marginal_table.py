@@ -6,7 +6,8 @@ each step of a user still falls into exactly one cell, so replacing a user moves
 * one table per step: at most H units out and H units in (L1 = L2^2 = 2H, L-infinity 1);
 * steps pooled, first visits only: at most min(m H, S A) units out and as many in, for a user with m trajectories,
   because the first visit is taken over all of them;
-* steps pooled, every visit: up to H units (H - 1 with successors, whose last step has an end cell) in one cell.
+* steps pooled, every visit: up to H units in one cell (with successors H - 1, and one more in an end cell, because a
+  trajectory ends once: the query counts a missing next state as an end only where no row follows).
 
 A user with m trajectories moves m times as much, first visits excepted. Fewer cells need fewer draws of noise: without
 the reward axis there are half as many.
