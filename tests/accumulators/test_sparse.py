@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -58,6 +60,40 @@ def test_the_stated_delta_covers_two_cells(law):
     for epsilon in (2.0, 3.5):
         for first, second in (([1, 1, 0, 0], [0, 0, 1, 1]), ([1, 3, 0, 2], [0, 2, 1, 3])):
             assert enumerated_delta(law, first, second, epsilon) <= stated.delta(epsilon) + 1e-12
+
+
+LOW = [ThresholdedLaplace(1.3, 2.0), ThresholdedGaussian(1.2, 2.0), ThresholdedGaussian(2.0, 3.0)]
+
+
+@pytest.mark.parametrize("law", LOW, ids=str)
+@pytest.mark.parametrize(
+    ("moves", "cells", "most"),
+    [
+        (Sensitivity.unit_shifts(1, 1), 2, 6),
+        (Sensitivity.unit_shifts(2, 2), 3, 2),
+        (Sensitivity.worst_shift((2, 1, 1)), 2, 5),
+    ],
+    ids=["one cell", "two cells", "two units"],
+)
+def test_the_stated_delta_covers_all_small_tables_even_if_cells_appear_often(law, moves, cells, most):
+    """Exactly, over all pairs of neighbouring tables, where p is a third and (1 - p)^-m would be anything but one."""
+    stated = law.profile(moves)
+    assert stated.appears > 0.2
+    shown = {count: output_law(law, count) for count in range(most + 1)}
+    laws = {
+        table: functools.reduce(lambda p, count: np.outer(p, shown[count]).ravel(), table, np.ones(1))
+        for table in itertools.product(range(most + 1), repeat=cells)
+    }
+    pairs = 0
+    for first, second in itertools.permutations(laws, 2):
+        shift = np.subtract(second, first)
+        if np.abs(shift).max() > moves.linf or max(shift[shift > 0].sum(), -shift[shift < 0].sum()) > own_cells(moves):
+            continue
+        pairs += 1
+        for epsilon in (0.6, 1.2, 2.4, 4.0):
+            exact = np.maximum(laws[first] - math.exp(epsilon) * laws[second], 0.0).sum()
+            assert exact <= stated.delta(epsilon) + 1e-12
+    assert pairs > 50
 
 
 def test_with_pure_noise_delta_is_attained():

@@ -6,14 +6,24 @@ least tau. A cell that only one user has may then show that she is there, with p
 
     p = P(c + Z >= tau),    c the most that she can add to a cell.
 
-**Formal guarantees.** Replacing a user whose m cells are all her own makes at most m cells appear that could not appear
-before, so for every epsilon
+**Formal guarantees.** For every epsilon
 
     delta(epsilon) <= 1 - (1 - p)^m + delta_noise(epsilon - m ln(1 / (1 - p))),
 
-where delta_noise is the exact profile of the noise at the shift of all her cells, up and down: given that none of the m
-appears, which costs a factor (1 - p)^-m, thresholding is post-processing of noise on cells that both tables have.
-The m cells that vanish cost epsilon, not delta. Released keys are sorted: the order of a hash table would leak.
+where m is the most cells that can be one user's own and delta_noise the exact profile of the noise at the shift of all
+her cells, up and down. Proof. Let T and T' differ in one user, and E be a set of releases. Some cells occur in both
+tables; of the others at most m occur in T alone, and none of them leaves with probability q >= (1 - p)^m; at most m
+occur in T' alone, and none of those leaves with probability q' >= (1 - p)^m. Cells have independent noise. A release in
+which none of either kind leaves shows common cells only; let F be those in E, with probabilities Q(F) and Q'(F) by the
+noise on common cells. Then
+
+    P(M(T') in E) <= 1 - q' + q' Q'(F),    P(M(T) in E) >= q Q(F),    Q'(F) <= e^x Q(F) + delta_noise(x) for all x,
+
+because a threshold is post-processing. With x = epsilon - ln(q' / q), the difference of the first and e^epsilon times
+the second is at most 1 - q' + q' delta_noise(x), and x >= epsilon - m ln(1 / (1 - p)). So cells that appear cost
+delta, cells that vanish cost epsilon, and delta_noise is not inflated by either.
+
+Released keys are sorted: the order of a hash table would leak.
 
 What leaves is not unbiased: an absent cell means "below the threshold", and the release says so.
 """
