@@ -165,6 +165,53 @@ class TestReceipt:
                 assert other.facts[name] == fit.facts[name]
 
 
+class TestRepairs:
+    """The receipt lists what was done to rows, and nothing that was not."""
+
+    ROWS = (
+        "(VALUES (1, 0, 0, 0, 0, 0.5, 1), (1, 0, 1, 1, 1, 0.5, NULL), (2, 1, 0, 2, 0, 0.5, 2)) v(u, e, t, s, a, r, n)"
+    )
+
+    def rules(self, tmp_path, learner="apvi", domain=DOMAIN, how=(), **declared):
+        file = tmp_path / "rows.parquet"
+        duckdb.sql(f"COPY (FROM {self.ROWS}) TO '{file}' (FORMAT parquet)")
+        read = discreet.data.read(file, **{**NAMES, **domain, **declared})
+        return "; ".join(discreet.offline.train(read, learner, rho=1.0, **dict(how)).facts["repairs"])
+
+    def test_next_states_have_rules_of_their_own_and_gaps_theirs(self, tmp_path):
+        plain, told = self.rules(tmp_path), self.rules(tmp_path, next_state="n")
+        assert "a row counts with the state of the next step; it is dropped if that is missing" in plain
+        assert "next state" not in plain
+        for rule in (
+            "rows with a next state outside the declared domain are dropped",
+            "the smallest state, action, reward and next state is kept",
+            "a row counts with the next state that it gives, even if the next row says otherwise",
+            "a row that gives no next state counts with the state of the next step",
+            "a row at the last step of the horizon is an end",
+        ):
+            assert rule in told
+        assert "; a row counts with the state of the next step" not in told
+
+    def test_episodes_and_first_visits(self, tmp_path):
+        plain = self.rules(tmp_path)
+        assert "episode" not in plain
+        assert "for one user and step" in plain
+        assert "is counted" not in plain
+        pooled = self.rules(tmp_path, episode="e", per_user=2, homogeneous=True)
+        assert "the 2 episodes with the smallest identifiers are kept" in pooled
+        assert "one state and action the first is counted" in pooled
+        every = {"recipe_options": {"pooling": "every-visit"}}
+        assert "the first is counted" not in self.rules(tmp_path, homogeneous=True, how=every)
+
+    def test_rewards(self, tmp_path):
+        assert "to 2 levels" in self.rules(tmp_path)
+        linear = {"features": np.eye(S * A).reshape(S, A, S * A)}
+        assert "to 17 levels" in self.rules(tmp_path, "pevi", how=linear)
+        known = {"known_rewards": np.zeros((S, A))}
+        assert "rewards are" not in self.rules(tmp_path, how=known)
+        assert "the smallest state and action is kept" in self.rules(tmp_path, reward=None, how=known)
+
+
 SECRET = "4815162342"
 
 

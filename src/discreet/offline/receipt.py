@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet import __version__
+from discreet.data.columns import Declaration
 from discreet.errors import InvalidInput
 from discreet.files import check_writable, write_atomically
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
@@ -27,13 +28,56 @@ from discreet.privacy.sensitivity import Sensitivity
 
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 _PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
-REPAIRS = (
-    "rows without user or episode, or with step, state or action outside the declared domain, are dropped",
-    "of a user's episodes those with the smallest identifiers are kept, up to the bound",
-    "of several rows for one user, episode and step the one with the smallest state, action and reward is kept",
-    "rewards are clipped to the declared range; missing ones count as its lower end",
-    "a row before a gap is dropped; the last row of an episode has no successor",
+
+
+def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bool = False) -> tuple[str, ...]:
+    """The rules that this release applied to every user's rows: those of :mod:`discreet.data.query`, as declared.
+
+    ``levels`` is how many values a reward is rounded to, None where rewards are not released.
+    """
+    columns, m = declaration.columns, declaration.per_user
+    episodes, told = columns.episode is not None, columns.next_state is not None
+    keys = ["user", *(["episode"] if episodes else []), "step"]
+    values = ["state", "action", *(["reward"] if columns.reward else []), *(["next state"] if told else [])]
+    rules = [
+        f"rows without user{' or episode' if episodes else ''}, or with step, state or action outside the declared "
+        "domain, are dropped"
+    ]
+    if told:
+        rules.append("rows with a next state outside the declared domain are dropped")
+    if episodes:
+        kept = (
+            "episode with the smallest identifier is" if m == 1 else f"{m} episodes with the smallest identifiers are"
+        )
+        rules.append(f"of a user's episodes the {kept} kept")
+    rules.append(f"of several rows for one {_listed(keys)} the one with the smallest {_listed(values)} is kept")
+    if columns.reward is not None and levels is not None:
+        rules.append(
+            "rewards are clipped to the declared range, where missing ones count as its lower end, and rounded at "
+            f"random, without bias, to {levels} levels"
+        )
+    rules += _SUCCESSORS[told]
+    if first_visit:
+        rules.append("of a user's rows with one state and action the first is counted")
+    return tuple(rules)
+
+
+_FOLLOWING = (
+    "counts with the state of the next step; it is dropped if that is missing but a later one is there, and is an end "
+    "if nothing follows"
 )
+_SUCCESSORS = {
+    False: [f"a row {_FOLLOWING}"],
+    True: [
+        "a row counts with the next state that it gives, even if the next row says otherwise",
+        f"a row that gives no next state {_FOLLOWING}",
+        "a row at the last step of the horizon is an end, whatever next state it gives",
+    ],
+}
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words[:-1]) + " and " + words[-1]
 
 
 def law_facts(law: Any) -> dict[str, Any]:

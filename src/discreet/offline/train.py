@@ -16,15 +16,16 @@ from discreet.learners.base import Problem
 from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
 from discreet.offline.entropy import ThreadedSecureNoise
 from discreet.offline.receipt import (
-    REPAIRS,
     guarantee_facts,
     mechanism_facts,
     policy_hash,
+    repairs,
     versions,
     write_receipt,
 )
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
+from discreet.privatizers.linear import LEVELS
 from discreet.privatizers.offline import build
 from discreet.privatizers.trust import Central
 from discreet.simulation.progress import progress_bar
@@ -96,7 +97,9 @@ def train(
         mechanism_facts(channel.encoder.name, channel.encoder.size, channel.encoder.sensitivity(), channel.law)  # type: ignore[attr-defined]
         for channel in privatizer.channels
     ]
-    facts = _facts(data, chosen, privatizer.recipe, mechanisms, release.guarantee, policy, users)
+    first_visit = any(getattr(channel.encoder, "first_visit", False) for channel in privatizer.channels)
+    rules = repairs(data.declaration, levels=2 if known is None else None, first_visit=first_visit)
+    facts = _facts(data, chosen, privatizer.recipe, mechanisms, rules, release.guarantee, policy, users)
     return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
 
 
@@ -115,13 +118,14 @@ def _train_linear(
     state, release = learn(learner, session, Problem(data.shape, users), np.full(1, _COINS, np.uint64), None)
     policy = learner.policy(state)
     mechanisms = [mechanism_facts(*statistics) for statistics in privatizer.statistics()]
-    facts = _facts(data, learner, privatizer.recipe, mechanisms, release.guarantee, policy, users)
+    rules = repairs(data.declaration, levels=LEVELS)
+    facts = _facts(data, learner, privatizer.recipe, mechanisms, rules, release.guarantee, policy, users)
     return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
 
 
 def _facts(
-    data: Table, learner: Any, recipe: str, mechanisms: list[dict[str, Any]], guarantee: Guarantee, policy: AnyPolicy,
-    users: int,
+    data: Table, learner: Any, recipe: str, mechanisms: list[dict[str, Any]], rules: tuple[str, ...],
+    guarantee: Guarantee, policy: AnyPolicy, users: int,
 ) -> dict[str, Any]:  # fmt: skip
     shape, declaration = data.shape, data.declaration
     knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner) if knob.name not in ("name", "needs")}
@@ -143,7 +147,7 @@ def _facts(
             "early_end": declaration.early_end,
             "public": list(guarantee.public),
         },
-        "repairs": list(REPAIRS),
+        "repairs": list(rules),
         "noise": "operating system entropy, exact samplers of OpenDP",
         "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
