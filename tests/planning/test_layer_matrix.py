@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from layered_instances import RAGGED, SQUARE
 
-from discreet.planning.layer_matrix import envelope, factor, solve
+from discreet.planning.layer_matrix import add_pair, envelope, factor, solve
 from discreet.planning.layered import Layers
 
 
@@ -34,3 +34,12 @@ def test_an_indefinite_matrix_is_reported() -> None:
     matrix = random_system(SQUARE, np.random.default_rng(1))
     matrix[7, 7] = -1.0
     assert not factor(matrix, start, 0.0)
+
+
+def test_a_pair_adds_its_terms_to_the_lower_triangle() -> None:
+    rng = np.random.default_rng(2)
+    t, k, matrix = rng.random(3), rng.random(3), np.zeros((6, 6))
+    add_pair(matrix, 1, 2, 3, 0.7, t, k, 0.4)
+    away, diagonal = np.array([0.0, 1.0, *-t, 0.0]), np.array([0.0, 0.0, *k, 0.0])
+    full = 0.7 * np.outer(away, away) + np.diag(diagonal) - 0.4 * np.outer(diagonal, diagonal)
+    np.testing.assert_allclose(matrix, np.tril(full), atol=1e-15)

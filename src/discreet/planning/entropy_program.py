@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.planning.layer_matrix import envelope, factor, solve
+from discreet.planning.layer_matrix import add_pair, envelope, factor, solve
 from discreet.planning.layered import Box, LayerArrays, Layers, check_box, forward
 from discreet.validation import check_array, check_positive
 
@@ -353,32 +353,24 @@ def _curvature(layers: LayerArrays, point: _Point, hessian: Floats) -> None:
     A, first, offset = layers.actions, layers.first, layers.offset
     n = point.gradient.shape[0]
     hessian[:] = 0.0
-    hessian[0, 0] = 1.0
-    reach, inflow = np.zeros(n), np.zeros(n)
+    reach, inflow, p, k = np.zeros(n), np.zeros(n), np.empty(n), np.empty(n)
     for h in range(first.shape[0] - 2):
         begin, end = first[h + 1], min(first[h + 2], n)
         for pair in range(first[h] * A, first[h + 1] * A):
-            x, m, at = pair // A, point.mass[pair], offset[pair] - begin
+            x, m, at = pair // A, point.mass[pair], offset[pair]
             reach[x] += m
-            inverse = 1.0 / point.free_mass[pair] if point.free_mass[pair] > 0.0 else 0.0
-            for i in range(begin, end):
-                mp = m * point.rows[at + i]
-                inflow[i] += mp
-                if x > 0:
-                    hessian[i, x] -= mp
-                tied = mp * inverse if point.free[at + i] else 0.0
-                for j in range(begin, i + 1):
-                    hessian[i, j] += mp * point.rows[at + j]
-                    if point.free[at + j]:
-                        hessian[i, j] -= tied * point.rows[at + j]
-                if point.free[at + i]:
-                    hessian[i, i] += mp
+            for j in range(end - begin):
+                p[j] = point.rows[at + j]
+                k[j] = m * p[j] if point.free[at + j] else 0.0
+                inflow[begin + j] += m * p[j]
+            loose = m * point.free_mass[pair]
+            add_pair(hessian, x, begin, end - begin, m, p, k, 1.0 / loose if loose > _SMALLEST else 0.0)
         for i in range(max(first[h], 1), end):
             mean = inflow[i] if i >= begin else -reach[i]
             for j in range(max(first[h], 1), i + 1):
                 hessian[i, j] -= mean * (inflow[j] if j >= begin else -reach[j])
-        for x in range(max(first[h], 1), first[h + 1]):
-            hessian[x, x] += reach[x]
+    hessian[:, 0] = 0.0
+    hessian[0, 0] = 1.0
 
 
 @kernel
