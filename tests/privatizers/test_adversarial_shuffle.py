@@ -20,7 +20,7 @@ from discreet.policies import uniform_policy
 from discreet.privacy.calibration import ShuffledBits
 from discreet.privacy.profiles import compose
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privatizers.adversarial_shuffle import BitsChannel, _bits
+from discreet.privatizers.adversarial_shuffle import BitsChannel, _bits, _directions
 from discreet.privatizers.recipes import build
 
 SHAPE = layered_shape((1, 5, 5, 5, 1), 3)
@@ -64,6 +64,8 @@ def test_tables_may_move_in_any_directions():
     deltas = [profile(privatizer, users, (D - down, down)).delta(1.0) for down in range(D + 1)]
     assert max(deltas) <= 1e-5
     assert max(deltas) > 1.005 * min(deltas)  # directions do matter
+    checked = {(up, down) for moves in _directions(LossTable(SHAPE)) for _, up, down in moves.shifts}
+    assert checked == {(D - down, down) for down in range(D // 2 + 1)}  # a profile looks at both orders
 
 
 def test_noise_is_split_in_the_ratio_of_shares():
@@ -96,7 +98,9 @@ def test_losses_are_of_the_last_block_and_counts_of_all():
     result = discreet.simulate(world, LEARNERS["bandit"], privacy, episodes=400, keep_release=True)
     release = result.releases[0]
     per_block = release["observed_losses"].variance.max()
-    counts = build(Shuffle(50.0, 1e-5, recipe=NAMES["bandit"], options={"blocks": 4}), shape, 400).channels[0]
+    made = build(Shuffle(50.0, 1e-5, recipe=NAMES["bandit"], options={"blocks": 4}), shape, 400)
+    counts, losses = made.channels
+    assert per_block == pytest.approx(losses.law.variance)
     assert release["transitions"].variance.max() == pytest.approx(4 * counts.law.variance)
     assert abs(release["transitions"].values.sum() - 400) < 12 * math.sqrt(4 * counts.law.variance * 4)
     assert release["signed_losses"].variance.max() == pytest.approx(2 * per_block)
