@@ -138,8 +138,8 @@ def test_a_request_is_plain_public_data():
     assert Request(policy).users is None
     assert Request(policy, users=5, what=Layer(1)).what == Layer(1)
     assert Request(policy, what=Linear(0, np.ones(2), np.ones((2, 2)), 1.0)).what.bound == 1.0
-    for users in (0, -3):
-        with pytest.raises(InvalidInput, match="at least one user"):
+    for users in (0, -3, True, 2.5, np.nan):  # a NaN is not more than the users that are left
+        with pytest.raises(InvalidInput, match="users must be a whole number of at least 1"):
             Request(policy, users=users)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.errors import Unsupported
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
 from discreet.validation import check_array, check_count, check_positive
@@ -64,8 +64,8 @@ class Request:
     what: Layer | Linear | None = None
 
     def __post_init__(self) -> None:
-        if self.users is not None and self.users < 1:
-            raise InvalidInput(f"a request needs at least one user, got {self.users}")
+        if self.users is not None:
+            object.__setattr__(self, "users", check_count("users", self.users))
 
 
 class Estimate(NamedTuple):

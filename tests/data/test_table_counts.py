@@ -182,6 +182,12 @@ class TestDeclarations:
         with pytest.raises(InvalidInput, match=message):
             data.read(write("rows.parquet", **columns(records(2))), **{**NAMES, **DOMAIN, **declared})
 
+    def test_cells_that_floats_cannot_number_are_refused(self, write):
+        path = write("rows.parquet", **columns(records(2)))
+        assert len(data.read(path, **NAMES, states=10**6, actions=10, horizon=400).joint_counts().keys) > 0
+        with pytest.raises(Unsupported, match="too many transitions to number"):
+            data.read(path, **NAMES, states=10**6, actions=10, horizon=500).joint_counts()
+
     def test_pooled_steps_cannot_end_early(self, write):
         with pytest.raises(Unsupported, match="absorbing state"):
             data.read(write("r.parquet", **columns(records(2))), **NAMES, **DOMAIN, homogeneous=True, early_end=True)

@@ -9,8 +9,8 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
 from discreet.validation import check_count
 
-_LARGEST_KEY = 2**62
 _LARGEST_ITEM = 2**53  # databases divide whole numbers in floating point
+_LARGEST_KEY = 2**53  # tallies of sparse tables hold the numbers of cells as floats
 
 Domain = int | Sequence[str]
 
