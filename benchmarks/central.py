@@ -4,7 +4,6 @@
 ``epsilon``    regret as epsilon falls, and the order non-private <= central <= local
 ``heavy``      the same river with stable rewards (alpha = 1.8): ours, the paper's mechanisms, no privacy
 ``counters``   a million releases of 2,000 counters by the tree, the refined tree and the matrix mechanism
-``hard``       regret exponents on the two lower-bound worlds, with the lower bounds beside them
 
 Seeds are those of the published tables. Knobs were chosen with other seeds, by one compromise over RiverSwim with 4 to
 8 states and random worlds. Every row is a mean over runs with its standard error.
@@ -31,8 +30,6 @@ from discreet.policies import uniform_policy
 from discreet.privatizers.trust import Privacy
 from discreet.streams import NOISE, stream
 from discreet.worlds import river_swim
-from discreet.worlds.hard_central import central_lower_bound, hard_central
-from discreet.worlds.hard_tree import hard_tree, local_lower_bound
 from discreet.worlds.tabular import TabularWorld
 
 SEED = 20_261_116
@@ -145,34 +142,8 @@ def _deviation(accumulator: Tree | RefinedTree | Matrix) -> float:
     return unit * shown * math.sqrt(accumulator.errors()[-1])
 
 
-def hard() -> None:
-    """The worlds change with the number of episodes: the gap is always just too small to be sure of."""
-    order, runs = 0.5, 16
-    for name, make, bound in (
-        ("parallel bandits (joint)", hard_central, central_lower_bound),
-        ("A-ary tree (local)", hard_tree, local_lower_bound),
-    ):
-        print(f"\nLower-bound world: {name}, v = {order:g}, heavy-ucbvi without privacy\n")
-        print(
-            "| episodes | regret | uniform play | lower bound at epsilon 1, without its constant |\n|---|---|---|---|"
-        )
-        counts, regrets = (8_000, 32_000, 128_000, 512_000), []
-        for episodes in counts:
-            world = make(episodes=episodes, order=order)
-            result = discreet.simulate(
-                world, HeavyUCBVI(), discreet.NoPrivacy(), episodes=episodes, runs=runs, seed=SEED
-            )
-            regret = result.regret[:, -1]
-            regrets.append(regret.mean())
-            error = regret.std(ddof=1) / math.sqrt(runs)
-            lower, uniform = bound(world.shape, episodes, 1.0, order), episodes * world.gap(uniform_policy(world.shape))
-            print(f"| {episodes:,} | {regret.mean():,.0f} ± {error:,.0f} | {uniform:,.0f} | {lower:,.0f} |", flush=True)
-        slope = float(np.polyfit(np.log(counts), np.log(regrets), 1)[0])
-        print(f"\nexponent in the number of episodes: {slope:.2f} (theory: 1/(1+v) = {1 / (1 + order):.2f})")
-
-
 PARTS: dict[str, Callable[[], None]] = {
-    "flagship": flagship, "epsilon": epsilons, "heavy": heavy, "counters": counters, "hard": hard
+    "flagship": flagship, "epsilon": epsilons, "heavy": heavy, "counters": counters
 }  # fmt: skip
 
 

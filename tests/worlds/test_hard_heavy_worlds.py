@@ -43,7 +43,7 @@ def test_the_tree_hides_one_good_action_of_one_leaf():
 
 
 def test_moves_in_the_tree_are_those_of_the_actions():
-    world = hard_tree(depth=3, actions=2, episodes=10_000)
+    world = hard_tree(depth=3, actions=2, episodes=10_000, instance=0)
     for node in range(3):
         for a in range(2):
             assert world.transitions[0, node, a].argmax() == 2 * node + 1 + a
@@ -53,6 +53,14 @@ def test_instances_differ_and_are_reproducible():
     first, second = (hard_tree(instance=i).optimal()[1] for i in (0, 1))
     assert first != second
     assert hard_tree(instance=1).optimal()[1] == second
+
+
+@pytest.mark.parametrize("make", [hard_central, hard_tree])
+def test_without_an_instance_every_run_has_a_world_of_its_own(make):
+    family = make(episodes=2000)
+    assert family.shape == make(episodes=2000, instance=4).shape
+    optima = {family.instance(seed).optimal()[1] for seed in range(8)}
+    assert len(optima) > 3
 
 
 def test_worlds_that_the_proofs_do_not_cover_are_refused():

@@ -142,7 +142,8 @@ def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options)
     )
     encoder = ClippedTables(shape, limits, truncated=bool(options["truncated"]))
     channel = ClippedRewardsChannel(encoder, NoNoise(), NoNoise(), None, episodes, released)
-    return Privatizer("none/heavy-tailed", shape, (channel,), Growing(first=1, growth=0.01), nothing(), False, options)
+    schedule = Growing(first=1, growth=options["growth"])
+    return Privatizer("none/heavy-tailed", shape, (channel,), schedule, nothing(), False, options)
 
 
 def _matrix(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -185,7 +186,7 @@ def _recipes() -> tuple[Recipe, ...]:
     return (
         Recipe(
             "none/heavy-tailed", "none", "counts as they are and clipped rewards; no promise", _no_privacy,
-            encoder="clipped-tables", options=paper, heavy_tails=True,
+            encoder="clipped-tables", options={**paper, "growth": 0.01}, heavy_tails=True,
         ),
         *(
             Recipe(

@@ -16,12 +16,16 @@ from discreet.files import write_atomically
 
 @dataclass(frozen=True)
 class Statements:
-    """A named list of checks; ``check(scale, seed)`` returns objects with name, statement, holds and numbers."""
+    """A named list of checks; ``check(scale, seed)`` returns objects with name, statement, holds and numbers.
+
+    ``draw`` makes a picture of them, where there is one.
+    """
 
     name: str
     title: str
     paper: str
     check: Callable[[str, int], Sequence[Any]]
+    draw: Callable[[Sequence[Any]], bytes] | None = None
 
     @property
     def slug(self) -> str:
@@ -39,6 +43,10 @@ def check_statements(
     write_atomically(folder / "verdicts.json", json.dumps(plain, indent=1, default=float))
     words = {True: "✓ holds", False: "✗ fails"}
     rows = [f"| {v.name} | {v.statement} | {words[bool(v.holds)]} | {_numbers(v.numbers)} |" for v in verdicts]
+    picture = []
+    if statements.draw is not None:
+        write_atomically(folder / "figure.png", statements.draw(verdicts))
+        picture = [f"![{statements.title}](figure.png)", ""]
     page = [
         f"# {statements.title}",
         "",
@@ -46,6 +54,7 @@ def check_statements(
         "",
         f"```console\ndiscreet reproduce {statements.name} --scale {scale} --seed {seed}\n```",
         "",
+        *picture,
         "| | statement | measured | numbers |",
         "|---|---|---|---|",
         *rows,
@@ -62,13 +71,34 @@ def adversarial(scale: str, seed: int) -> Sequence[Any]:
     return check(scale, seed=seed)
 
 
+def lower_bounds(scale: str, seed: int) -> Sequence[Any]:
+    """The statements about the worlds of the lower bounds."""
+    from discreet.reproduce.lower_bounds import check
+
+    return check(scale, seed)
+
+
+def draw_lower_bounds(verdicts: Sequence[Any]) -> bytes:
+    """Their four panels."""
+    from discreet.reproduce.lower_bounds import draw
+
+    return draw(verdicts)
+
+
 STATEMENTS = {
+    "heavy-tailed/lower-bounds": Statements(
+        "heavy-tailed/lower-bounds",
+        "Regret in the worlds of the lower bounds for heavy-tailed rewards",
+        "Differentially private episodic reinforcement learning with heavy-tailed rewards",
+        lower_bounds,
+        draw_lower_bounds,
+    ),
     "adversarial/statements": Statements(
         "adversarial/statements",
         "What is said about private learning against adversaries, one statement at a time",
         "Differentially private no-regret exploration in adversarial Markov decision processes",
         adversarial,
-    )
+    ),
 }
 
 

@@ -17,11 +17,13 @@ The printed construction has g / 2 for all other actions, which leaves no gap; 3
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.shape import Moments, Shape
 from discreet.streams import WORLD, generator
 from discreet.validation import check_count, check_positive
+from discreet.worlds.family import WorldFamily
 from discreet.worlds.rewards import OnTransition
 from discreet.worlds.tabular import TabularWorld
 
@@ -32,9 +34,12 @@ def hard_central(
     episodes: int = 20_000,
     epsilon: float = 1.0,
     order: float = 0.5,
-    instance: int = 0,
-) -> TabularWorld:
-    """Parallel bandits whose gap is just too small to see in ``episodes`` episodes at ``epsilon``."""
+    instance: int | None = None,
+) -> TabularWorld | WorldFamily:
+    """Parallel bandits whose gap is just too small to see in ``episodes`` episodes at ``epsilon``.
+
+    Which action is the best one of each state is drawn per instance.
+    """
     n, A = check_count("states", states), check_count("actions", actions, at_least=2)
     K, epsilon = check_count("episodes", episodes), check_positive("epsilon", epsilon)
     moments = Moments(0.7, order)
@@ -44,11 +49,21 @@ def hard_central(
         raise InvalidInput(f"the gap of this world would be {gap:.3g}, and must be below 0.2: take more episodes")
     gamma = (5 * gap) ** (1 / v)
     g = gamma ** (1 + v)
+
+    def draw(seed: int) -> TabularWorld:
+        best = generator(seed, 0, WORLD).integers(0, A, size=n)
+        pays = np.full((n, A), 0.3 * g)
+        pays[:, 0] = 0.5 * g
+        pays[np.arange(n)[best > 0], best[best > 0]] = 0.7 * g
+        return _bandits(pays, gamma, moments)
+
+    family = WorldFamily("hard-central", draw(0).shape, draw)
+    return family if instance is None else family.instance(instance)
+
+
+def _bandits(pays: NDArray[np.float64], gamma: float, moments: Moments) -> TabularWorld:
+    n, A = pays.shape
     S, paid, unpaid = n + 2, n, n + 1
-    best = generator(check_count("instance", instance, at_least=0), 0, WORLD).integers(0, A, size=n)
-    pays = np.full((n, A), 0.3 * g)
-    pays[:, 0] = 0.5 * g
-    pays[np.arange(n)[best > 0], best[best > 0]] = 0.7 * g
     transitions = np.zeros((1, S, A, S))
     transitions[0, :n, :, paid], transitions[0, :n, :, unpaid] = pays, 1 - pays
     transitions[0, paid, :, paid] = transitions[0, unpaid, :, unpaid] = 1.0

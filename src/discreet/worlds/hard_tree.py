@@ -18,11 +18,13 @@ is not bounded by one.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.shape import Moments, Shape
 from discreet.streams import WORLD, generator
 from discreet.validation import check_count, check_positive
+from discreet.worlds.family import WorldFamily
 from discreet.worlds.rewards import OnTransition
 from discreet.worlds.tabular import TabularWorld
 
@@ -33,9 +35,12 @@ def hard_tree(
     episodes: int = 20_000,
     epsilon: float = 1.0,
     order: float = 0.5,
-    instance: int = 0,
-) -> TabularWorld:
-    """The tree whose good leaf is just too well hidden to be found in ``episodes`` episodes at ``epsilon``."""
+    instance: int | None = None,
+) -> TabularWorld | WorldFamily:
+    """The tree whose good leaf is just too well hidden to be found in ``episodes`` episodes at ``epsilon``.
+
+    Which leaf and which of its actions that is is drawn per instance.
+    """
     d, A = check_count("depth", depth), check_count("actions", actions, at_least=2)
     K, epsilon = check_count("episodes", episodes), check_positive("epsilon", epsilon)
     moments = Moments(1.0, order)
@@ -44,10 +49,20 @@ def hard_tree(
     if not g <= 0.75:
         raise InvalidInput(f"a leaf would pay with probability {g:.3g}, and must with at most 0.75: take more episodes")
     gamma = g ** (1 / (1 + moments.order))
-    nodes = (A**d - 1) // (A - 1)
+
+    def draw(seed: int) -> TabularWorld:
+        pays = np.full((leaves, A), g / 2)
+        pays.reshape(-1)[generator(seed, 0, WORLD).integers(pays.size)] = g
+        return _tree(pays, d, gamma, moments)
+
+    family = WorldFamily("hard-tree", draw(0).shape, draw)
+    return family if instance is None else family.instance(instance)
+
+
+def _tree(pays: NDArray[np.float64], depth: int, gamma: float, moments: Moments) -> TabularWorld:
+    leaves, A = pays.shape
+    nodes = (A**depth - 1) // (A - 1)
     S, paid, unpaid, first_leaf = nodes + 2, nodes, nodes + 1, nodes - leaves
-    pays = np.full((leaves, A), g / 2)
-    pays.reshape(-1)[generator(check_count("instance", instance, at_least=0), 0, WORLD).integers(pays.size)] = g
     transitions = np.zeros((1, S, A, S))
     for node in range(first_leaf):
         transitions[0, node, np.arange(A), node * A + 1 + np.arange(A)] = 1.0
@@ -55,8 +70,7 @@ def hard_tree(
     transitions[0, paid, :, paid] = transitions[0, unpaid, :, unpaid] = 1.0
     values = np.zeros((1, S, A, S))
     values[0, first_leaf:nodes, :, paid] = 1 / gamma
-    start = np.eye(S)[0]
-    return TabularWorld("hard-tree", transitions, OnTransition(values), start, d, (-1.0, 1.0), moments)
+    return TabularWorld("hard-tree", transitions, OnTransition(values), np.eye(S)[0], depth, (-1.0, 1.0), moments)
 
 
 def local_lower_bound(shape: Shape, episodes: int, epsilon: float, order: float) -> float:
