@@ -229,7 +229,14 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
     found = {what.split(" ")[3 if what.startswith("rows whose") else -1]: count for what, count in report.findings}
     counts = [count for _, count in report.findings]
     assert (report.rows, report.users, report.clean) == (5, 3, False), found
-    assert counts == [1, 1, 1, 1, 2, 1, 0]
+    assert counts == [1, 1, 1, 1, 2, 1, 0, 0]
     clean = data.check(data.read(write("ok.parquet", **columns(records())), **NAMES, **DOMAIN))
     assert clean.clean
+    gap = rows_of(
+        (1, 0, 0, 0, 0.5, None), (1, 2, 0, 0, 0.5, 1), (2, 0, 0, 0, 0.5, 1), (2, 2, 0, 0, 0.5, 1), names="utsarn"
+    )
+    for column, lost in ((None, 2), ("n", 1)):
+        report = data.check(data.read(write("gap.parquet", **gap), **NAMES, **DOMAIN, next_state=column))
+        assert [count for what, count in report.findings if "before a step that is missing" in what] == [lost]
+        assert not report.clean
     assert "NOT private" in data.check.__globals__["NOT_PRIVATE"]

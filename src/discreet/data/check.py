@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.data.query import load_ibis, member, number_of, whole
+from discreet.data.query import followed_rows, load_ibis, member, number_of, whole
 from discreet.data.table import Table
 
 NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
@@ -32,7 +32,7 @@ class CheckReport:
 def check(table: Table) -> CheckReport:
     """Count, for the owner, everything that a release would repair."""
     counted = table.source.run(lambda rows: _findings(rows, table))
-    repeated = table.source.run(lambda rows: _repeated(rows, table))
+    repeated = table.source.run(lambda rows: _repeated(rows, table)) | table.source.run(lambda rows: _gaps(rows, table))
     row = {name: int(values[0]) for name, values in counted.items()}
     more = {name: int(values[0] or 0) for name, values in repeated.items()}
     labels = {**_LABELS, "episodes": f"users with more than {table.declaration.per_user} trajectories"}
@@ -49,6 +49,7 @@ _LABELS = {
     "next_state": "rows whose next state is outside the declared domain",
     "reward": "rows whose reward is missing, not a number or outside the declared range",
     "duplicates": "(user, episode, step) that occur more than once",
+    "gaps": "rows of which nothing tells what came next, before a step that is missing",
 }
 
 
@@ -85,3 +86,8 @@ def _repeated(rows: Any, table: Table) -> Any:
     first = per_step.aggregate(duplicates=(per_step.copies > 1).sum())
     second = per_user.aggregate(episodes=(per_user.kept > table.declaration.per_user).sum())
     return first.cross_join(second)
+
+
+def _gaps(rows: Any, table: Table) -> Any:
+    kept = followed_rows(rows, table.declaration, levels=2)
+    return kept.aggregate(gaps=kept.successor.isnull().sum())

@@ -55,8 +55,8 @@ def contributions(table: Any, declaration: Declaration, *, levels: int = 2, firs
     declaration.check_size(levels)
     shape = declaration.shape
     S, A = shape.states, shape.actions
-    rows = _one_per_step(_kept_episodes(_valid_rows(table, declaration, levels), declaration))
-    rows = _with_successors(rows, declaration, levels)
+    rows = followed_rows(table, declaration, levels)
+    rows = rows.filter(rows.successor.notnull())
     if first_visit:
         earliest = ibis.window(group_by=[rows.user, rows.item // levels], order_by=[rows.episode, rows.step])
         rows = rows.mutate(visit=ibis.row_number().over(earliest))
@@ -68,12 +68,13 @@ def contributions(table: Any, declaration: Declaration, *, levels: int = 2, firs
     return rows.select(user=rows.user, key=key.cast("int64"))
 
 
-def _with_successors(rows: Any, declaration: Declaration, levels: int) -> Any:
-    """Rows with what came next, S for the end; those of which it is not known are left out.
+def followed_rows(table: Any, declaration: Declaration, levels: int) -> Any:
+    """The rows that are kept, with what came next: S for the end, nothing where it is not known (before a gap).
 
     A missing next state must not be an end by itself: H of them in one cell would be more ends than one user may have.
     """
     ibis = load_ibis()
+    rows = _one_per_step(_kept_episodes(_valid_rows(table, declaration, levels), declaration))
     S, A, H = declaration.shape.states, declaration.shape.actions, declaration.shape.horizon
     given = declaration.columns.next_state is not None
     items = A * levels * (S + 2 if given else 1)  # of one state
@@ -84,8 +85,7 @@ def _with_successors(rows: Any, declaration: Declaration, levels: int) -> Any:
     if given:
         item, told = rows.item // (S + 2), rows.item % (S + 2)
         cases = [(rows.step == H - 1, S), (told < S, told.cast("int64")), *cases]
-    rows = rows.select("user", "episode", "step", item=item, successor=ibis.cases(*cases))
-    return rows.filter(rows.successor.notnull())
+    return rows.select("user", "episode", "step", item=item, successor=ibis.cases(*cases))
 
 
 def _valid_rows(table: Any, declaration: Declaration, levels: int) -> Any:
