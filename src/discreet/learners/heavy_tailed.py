@@ -19,8 +19,8 @@ sqrt(2 ln A / (tau^2 H^2 K)). Without privacy E1 = E2 = E3 = 0, and these are He
 ``bonus_scale`` multiplies the statistical terms and ``error_scale`` all E; at 1 they are those of the theory, which at
 the usual benchmark sizes never come below their ceiling: nothing is learned, with or without privacy. ``threshold`` is
 in deviations of the noise; None is the printed estimate max(0, N(s')) / max(1, F + E1), whose rows need not sum to one.
-Defaults were chosen on rivers of 4 to 6 states with stable, Student and Pareto rewards, as the smallest scales at which
-no run without privacy locked in on a wrong action.
+Defaults were chosen on rivers of 4 to 6 states with stable, Student and Pareto rewards: a bonus at which no run without
+privacy locked in on a wrong action, whichever way thresholds rise, and the noise terms that then learned best.
 
 **Formal guarantees.** Post-processing of releases.
 
