@@ -136,22 +136,29 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int) -> None
     S, R = transitions.shape
     for row in range(R):
         inverse[row] = 0.0
-    for t in range(S):
+    for t in range(0, S - 1, 2):  # two successors at a time: half the trips through their sum
+        one, two, one_weight, two_weight = transitions[t], transitions[t + 1], weights[t], weights[t + 1]
         for row in range(R):
-            weight = max(0.0, transitions[t, row] - threshold * transition_noise[row])
-            weights[t, row] = weight
-            inverse[row] += weight
+            cut = threshold * transition_noise[row]
+            one_weight[row], two_weight[row] = max(0.0, one[row] - cut), max(0.0, two[row] - cut)
+            inverse[row] += one_weight[row] + two_weight[row]
+    if S % 2 == 1:
+        for row in range(R):
+            weights[S - 1, row] = max(0.0, transitions[S - 1, row] - threshold * transition_noise[row])
+            inverse[row] += weights[S - 1, row]
     # Rows that hold counts of the last step alone have no successors to know: a visit is enough.
     for row in range(R if learner.groups < H else R - learner.q.shape[0], R):
         inverse[row] = 1.0 if visits[row] >= 1.0 else 0.0
     for row in range(R):
-        per_visit = 1.0 / max(1.0, visits[row])
+        seen, followed = max(1.0, visits[row]), max(1e-290, inverse[row])
+        over_both = 1.0 / (seen * followed)  # one division for two reciprocals
+        per_visit = over_both * followed
         reward[row] = min(1.0, max(0.0, rewards[row] * per_visit))
         noise = max(visit_noise[row], reward_noise[row])
         width = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
         # A row whose successors are all lost in the noise says nothing about the world: full optimism.
         bonus[row] = width if inverse[row] > 0.0 else 1.0
-        inverse[row] = 1.0 / max(inverse[row], 1e-300)
+        inverse[row] = over_both * seen
 
 
 @fused
