@@ -72,6 +72,31 @@ def test_a_loop_is_compiled_once_per_class_and_not_per_value():
     assert len(total.signatures) == before
 
 
+@dispatch
+def grow(first, x):
+    """Larger."""
+
+
+@grow.implement(object)
+def _grow(first, x):
+    return x + 1.0
+
+
+@grow.implement(Double)
+def _grow_times(first, x):
+    return x * first.factor
+
+
+@kernel
+def grow_in_a_kernel(first, x):
+    return grow(first, x)
+
+
+def test_an_implementation_for_objects_serves_all_without_their_own():
+    for call in (grow, grow_in_a_kernel):
+        assert (call(Stranger(5.0), 1.0), call(Double(5.0), 1.0)) == (2.0, 5.0)
+
+
 def test_a_class_without_an_implementation_is_refused():
     with pytest.raises(KeyError):
         change(Stranger(1.0), 1.0)

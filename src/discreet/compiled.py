@@ -114,7 +114,8 @@ def dispatch(declaration: Callable[..., Any]) -> Any:
 
     @wraps(declaration)
     def call(first: Any, *rest: Any) -> Any:
-        return implementations.get(type(first), implementations.get(object))(first, *rest)  # type: ignore[misc]
+        general = type(first) not in implementations and object in implementations
+        return implementations[object if general else type(first)](first, *rest)
 
     def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
         chosen = implementations.get(getattr(first, "instance_class", type(None)), implementations.get(object))
