@@ -147,8 +147,10 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int) -> None
             weights[S - 1, row] = max(0.0, transitions[S - 1, row] - threshold * transition_noise[row])
             inverse[row] += weights[S - 1, row]
     # Rows that hold counts of the last step alone have no successors to know: a visit is enough.
-    for row in range(R if learner.groups < H else R - learner.q.shape[0], R):
-        inverse[row] = 1.0 if visits[row] >= 1.0 else 0.0
+    last = slice(R if learner.groups < H else R - learner.q.shape[0], R)
+    last_visits, last_inverse = visits[last], inverse[last]
+    for i in range(last_visits.shape[0]):
+        last_inverse[i] = 1.0 if last_visits[i] >= 1.0 else 0.0
     for row in range(R):
         seen, followed = max(1.0, visits[row]), max(1e-290, inverse[row])
         over_both = 1.0 / (seen * followed)  # one division for two reciprocals

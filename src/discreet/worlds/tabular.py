@@ -79,7 +79,8 @@ def rollout(
     """
     s = start_state(world, stream)
     for h in range(actions.shape[0]):
-        s = _play(world, h, s, actions[h, s], stream, states, acts, rewards)
+        chosen = actions[h]
+        s = _play(world, h, s, chosen[s], stream, states, acts, rewards)
     if states.shape[0] > actions.shape[0]:
         states[actions.shape[0]] = s
 
