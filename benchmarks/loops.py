@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     compare("W1-like", random_mdp(instance=3), False, 400_000, 4_000, rounds, 200)
-    compare("W2-like", river_swim(6, 20).with_time(homogeneous=False), True, 8_000, 400, rounds, 80)
+    compare("W2-like", river_swim(6, 20).with_time(homogeneous=False), True, 20_000, 400, rounds, 80)
 
 
 if __name__ == "__main__":

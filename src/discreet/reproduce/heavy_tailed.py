@@ -92,7 +92,7 @@ FIGURE_4 = Figure(
         ),
         *(_private(v, kind, trust, e) for v in VERSIONS for kind in _LEARNERS for trust in _MODELS for e in EPSILONS),
     ),
-    {"quick": Scale(20_000, 3), "paper": Scale(20_000, 10)},
+    {"quick": Scale(10_000, 3), "paper": Scale(20_000, 10)},
     (
         Claim("order", "no privacy has less regret than JDP, and JDP than LDP", _order, _NO_LEARNING),
         Claim(

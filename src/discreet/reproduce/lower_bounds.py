@@ -206,7 +206,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.plot(panel.episodes, panel.uniform, color="grey", linestyle=":", label="uniform play")
     axes.plot(
         panel.episodes, panel.bound, color="black", linestyle="--",
-        label=f"lower bound at ε={EPSILON:g}, constant 1: K^{panel.theory:.2f}",
+        label=f"rate of the lower bound at ε={EPSILON:g}, constant unknown (here 1): K^{panel.theory:.2f}",
     )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
