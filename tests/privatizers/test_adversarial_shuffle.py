@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ import discreet
 from discreet import Shuffle
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.schedule import sizes
-from discreet.encoders.base import Context
-from discreet.encoders.layered import LossBits, LossTable
+from discreet.encoders.base import Context, encode
+from discreet.encoders.layered import LayeredTransitions, LossBits, LossTable
 from discreet.errors import InvalidInput, Unsupported
 from discreet.layered_shape import layered_shape
 from discreet.noise import BinomialNoise
@@ -22,6 +24,8 @@ from discreet.privacy.profiles import compose
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privatizers.adversarial_shuffle import BitsChannel, _bits, _directions
 from discreet.privatizers.recipes import build
+from discreet.streams import USERS, stream
+from discreet.trajectories import Trajectories
 
 SHAPE = layered_shape((1, 5, 5, 5, 1), 3)
 K, D, H = 5000, 48, 4
@@ -65,7 +69,7 @@ def test_tables_may_move_in_any_directions():
     assert max(deltas) <= 1e-5
     assert max(deltas) > 1.005 * min(deltas)  # directions do matter
     checked = {(up, down) for moves in _directions(LossTable(SHAPE)) for _, up, down in moves.shifts}
-    assert checked == {(D - down, down) for down in range(D // 2 + 1)}  # a profile looks at both orders
+    assert checked == {(D - down, down) for down in range(D + 1)}
 
 
 def test_noise_is_split_in_the_ratio_of_shares():
@@ -165,3 +169,19 @@ def test_audits_do_not_convict(feedback):
     assert report.certified <= 1.0
     assert report.exact <= 1.0
     assert report.lower_bound > 0.1
+
+
+def test_all_directions_in_which_counters_can_move_are_certified():
+    """Brute force over all records, strays and early ends among them; binomial noise is not symmetric."""
+    shape = layered_shape((1, 1, 1, 2, 1), 1)
+    paths = np.array([*product(range(shape.states), repeat=shape.horizon)])
+    zeros = np.zeros_like(paths)
+    full = Trajectories.from_arrays(paths, zeros, zeros.astype(float), shape)
+    encoder = LayeredTransitions(shape)
+    ends = [replace(full, lengths=np.full(len(full), length)) for length in range(shape.horizon + 1)]
+    cells = np.unique(np.vstack([encode(encoder, records, stream(0, 0, USERS)) for records in ends]), axis=0)
+    shifts = cells[:, None] - cells[None]
+    seen = {(int((s > 0).sum()), int((s < 0).sum())) for s in shifts.reshape(-1, encoder.size)}
+    stated = [(up, down) for moves in _directions(encoder) for _, up, down in moves.shifts]
+    assert all(any(up <= u and down <= d for u, d in stated) for up, down in seen)
+    assert len(stated) == 3

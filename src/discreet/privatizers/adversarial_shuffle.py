@@ -25,6 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -207,8 +208,8 @@ def _calibrated(users: int, wanted: tuple[Wanted, ...], absent: float, epsilon: 
     """The least noise, in the ratio of the shares, that keeps the promise for the users whose noise counts."""
     counted = _counted(users, absent)
     scale = _least_scale(counted, wanted, epsilon, delta)
-    usual = tuple(one.encoder.sensitivity() for one in wanted)
-    mixes = [(*usual[:-1], moves) for moves in _directions(wanted[-1].encoder)]
+    mixes = [*product(*(_directions(one.encoder) for one in wanted))]
+    mixes = mixes[: len(mixes) // 2 + 1]  # the rest are these with the two records exchanged
     while True:
         bits = _all_bits(counted, wanted, scale)
         worst = max(mixes, key=lambda moves: _lost(counted, bits, moves, epsilon))
@@ -254,11 +255,14 @@ def _all_bits(counted: int, wanted: tuple[Wanted, ...], scale: float) -> tuple[S
 
 
 def _directions(encoder: Encoder) -> list[Sensitivity]:
-    """All numbers of counters that may rise while the others fall; a profile looks at both orders of a pair."""
+    """All numbers of counters that may rise while the others fall.
+
+    Counts of layers with a single cell move one way only, either way; entries of a loss table move any way.
+    """
     usual = encoder.sensitivity()
-    if not isinstance(encoder, LossTable):
-        return [usual]
-    return [Sensitivity.unit_shifts(usual.cells - down, down) for down in range(usual.cells // 2 + 1)]
+    rising, falling = (sum(moves) for moves in zip(*((up, down) for _, up, down in usual.shifts or ()), strict=True))
+    fewest, most = min(rising, falling), max(rising, falling)
+    return [Sensitivity.unit_shifts(usual.cells - down, down) for down in range(fewest, most + 1)]
 
 
 def _bits(users: int, variance: float) -> ShuffledBits:
