@@ -85,7 +85,9 @@ def _published(privacy: Privacy, shape: Shape, episodes: int, options: Options) 
     """Algorithm 8 as printed: eps/H a bit, the prefix shuffled anew before every episode, nothing masked."""
     if privacy.epsilon is None:
         raise Unsupported("the appendix answers bits with epsilon / H: give epsilon instead of rho")
-    law, moves = RandomizedResponse(privacy.epsilon / shape.horizon), 6 * shape.horizon - 2
+    law = RandomizedResponse(privacy.epsilon / shape.horizon)
+    channel = AnsweredBitsChannel(shape, law)
+    moves = channel.encoder.sensitivity().cells
     part = from_reports(
         law.profile(moves), delta=0.0, name="a bit per step and cell", moves=f"{moves} bits",
         law=f"randomised response with a loss of {law.shipped_epsilon:.6g} a bit (p = {2 * law.q:.6g})",
@@ -98,7 +100,6 @@ def _published(privacy: Privacy, shape: Shape, episodes: int, options: Options) 
     claim = Claim(privacy.epsilon, 0.0, source=f"{_SOURCE}, appendix I")
     guarantee = replace(local, model="shuffle", derivation=Reason("shuffler", why, (local.derivation,)), claimed=claim)
     schedule = EveryEpisode() if options["growth"] is None else Growing(first=1, growth=options["growth"])
-    channel = AnsweredBitsChannel(shape, law)
     return Privatizer("shuffle/published-prefix", shape, (channel,), schedule, guarantee, False, options)
 
 
