@@ -27,7 +27,7 @@ from discreet.compiled import kernel
 from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
 from discreet.noise import Gaussian, GridGaussian
 from discreet.policies import uniform_policy
-from discreet.privatizers.trust import Privacy
+from discreet.recipes.trust import Privacy
 from discreet.streams import NOISE, stream
 from discreet.worlds import river_swim
 from discreet.worlds.tabular import TabularWorld

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from discreet.learners import OBI
-from discreet.privatizers.recipes import build
-from discreet.privatizers.trust import Local
+from discreet.recipes.registry import build
+from discreet.recipes.trust import Local
 from discreet.simulation.episode_loop import run_episodes
 from discreet.worlds import random_mdp
 from discreet.worlds.tabular import TabularWorld

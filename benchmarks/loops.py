@@ -17,11 +17,12 @@ from benchmarks.numpy_reference import NumpyUCBVI
 from discreet.accumulators.schedule import EveryEpisode
 from discreet.accumulators.sums import Total
 from discreet.accumulators.tree import Tree
-from discreet.encoders.three_tables import ThreeTables
+from discreet.channels.additive import Channel
+from discreet.encoders.tables import ThreeTables
 from discreet.learners.optimistic import UCBVI
 from discreet.noise import Laplace
 from discreet.privacy.guarantee import nothing
-from discreet.privatizers.channel import Channel, Privatizer
+from discreet.recipes.session import Privatizer
 from discreet.simulation.episode_loop import run_episodes
 from discreet.worlds import random_mdp, river_swim
 from discreet.worlds.tabular import TabularWorld

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.planning.coverage import Atoms, Design, coverage_design
-from discreet.planning.implicit_set import ImplicitSet
-from discreet.planning.policy_factors import PolicyFactors
+from discreet.elimination.coverage import Atoms, Design, coverage_design
+from discreet.elimination.implicit_set import ImplicitSet
+from discreet.elimination.policy_factors import PolicyFactors
 
 Floats = NDArray[np.float64]
 

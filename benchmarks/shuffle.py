@@ -18,14 +18,14 @@ import numpy as np
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.learners.active_sets import Listed
+from discreet.elimination.active_sets import Listed
 from discreet.learners.base import Problem
 from discreet.noise import BinomialNoise
+from discreet.noise.calibration import calibrate_binomial
 from discreet.planning.occupancy import reachable
 from discreet.policies import uniform_policy
-from discreet.privacy.calibration import calibrate_binomial
-from discreet.privatizers.recipes import build
-from discreet.privatizers.trust import Privacy
+from discreet.recipes.registry import build
+from discreet.recipes.trust import Privacy
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 from discreet.worlds.tabular import TabularWorld

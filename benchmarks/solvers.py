@@ -19,9 +19,9 @@ from typing import Any
 import cvxpy
 import numpy as np
 
-from discreet.planning.barrier_program import solve_barrier_program
-from discreet.planning.entropy_program import leader_reference, solve_entropy_program
-from discreet.planning.layered import Box, Layers, confidence_box, occupancy, pair_occupancy
+from discreet.adversarial.barrier_program import solve_barrier_program
+from discreet.adversarial.entropy_program import leader_reference, solve_entropy_program
+from discreet.adversarial.layers import Box, Layers, confidence_box, occupancy, pair_occupancy
 
 LAYERS = Layers((1, 5, 5, 5, 1), actions=3)
 TABLE = (LAYERS.states, LAYERS.actions)

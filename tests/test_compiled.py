@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-import discreet.compiled
-from discreet.compiled import _cache_folder, dispatch, kernel
+from discreet.compiled import cache_folder, dispatch, fingerprint, kernel
 
 
 class Double(NamedTuple):
@@ -113,33 +112,75 @@ def test_kernels_divide_as_numpy_does():
     assert divide(1.0, 0.0) == np.inf
 
 
-def test_the_cache_folder_changes_when_a_kernel_file_does(tmp_path, monkeypatch):
-    """A copy of the package's fingerprint over a folder of our own: an edit, a new file, a file without kernels."""
-    package = tmp_path / "package"
-    package.mkdir()
-    source = package / "compiled.py"
-    source.write_text("from discreet.compiled import kernel\n@kernel\ndef f(): return 1\n")
-    monkeypatch.setattr(discreet.compiled, "__file__", str(source))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+def named(source: str) -> dict:
+    """The kernels that a source defines, as if it were a module of the package."""
+    module = {"__name__": "discreet.somewhere"}
+    exec("from typing import NamedTuple\nfrom discreet.compiled import *\n" + source, module)
+    return module
 
-    folder = _cache_folder.__wrapped__  # without the memory of this process
-    first = folder()
-    assert folder() == first
-    (package / "plain.py").write_text("x = 1\n")
-    assert folder() == first
-    source.write_text("from discreet.compiled import kernel\n@kernel\ndef f(): return 2\n")
-    second = folder()
-    assert second != first
-    (package / "other.py").write_text("@encode_into.implement(Some)\ndef g(x): ...\n")
-    assert folder() != second
-    assert folder().startswith(str(tmp_path))
+
+_SOURCE = """
+FACTOR = 2.0
+
+class Rule(NamedTuple):
+    by: float
+
+@dispatch
+def apply(rule, x):
+    pass
+
+@apply.implement(Rule)
+def _apply(rule, x):
+    return x + rule.by
+
+@inlined
+def inner(x):
+    'What it does.'
+    return x * FACTOR
+
+@kernel
+def outer(rule, x):
+    return apply(rule, inner(x))
+
+@kernel
+def apart(x):
+    return x - 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moved"),
+    [
+        ("return x * FACTOR", "return x / FACTOR", {"inner", "outer"}),  # a kernel that is called
+        ("FACTOR = 2.0", "FACTOR = 3.0", {"inner", "outer"}),  # a constant that is read
+        ("x + rule.by", "x - rule.by", {"outer"}),  # the implementation for the class of an argument
+        ("x - 1.0", "x - 2.0", {"apart"}),  # itself
+        ("What it does.", "What it does, said better.", set()),  # words
+        ("FACTOR = 2.0", "FACTOR = 2.0\nUNUSED = 1", set()),  # what nobody reads
+    ],
+)
+def test_an_edit_changes_the_fingerprints_of_what_contains_it_and_of_nothing_else(old, new, moved):
+    before, after = named(_SOURCE), named(_SOURCE.replace(old, new))
+    changed = {
+        name
+        for name in ("inner", "outer", "apart")
+        if fingerprint(before[name], [before["Rule"]]) != fingerprint(after[name], [after["Rule"]])
+    }
+    assert changed == moved
+
+
+def test_the_fields_of_an_arguments_class_are_part_of_the_fingerprint():
+    before, after = named(_SOURCE), named(_SOURCE.replace("by: float", "by: float\n    again: float = 0.0"))
+    assert fingerprint(before["outer"], [before["Rule"]]) != fingerprint(after["outer"], [after["Rule"]])
+    assert fingerprint(before["apart"]) == fingerprint(after["apart"])
 
 
 def test_compiling_does_not_move_anybody_elses_cache():
     before = numba.config.CACHE_DIR
-    kernel(divide.py_func)
+    again = kernel(divide.py_func)
+    assert again(1.0, 2.0) == 0.5
     assert before == numba.config.CACHE_DIR
-    assert divide.stats.cache_path.startswith(_cache_folder())
+    assert again.compiled.stats.cache_path == str(cache_folder())
 
 
 _SCRIPT = """

@@ -1,4 +1,13 @@
-"""Imports point one way, and the slow libraries are loaded only when they are needed."""
+"""Imports point one way, and the slow libraries are loaded only when they are needed.
+
+The rules of the layout, read from the source:
+
+1. every file belongs to a *station* of the flow, and a station may not import those behind it;
+2. the core never imports a slice (one problem whole, in a folder of its own): registries name slices as text;
+3. inside a slice the rule of stations holds by file: a slice's learners may not import its encoders;
+4. nothing imports the audit but the command line, the reproduction of papers and the documentation;
+5. nobody outside ``privacy/guarantee.py`` writes a derivation or changes a guarantee by hand.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +23,69 @@ import discreet
 
 PACKAGE = Path(discreet.__file__).parent
 
-# What each part of the package may never import, from the flow: worlds know nothing of privacy, learners see releases
-# and nothing else, only privatizers bring encoders, noise and accumulators together, only simulation sees everything.
-_DRIVERS = {"simulation", "offline", "calibration", "data", "demo", "demo_page", "cli", "reproduce", "service"}
+GROUND = {"errors", "validation", "files", "streams", "compiled", "types", "packages", "scientific", "registry"}
+SLICES = {"adversarial", "elimination", "heavy_tails", "linear"}
+# Which station a file of a slice stands for; a file that is named like a station needs no entry.
+STATIONS = {
+    "adversarial": {
+        "world": "worlds", "adversaries": "worlds", "layers": "planning", "layer_matrix": "planning",
+        "entropy_program": "planning", "barrier_program": "planning", "barrier_dual": "planning",
+        "barrier_rows": "planning", "upper_occupancy": "planning", "transition_box": "learners",
+        "shuffled": "recipes", "central": "recipes", "parts": "recipes", "budget": "recipes", "loop": "simulation",
+    },
+    "elimination": {
+        "learner": "learners", "active_sets": "learners", "absorbing_model": "learners", "coverage": "planning",
+        "policy_factors": "planning", "implicit_set": "planning",
+    },
+    "heavy_tails": {
+        "rewards": "worlds", "hard_central": "worlds", "hard_tree": "worlds", "channel": "channels",
+        "raw_count_tables": "encoders", "raw_counts": "recipes",
+    },
+    "linear": {"world": "worlds", "channel": "channels", "symmetric_matrix": "noise"},
+}  # fmt: skip
+
 _RAW = {"trajectories", "encoders"}
-_MECHANISM = {"noise", "accumulators", "privatizers"}
-_LEARNING = {"learners"}
+_MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
+_TOP = {"simulation", "offline", "data", "cli", "reproduce", "audit", "service"}
+_PROBLEM = {"worlds", "planning", "learners"}
 FORBIDDEN = {
-    "worlds": _RAW | _MECHANISM | {"privacy", "release"} | _LEARNING | _DRIVERS,
-    "planning": _RAW | _MECHANISM | {"privacy", "release", "worlds"} | _LEARNING | _DRIVERS,
-    "policies": _RAW | _MECHANISM | {"privacy", "release", "worlds", "planning"} | _LEARNING | _DRIVERS,
-    "shape": _RAW | _MECHANISM | {"privacy", "release", "worlds", "planning", "policies"} | _LEARNING | _DRIVERS,
-    "privacy": _RAW
-    | _MECHANISM - {"noise"}
-    | {"release", "worlds", "planning", "policies", "shape"}
-    | _LEARNING
-    | _DRIVERS,
-    "noise": _RAW | {"accumulators", "privatizers", "release", "worlds", "planning", "policies"} | _LEARNING | _DRIVERS,
-    "encoders": {"noise", "accumulators", "privatizers", "worlds", "planning"} | _LEARNING | _DRIVERS,
-    "accumulators": _RAW | {"privatizers", "worlds", "planning", "policies", "release"} | _LEARNING | _DRIVERS,
-    "release": _RAW | _MECHANISM | {"worlds", "planning"} | _LEARNING | _DRIVERS,
-    "trajectories": _MECHANISM | {"worlds", "planning", "release"} | _LEARNING | _DRIVERS,
-    "privatizers": {"worlds", "planning"} | _LEARNING | _DRIVERS,
-    "learners": _RAW | _MECHANISM | {"worlds"} | _DRIVERS,
-    "calibration": {"worlds", "simulation", "demo", "cli", "reproduce"},
-    "simulation": {"demo", "cli", "reproduce", "service", "offline", "data"},
+    "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
+    "policies": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release"},
+    "trajectories": _MECHANISM | _PROBLEM | _TOP | {"release", "privacy"},
+    "release": _RAW | _MECHANISM | _PROBLEM | _TOP,
+    "privacy": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape"},
+    "noise": _RAW | (_MECHANISM - {"noise"}) | _PROBLEM | _TOP | {"release", "policies"},
+    "encoders": _MECHANISM | _PROBLEM | _TOP,
+    "accumulators": _RAW | {"channels", "recipes", "papers"} | _PROBLEM | _TOP | {"policies", "release"},
+    "channels": {"recipes", "papers"} | _PROBLEM | _TOP,
+    "recipes": _PROBLEM | _TOP,
+    "papers": _PROBLEM | _TOP,
+    "worlds": _RAW | _MECHANISM | _TOP | {"privacy", "release", "learners"},
+    "planning": _RAW | _MECHANISM | _TOP | {"privacy", "release", "worlds", "learners"},
+    "learners": _RAW | _MECHANISM | _TOP | {"worlds"},
+    "simulation": {"cli", "reproduce", "service", "offline", "data", "audit"},
+    "audit": {"worlds", "planning", "learners", "cli", "reproduce", "service", "offline", "data", "simulation"},
+    "offline": {"cli", "reproduce", "service", "audit"},
+    "data": {"cli", "reproduce", "service", "audit", "simulation", "offline", "worlds", "learners"},
+    "reproduce": {"cli", "service"},
+    "cli": {"service"},
 }
-FORBIDDEN["layered_shape"] = FORBIDDEN["shape"]
+
+# What still breaks a rule; the list must get shorter.
+KNOWN = {
+    ("adversarial/channels", "audit"), ("adversarial/shuffled", "audit"), ("channels/continual", "audit"),
+    ("channels/focused", "audit"), ("channels/shuffled_response", "audit"),
+    ("data/table", "linear"), ("linear/channel", "recipes"), ("noise/__init__", "linear"),
+    ("offline/driver", "linear"), ("offline/simulate", "linear"), ("offline/train", "linear"),
+    ("papers/__init__", "audit"), ("papers/adversarial", "audit"), ("papers/heavy_tailed", "audit"),
+    ("papers/local", "audit"), ("papers/mechanism", "audit"), ("papers/offline", "audit"), ("papers/shuffle", "audit"),
+    ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"), ("simulation/behaviour", "linear"),
+    ("simulation/run", "adversarial"),
+}  # fmt: skip
 
 
-def imports(path: Path, *, typing_too: bool = False) -> set[str]:
-    """The parts of the package that a file imports, also inside functions; not those for type checkers alone."""
+def imports(path: Path, *, typing_too: bool = False) -> set[tuple[str, ...]]:
+    """The modules of the package that a file imports, also inside functions; not those for type checkers alone."""
     found = set()
     waiting = list(ast.parse(path.read_text()).body)
     while waiting:
@@ -59,46 +100,54 @@ def imports(path: Path, *, typing_too: bool = False) -> set[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             names = []
-        found |= {name.split(".")[1] for name in names if name.startswith("discreet.")}
+        found |= {tuple(name.split(".")[1:]) for name in names if name.startswith("discreet.")}
         waiting += ast.iter_child_nodes(node)
     return found
 
 
-def files_of(part: str) -> list[Path]:
-    folder, file = PACKAGE / part, PACKAGE / f"{part}.py"
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [file] if file.exists() else []
+def station(parts: tuple[str, ...]) -> str:
+    """The station of a module: its folder, or in a slice what its file stands for."""
+    if parts[0] in SLICES and len(parts) > 1:
+        return STATIONS[parts[0]].get(parts[1], parts[1])
+    return parts[0]
 
 
-@pytest.mark.parametrize("part", [part for part in FORBIDDEN if files_of(part)])
-def test_imports_point_one_way(part):
-    files = files_of(part)
-    wrong = {str(path.relative_to(PACKAGE)): imports(path) & FORBIDDEN[part] for path in files}
-    assert not {path: names for path, names in wrong.items() if names}
+def files() -> list[tuple[Path, tuple[str, ...]]]:
+    return [(path, path.relative_to(PACKAGE).with_suffix("").parts) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def broken_rules(path: Path, parts: tuple[str, ...], **reading: bool) -> set[str]:
+    """The parts of the package that this file imports against a rule."""
+    found = set()
+    root = parts[-1] == "__init__" and parts[0] in ("learners", "worlds", "__init__")
+    for module in imports(path, **reading):
+        if parts[0] in GROUND and module[0] not in GROUND:
+            found.add(module[0])
+        to_slice = module[0] in SLICES and module[0] != parts[0]
+        if to_slice and not root and parts[0] not in ("cli", "reproduce", "audit", "papers"):
+            found.add(module[0])
+        if station(module) in FORBIDDEN.get(station(parts), set()):
+            found.add(station(module))
+    return found
+
+
+def test_imports_keep_the_rules_of_the_layout():
+    wrong = {("/".join(parts), part) for path, parts in files() for part in broken_rules(path, parts)}
+    assert wrong - KNOWN == set()
+    assert KNOWN - wrong == set(), "mended: take it off the list"
 
 
 def test_even_type_annotations_keep_learners_away_from_raw_data():
-    for path in files_of("learners"):
-        assert not imports(path, typing_too=True) & FORBIDDEN["learners"], path
+    for path, parts in files():
+        if station(parts) == "learners" and parts[-1] != "__init__":
+            assert not broken_rules(path, parts, typing_too=True), path
 
 
-def test_privacy_looks_laws_up_by_name_only():
-    """The one way back, from a name to a law, is taken inside a function; nothing else in privacy knows noise."""
-    assert [path.name for path in files_of("privacy") if "noise" in imports(path)] == ["calibration.py"]
-    top = ast.parse((PACKAGE / "privacy" / "calibration.py").read_text()).body
-    assert not [node for node in top if isinstance(node, ast.Import | ast.ImportFrom) and "noise" in ast.unparse(node)]
-
-
-def test_every_part_of_the_package_has_a_rule():
-    parts = {
-        path.stem for path in PACKAGE.iterdir() if not path.name.startswith(("_", ".")) and path.suffix in ("", ".py")
-    }
-    plumbing = {"compiled", "streams", "validation", "errors", "files"}  # used by all, knowing none
-    top = {"cli", "reproduce", "service", "offline", "data", "demo", "demo_page"}  # may import everything below them
-    populated = {part for part in parts if files_of(part)}
-    assert len(populated) > 15
-    assert populated <= set(FORBIDDEN) | plumbing | top
-    for part in plumbing:
-        assert imports(PACKAGE / f"{part}.py") <= plumbing
+def test_every_file_has_a_station_and_every_station_a_rule():
+    for _path, parts in files():
+        if parts[-1] in ("__init__", "__main__"):
+            continue
+        assert parts[0] in GROUND or station(parts) in FORBIDDEN, f"{parts} has no rule"
 
 
 def test_the_reader_of_imports_reads_them(tmp_path):
@@ -108,8 +157,13 @@ def test_the_reader_of_imports_reads_them(tmp_path):
         "def f():\n    from discreet.noise import laplace\n"
         "if TYPE_CHECKING:\n    from discreet.trajectories import Users\n"
     )
-    assert imports(source) == {"worlds", "encoders", "noise"}
-    assert imports(source, typing_too=True) == {"worlds", "encoders", "noise", "trajectories"}
+    assert {module[0] for module in imports(source)} == {"worlds", "encoders", "noise"}
+    assert {module[0] for module in imports(source, typing_too=True)} == {"worlds", "encoders", "noise", "trajectories"}
+    assert broken_rules(source, ("learners", "greedy")) == {"worlds", "encoders", "noise"}
+    assert broken_rules(source, ("learners", "greedy"), typing_too=True) >= {"trajectories"}
+    source.write_text("from discreet.adversarial.world import layered\n")
+    assert broken_rules(source, ("simulation", "run")) == {"adversarial"}
+    assert broken_rules(source, ("adversarial", "learners")) == {"worlds"}
 
 
 SLOW = ("numba", "scipy", "opendp", "dp_accounting", "matplotlib", "gymnasium")
@@ -123,12 +177,12 @@ def loaded(code: str) -> list[str]:
 
 def test_importing_discreet_is_instant():
     assert loaded("import discreet; discreet.__version__; dir(discreet); discreet.Shape, discreet.Central") == []
-    assert "numba" in loaded("import discreet; discreet.simulate")
+    assert loaded("import discreet; discreet.simulate; discreet.learners.UCBVI; discreet.worlds.river_swim()") == []
 
 
 @pytest.mark.skipif(importlib.util.find_spec("discreet.cli") is None, reason="there is no command line")
-@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"]])
-def test_help_is_instant(arguments):
+@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"], ["worlds"], ["learners"]])
+def test_help_and_lists_are_instant(arguments):
     code = (
         f"import sys; sys.argv = ['discreet', *{arguments}]\n"
         "from discreet.cli import main\n"

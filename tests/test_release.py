@@ -13,8 +13,8 @@ from discreet.accumulators.base import SimulatedNoise
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.policies import Policy
-from discreet.privatizers.channel import Session
-from discreet.privatizers.recipes import build
+from discreet.recipes.registry import build
+from discreet.recipes.session import Session
 from discreet.release import Estimate, Layer, Linear, Release, Request, as_statistics
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream

@@ -141,9 +141,9 @@ def counting(rounds: int, quick: bool) -> Iterator[Line]:
 def programs(rounds: int, quick: bool) -> Iterator[Line]:
     """The two convex programs over occupancy measures (180 variables)."""
     from benchmarks.solvers import LAYERS, TABLE, Oracle, random_rows
-    from discreet.planning.barrier_program import solve_barrier_program
-    from discreet.planning.entropy_program import leader_reference, solve_entropy_program
-    from discreet.planning.layered import confidence_box, occupancy, pair_occupancy
+    from discreet.adversarial.barrier_program import solve_barrier_program
+    from discreet.adversarial.entropy_program import leader_reference, solve_entropy_program
+    from discreet.adversarial.layers import confidence_box, occupancy, pair_occupancy
 
     rng, entropy, barrier = np.random.default_rng(0), Oracle(barrier=False), Oracle(barrier=True)
     while True:  # until there is an instance that Clarabel solves to its own accuracy

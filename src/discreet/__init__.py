@@ -10,18 +10,17 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from discreet.packages import lazily
 
 if TYPE_CHECKING:
-    from discreet import data, learners, offline, worlds
-    from discreet.calibration import calibrate
+    from discreet import audit, data, learners, offline, recipes, worlds
     from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.privacy.guarantee import Guarantee
-    from discreet.privatizers.audit import audit
-    from discreet.privatizers.recipes import recipes
-    from discreet.privatizers.trust import Central, Local, NoPrivacy, Shuffle
+    from discreet.recipes.calibrate import calibrate
+    from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
     from discreet.shape import Shape
     from discreet.simulation.result import SimulationResult, load_result
     from discreet.simulation.run import simulate
@@ -30,8 +29,8 @@ __version__ = "0.1.0"
 
 # Public names are imported when they are first used: `import discreet` and `discreet --help` stay instant.
 _HOMES = {
-    "audit": "discreet.privatizers.audit",
-    "calibrate": "discreet.calibration",
+    "audit": "discreet.audit",
+    "calibrate": "discreet.recipes.calibrate",
     "DiscreetError": "discreet.errors",
     "InvalidInput": "discreet.errors",
     "MissingExtra": "discreet.errors",
@@ -41,18 +40,20 @@ _HOMES = {
     "StochasticPolicy": "discreet.policies",
     "load_policy": "discreet.policies",
     "Guarantee": "discreet.privacy.guarantee",
-    "recipes": "discreet.privatizers.recipes",
-    "Central": "discreet.privatizers.trust",
-    "Local": "discreet.privatizers.trust",
-    "NoPrivacy": "discreet.privatizers.trust",
-    "Shuffle": "discreet.privatizers.trust",
+    "data": "discreet.data",
+    "learners": "discreet.learners",
+    "offline": "discreet.offline",
+    "recipes": "discreet.recipes",
+    "worlds": "discreet.worlds",
+    "Central": "discreet.recipes.trust",
+    "Local": "discreet.recipes.trust",
+    "NoPrivacy": "discreet.recipes.trust",
+    "Shuffle": "discreet.recipes.trust",
     "Shape": "discreet.shape",
     "SimulationResult": "discreet.simulation.result",
     "load_result": "discreet.simulation.result",
     "simulate": "discreet.simulation.run",
 }
-_MODULES = ("data", "learners", "offline", "worlds")
-
 __all__ = [
     "Central",
     "DiscreetError",
@@ -80,14 +81,4 @@ __all__ = [
     "worlds",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"discreet.{name}")
-    raise AttributeError(f"module 'discreet' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_probabilities
 
 _FORMAT = "discreet-policy"
@@ -31,7 +32,7 @@ _VERSION = 1
 class Policy:
     """A deterministic policy: ``actions[step, state]``, of shape (H, S)."""
 
-    actions: NDArray[np.int64]
+    actions: Integers
 
     def __post_init__(self) -> None:
         _freeze(self, "actions", _whole_numbers("actions", self.actions, dimensions=2))
@@ -72,7 +73,7 @@ class Policy:
 class StochasticPolicy:
     """A policy that draws its actions: ``probabilities[step, state, action]``, of shape (H, S, A)."""
 
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
 
     def __post_init__(self) -> None:
         _freeze(self, "probabilities", _distribution("probabilities", self.probabilities, dimensions=3))
@@ -110,7 +111,7 @@ class Mixture:
     """Deterministic policies, one of which is drawn per episode: component i with probability ``weights[i]``."""
 
     components: tuple[Policy, ...]
-    weights: NDArray[np.float64]
+    weights: Floats
 
     def __post_init__(self) -> None:
         components = tuple(self.components)
@@ -254,7 +255,7 @@ def _freeze(policy: object, name: str, table: NDArray[Any]) -> None:
     object.__setattr__(policy, name, table)
 
 
-def _whole_numbers(name: str, value: ArrayLike, *, dimensions: int) -> NDArray[np.int64]:
+def _whole_numbers(name: str, value: ArrayLike, *, dimensions: int) -> Integers:
     try:
         table = np.asarray(value)
     except ValueError:
@@ -269,7 +270,7 @@ def _whole_numbers(name: str, value: ArrayLike, *, dimensions: int) -> NDArray[n
     return np.array(table, dtype=np.int64, order="C")
 
 
-def _distribution(name: str, value: ArrayLike, *, dimensions: int) -> NDArray[np.float64]:
+def _distribution(name: str, value: ArrayLike, *, dimensions: int) -> Floats:
     normalised = check_probabilities(name, value)
     if normalised.ndim != dimensions:
         raise InvalidInput(f"{name} must have {dimensions} axes, got shape {normalised.shape}")

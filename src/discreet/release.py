@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import Unsupported
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
+from discreet.types import Floats
 from discreet.validation import check_array, check_count, check_positive
 
 
@@ -38,8 +38,8 @@ class Linear:
     """
 
     step: int
-    targets: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    targets: Floats
+    weights: Floats
     bound: float = 1.0
 
     def __post_init__(self) -> None:
@@ -71,8 +71,8 @@ class Request:
 class Estimate(NamedTuple):
     """Unbiased values and the exact variance of the noise in them (not of the sampling)."""
 
-    values: NDArray[np.float64]
-    variance: NDArray[np.float64]
+    values: Floats
+    variance: Floats
 
 
 @dataclass(frozen=True)
@@ -88,24 +88,24 @@ class Release:
     statistics: Mapping[str, Estimate]
     users: int
     guarantee: Guarantee
-    width_of: Callable[[int, float], NDArray[np.float64]] = field(repr=False)
+    width_of: Callable[[int, float], Floats] = field(repr=False)
     thresholded: bool = False
-    public: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    radius_of: Callable[[str, float], NDArray[np.float64]] | None = field(default=None, repr=False)
+    public: Mapping[str, Floats] = field(default_factory=dict)
+    radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.statistics:
             raise Unsupported(f"this release has no {name}; it has {', '.join(sorted(self.statistics))}")
         return self.statistics[name]
 
-    def width(self, cells_summed: int, failure_probability: float) -> NDArray[np.float64]:
+    def width(self, cells_summed: int, failure_probability: float) -> Floats:
         """For each (group, state, action): a bound on the noise in a sum of that many cells of the row.
 
         It is exceeded with at most the given probability, by the exact law of the accumulated noise.
         """
         return self.width_of(cells_summed, failure_probability)
 
-    def radius(self, statistic: str, failure_probability: float) -> NDArray[np.float64]:
+    def radius(self, statistic: str, failure_probability: float) -> Floats:
         """For each (group, state, action): a bound on the noise in one count that holds for all releases at once.
 
         It may be used however the policies were chosen from earlier releases. "followed" is the sum of a pair's
@@ -123,12 +123,12 @@ class Statistics(NamedTuple):
     that planners go through many rows at once.
     """
 
-    visits: NDArray[np.float64]  # (rows,)
-    transitions: NDArray[np.float64]  # (S, rows)
-    rewards: NDArray[np.float64]  # (rows,)
-    visit_noise: NDArray[np.float64]  # (rows,)
-    transition_noise: NDArray[np.float64]  # (rows,), in the count of one successor
-    reward_noise: NDArray[np.float64]  # (rows,)
+    visits: Floats  # (rows,)
+    transitions: Floats  # (S, rows)
+    rewards: Floats  # (rows,)
+    visit_noise: Floats  # (rows,)
+    transition_noise: Floats  # (rows,), in the count of one successor
+    reward_noise: Floats  # (rows,)
 
 
 def as_statistics(release: Release) -> Statistics:

@@ -1,10 +1,21 @@
-"""The public description of a decision problem: the only thing a mechanism may know before it sees a user."""
+"""The public description of a decision problem: the only thing a mechanism may know before it sees a user.
+
+``LayeredShape`` is that of a loop-free layered problem: step h is taken in layer h, and layers differ in size. To
+everything that counts per step it is an ordinary shape with one group per step and as many states as the largest layer
+has; a state is numbered inside its layer. ``pair_mask`` and ``triple_mask`` say which entries of such a table exist;
+picking them in order gives the flat tables of the adversarial slice.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.types import Mask
 from discreet.validation import check_count, check_positive, check_range
 
 
@@ -58,3 +69,66 @@ class Shape:
     @property
     def reward_span(self) -> float:
         return self.rewards[1] - self.rewards[0]
+
+
+@dataclass(frozen=True)
+class LayeredShape(Shape):
+    """Layers of ``sizes`` states; the first and the last one have a single state, where episodes start and end.
+
+    ``states`` and ``horizon`` cap the layers: ``replace(shape, horizon=2)`` is the same problem cut to two steps.
+
+    >>> shape = layered_shape((1, 2, 3, 1), actions=2)
+    >>> shape.horizon, shape.states, shape.pairs, shape.unknown
+    (3, 3, 12, 16)
+    """
+
+    sizes: tuple[int, ...] = (1, 1)
+
+    def __post_init__(self) -> None:
+        given = tuple(check_count("sizes", size) for size in self.sizes)
+        if len(given) < 2 or given[0] != 1 or given[-1] != 1:
+            raise InvalidInput(
+                f"sizes must list at least two layers of which the first and last have one state, got {given}"
+            )
+        check_count("states", self.states)
+        if not check_count("horizon", self.horizon) < len(given):
+            raise InvalidInput(f"horizon must be at most {len(given) - 1} with layers {given}, got {self.horizon}")
+        inner = (min(size, self.states) for size in given[1 : self.horizon])
+        object.__setattr__(self, "sizes", (1, *inner, 1))
+        object.__setattr__(self, "states", max(self.sizes))
+        super().__post_init__()
+        if self.homogeneous or self.start != 0:
+            raise InvalidInput("a layered problem has a law per step and starts in its only first state, number 0")
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs (x, a) there are in all layers together."""
+        return sum(self.sizes[:-1]) * self.actions
+
+    @property
+    def unknown(self) -> int:
+        """How many triples (x, a, x') have a probability that is not known beforehand: all but those into the end."""
+        return sum(x * self.actions * y for x, y in pairwise(self.sizes[:-1]))
+
+    @cached_property
+    def pair_mask(self) -> Mask:
+        """(H, S, A): which pairs exist."""
+        mask = np.zeros((self.horizon, self.states, self.actions), np.bool_)
+        for h, size in enumerate(self.sizes[:-1]):
+            mask[h, :size] = True
+        return mask
+
+    @cached_property
+    def triple_mask(self) -> Mask:
+        """(H, S, A, S): which triples exist and have an unknown probability."""
+        mask = np.zeros((self.horizon, self.states, self.actions, self.states), np.bool_)
+        for h in range(self.horizon - 1):
+            mask[h, : self.sizes[h], :, : self.sizes[h + 1]] = True
+        return mask
+
+
+def layered_shape(sizes: tuple[int, ...], actions: int) -> LayeredShape:
+    """The shape of layers of these sizes."""
+    sizes = tuple(sizes)
+    horizon = max(len(sizes) - 1, 1)
+    return LayeredShape(max(sizes, default=1), actions, horizon, start=0, sizes=sizes)

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from discreet.compiled import fused, inlined
+from discreet.compiled import before_compiling, fused, inlined
+from discreet.types import Floats
 
 Stream = NDArray[np.uint64]
 
@@ -59,23 +57,26 @@ def next_word(state: Stream) -> np.uint64:
     return mix(state[0])  # type: ignore[no-any-return]
 
 
-_intrinsic: Any = intrinsic
+_bits_of: Any = None  # the bits of a float as a whole number, in compiled code
+_float_of: Any = None  # and back
 
 
-@_intrinsic
-def _bits_of(_context: Any, _x: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
+@before_compiling
+def _define_bitcasts() -> None:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
 
-    return types.int64(types.float64), generate
+    def bitcast(target: Any, signature: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], target)
 
+        define: Any = intrinsic
+        return define(lambda _context, _x: (signature, generate))
 
-@_intrinsic
-def _float_of(_context: Any, _x: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+    global _bits_of, _float_of
+    _bits_of = bitcast(ir.IntType(64), types.int64(types.float64))
+    _float_of = bitcast(ir.DoubleType(), types.float64(types.int64))
 
 
 @inlined
@@ -104,7 +105,7 @@ def below(state: Stream, n: int) -> int:
 
 
 @inlined
-def categorical(cumulative: NDArray[np.float64], state: Stream) -> int:
+def categorical(cumulative: Floats, state: Stream) -> int:
     """Draw an index from a cumulative distribution by a forward scan (short rows, no allocation)."""
     u = uniform(state)
     last = cumulative.shape[0] - 1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.shape import Shape
+from discreet.types import Floats, Integers
 
 if TYPE_CHECKING:
     from discreet.encoders.base import Context, Encoder
@@ -24,10 +24,10 @@ class Trajectories:
     not end up in a log.
     """
 
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    lengths: NDArray[np.int64]
+    states: Integers
+    actions: Integers
+    rewards: Floats
+    lengths: Integers
 
     @classmethod
     def from_arrays(cls, states: object, actions: object, rewards: object, shape: Shape) -> Trajectories:
@@ -56,8 +56,8 @@ class Trajectories:
 class Users(Protocol):
     """Where records come from: simulated people or a table. Privatizers ask for sums of encodings, not for records."""
 
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
+    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         """For each encoder the sum of the encodings of the same next ``users`` users, under the context's policy."""
 
-    def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
+    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
         """The encodings of the next ``users`` users, one row each (for channels that release every user's own)."""

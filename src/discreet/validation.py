@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
+from discreet.types import Floats
 
 
 def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
@@ -50,7 +51,7 @@ def check_open_unit(name: str, value: Any) -> float:
     return number
 
 
-def check_probabilities(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+def check_probabilities(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Floats:
     """An array whose last axis holds probabilities that sum to one."""
     array = check_array(name, value, shape)
     if array.size == 0 or array.min() < 0:
@@ -65,7 +66,7 @@ def check_probabilities(name: str, value: ArrayLike, shape: tuple[int, ...] | No
     return np.asarray(array / sums[..., None])
 
 
-def check_array(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+def check_array(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Floats:
     """A finite array of floats, of the given shape where one is given."""
     try:
         array = np.asarray(value, dtype=np.float64)

@@ -10,7 +10,7 @@ from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.accumulators.shuffled import ShuffledRun, analyse, send, shuffle, shuffled_widths
 from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
-from discreet.privacy.calibration import ShuffledBits
+from discreet.noise.calibration import ShuffledBits
 
 ROWS = (1, 2, 1)
 BATCH = (30, ShuffledBits(4, 0.25))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.stream import EvenTree, Stream
+from discreet.accumulators.sums import Stream
+from discreet.accumulators.tree import EvenTree
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteLaplace, NoNoise
 

@@ -10,10 +10,10 @@ import pytest
 
 from discreet import Central, calibrate, load_result, simulate
 from discreet.learners.optimistic import UCBVI
-from discreet.learners.registry import LEARNERS, LINEAR_LEARNERS
-from discreet.privatizers.offline import RECIPES as OFFLINE
-from discreet.privatizers.published import PUBLISHED
-from discreet.privatizers.recipes import recipes
+from discreet.learners.registry import LEARNERS
+from discreet.papers import PUBLISHED
+from discreet.recipes.offline import RECIPES as OFFLINE
+from discreet.recipes.registry import recipes
 from discreet.worlds import WORLDS, random_mdp, river_swim
 
 SMALL = ("--states", "3", "--horizon", "4", "--episodes", "40", "--runs", "2", "--seed", "3")
@@ -87,7 +87,7 @@ def test_calibrate_says_what_the_library_says(discreet, tmp_path):
     [
         ("recipes", [*(r.name for r in (*recipes(), *OFFLINE)), *PUBLISHED]),
         ("worlds", list(WORLDS)),
-        ("learners", [*LEARNERS, *LINEAR_LEARNERS]),
+        ("learners", [*LEARNERS]),
     ],
 )
 def test_catalogues_list_everything_with_options(discreet, tmp_path, command, names):

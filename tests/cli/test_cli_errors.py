@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from discreet.learners.optimistic import UCBVI
-from discreet.learners.registry import LEARNERS, NamedLearner
+from discreet.learners.registry import LEARNERS
+from discreet.registry import Named
 
 CENTRAL = ("--privacy", "central", "--epsilon", "1")
 
@@ -79,9 +81,9 @@ def test_an_unknown_option_lists_those_of_learner_and_recipe(discreet):
 def test_a_learner_that_needs_what_no_recipe_releases_is_refused(discreet, monkeypatch):
     @dataclass(frozen=True)
     class Hungry(UCBVI):
-        needs: frozenset[str] = frozenset({"losses"})
+        needs: ClassVar[frozenset[str]] = frozenset({"losses"})
 
-    monkeypatch.setitem(LEARNERS, "hungry", NamedLearner(Hungry, "needs losses", "a test"))
+    monkeypatch.setitem(LEARNERS._entries, "hungry", Named(Hungry, "needs losses", "a test"))
     outcome = discreet("simulate", *CENTRAL, "--learner", "hungry")
     assert outcome.code == 2
     assert "does not release losses, which the learner needs" in outcome.err

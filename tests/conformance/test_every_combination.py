@@ -9,8 +9,8 @@ import pytest
 
 import discreet
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.privatizers.additive import ENCODERS
-from discreet.privatizers.recipes import build, recipes
+from discreet.recipes.additive import ENCODERS
+from discreet.recipes.registry import build, recipes
 from discreet.simulation import episode_loop
 
 EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6
@@ -31,7 +31,8 @@ def _rarely(recipe):
     return {"growth": 0.5} if recipe.options.get("growth", 0) is None else {}
 
 
-LAYERED = [name for name in LEARNERS if make_learner(name).needs & {"losses", "observed_losses"}]
+ONLINE = [name for name in LEARNERS if "matrix" not in LEARNERS[name].make.needs]
+LAYERED = [name for name in ONLINE if make_learner(name).needs & {"losses", "observed_losses"}]
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}
 
 
@@ -75,7 +76,7 @@ def may_refuse(recipe, learner, world):
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", ONLINE)
 @pytest.mark.parametrize("recipe", recipes(), ids=lambda r: r.name)
 def test_a_combination_runs_and_keeps_its_promise(recipe, learner, world):
     privacy = TARGETS[recipe.model](recipe)
@@ -113,7 +114,7 @@ def test_auto_serves_every_world(privacy, world):
     assert result.guarantee.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", ONLINE)
 def test_every_learner_is_served_by_some_recipe(learner):
     world = WORLDS["per-step"]
     assert learner in LAYERED or not all(may_refuse(recipe, learner, world) for recipe in recipes())
@@ -124,7 +125,7 @@ def test_few_combinations_have_a_compiled_loop():
     world = WORLDS["river"]
     compiled = [
         (recipe.name, learner)
-        for recipe, learner in product(recipes(), LEARNERS)
+        for recipe, learner in product(recipes(), ONLINE)
         if not may_refuse(recipe, learner, world)
         and episode_loop.compiles(make_learner(learner), build(TARGETS[recipe.model](recipe), world.shape, 10_000))
     ]

@@ -15,7 +15,7 @@ import pytest
 
 import discreet
 from discreet.encoders.base import Context
-from discreet.encoders.joint_histogram import JointHistogram
+from discreet.encoders.joint import JointHistogram
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteLaplace
 from discreet.policies import Mixture, Policy

@@ -7,7 +7,7 @@ import pytest
 
 import discreet
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.privatizers.recipes import build, recipes
+from discreet.recipes.registry import build, recipes
 
 WORLD = discreet.worlds.layered((1, 2, 2, 1), 2, "random")
 EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6

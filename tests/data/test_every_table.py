@@ -15,8 +15,8 @@ import discreet.data as data
 from discreet.accumulators.sparse import own_cells
 from discreet.data.query import contributions
 from discreet.encoders.marginal_table import JointCounts
-from discreet.privatizers.linear import LEVELS
-from discreet.privatizers.offline import OPTIONS, tables
+from discreet.linear.channel import LEVELS
+from discreet.recipes.offline import OPTIONS, tables
 
 NAMES = {"user": "u", "episode": "e", "step": "t", "state": "s", "action": "a", "reward": "r"}
 ABSENT = None

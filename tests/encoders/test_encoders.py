@@ -9,8 +9,8 @@ import pytest
 
 from discreet.encoders.base import Context, by_successor, encode, encode_into, marginals_into, playable_rows, reward_bit
 from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint_histogram import JointHistogram
-from discreet.encoders.three_tables import ThreeTables
+from discreet.encoders.joint import JointHistogram
+from discreet.encoders.tables import ThreeTables
 from discreet.errors import Unsupported
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.release import Statistics

@@ -9,8 +9,8 @@ import pytest
 
 from discreet.encoders.base import encode
 from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint_histogram import JointHistogram
-from discreet.encoders.three_tables import ThreeTables
+from discreet.encoders.joint import JointHistogram
+from discreet.encoders.tables import ThreeTables
 from discreet.shape import Shape
 from discreet.streams import USERS, stream
 

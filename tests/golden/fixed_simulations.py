@@ -42,7 +42,9 @@ ONLINE = {
     "central auto bandit": (ARMS, learners.UCBPO, "central", "auto", False, 3_000),
     "local auto": (RANDOM, learners.OBI, "local", "auto", True, 3_000),
     "shuffle auto": (RIVER, learners.PSRL, "shuffle", "auto", False, 3_000),
-    "shuffle elimination": (PER_STEP, learners.PolicyElimination, "shuffle", "shuffle/three-tables-binomial", False, 3_000),
+    "shuffle elimination": (
+        PER_STEP, learners.PolicyElimination, "shuffle", "shuffle/three-tables-binomial", False, 3_000,
+    ),
     "central elimination bandit": (ARMS, learners.PolicyElimination, "central", "auto", False, 3_000),
     "central auto layered": (LAYERS, learners.UCOREPS, "central", "auto", True, 400),
     "central auto layered bandit": (LAYERS, learners.UOBLBPS, "central", "auto", True, 400),

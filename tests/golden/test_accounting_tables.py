@@ -19,7 +19,7 @@ from discreet.noise import (
     Laplace,
     RandomizedResponse,
 )
-from discreet.privacy.calibration import calibrate_binomial, calibrate_noise
+from discreet.noise.calibration import calibrate_binomial, calibrate_noise
 from discreet.privacy.profiles import GaussianProfile, compose
 from discreet.privacy.sensitivity import Sensitivity
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.planning.barrier_program import solve_barrier_program
-from discreet.planning.entropy_program import leader_reference, mirror_reference, solve_entropy_program
-from discreet.planning.layered import Box, Layers, box_violation, confidence_box, flow_residual, occupancy
+from discreet.adversarial.barrier_program import solve_barrier_program
+from discreet.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program
+from discreet.adversarial.layers import Box, Layers, box_violation, confidence_box, flow_residual, occupancy
 
 cvxpy = pytest.importorskip("cvxpy", reason="the convex programs' oracle needs cvxpy with Clarabel")
 pytest.importorskip("clarabel", reason="the convex programs' oracle needs cvxpy with Clarabel")

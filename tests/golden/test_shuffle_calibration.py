@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from discreet.noise import BinomialNoise
-from discreet.privacy.calibration import calibrate_binomial
+from discreet.noise.calibration import calibrate_binomial
 from discreet.privacy.sensitivity import Sensitivity
 
 # Six steps: three tables (18 up, 18 down), transitions and rewards (12, 12), joint cells (6, 6), then one step only.

@@ -4,7 +4,8 @@ import pytest
 
 from discreet.errors import InvalidInput
 from discreet.learners.optimistic import UCBVI
-from discreet.learners.registry import LEARNERS, make_learner, parse_value
+from discreet.learners.registry import LEARNERS, make_learner
+from discreet.registry import parse_value
 
 
 @pytest.mark.parametrize("name", LEARNERS)

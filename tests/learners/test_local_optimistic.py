@@ -12,7 +12,7 @@ from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
 from discreet.learners.local_optimistic import CONSTANTS, OBI
 from discreet.noise import Laplace
-from discreet.privatizers.recipes import build
+from discreet.recipes.registry import build
 from discreet.release import Estimate, Release
 from discreet.streams import COINS, stream
 

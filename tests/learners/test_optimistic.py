@@ -13,7 +13,7 @@ import discreet
 from discreet.errors import InvalidInput
 from discreet.learners import UCBVI
 from discreet.learners.base import Problem
-from discreet.privatizers.recipes import build
+from discreet.recipes.registry import build
 from discreet.release import Estimate, Release
 from discreet.streams import COINS, stream
 

@@ -142,9 +142,9 @@ def test_pessimistic_values_are_below_the_truth():
     """The bound holds with probability 0.9 per run by theory, and in every one of these: it is cautious."""
     from discreet.accumulators.base import SimulatedNoise
     from discreet.learners.base import Problem
-    from discreet.offline.cascade import BehaviourUsers
     from discreet.offline.driver import known_table, learn
-    from discreet.privatizers.offline import build
+    from discreet.recipes.offline import build
+    from discreet.simulation.behaviour import BehaviourUsers
     from discreet.streams import COINS, NOISE, USERS, generator, stream
 
     learner, useful = discreet.learners.APVI(), 0

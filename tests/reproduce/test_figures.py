@@ -9,8 +9,8 @@ import pytest
 
 from discreet.cli import main
 from discreet.learners.registry import LEARNERS
-from discreet.privatizers.published import PUBLISHED
-from discreet.privatizers.recipes import recipes
+from discreet.papers import PUBLISHED
+from discreet.recipes.registry import recipes
 from discreet.reproduce import FIGURES, Figure, Scale, find_figure, reproduce
 from discreet.reproduce.figure import DRAWINGS, SCALES, Claim
 from discreet.reproduce.job import REFERENCE, VERSIONS, Job

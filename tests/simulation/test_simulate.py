@@ -16,7 +16,7 @@ import discreet
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners import UCBVI
 from discreet.policies import Mixture, Policy, uniform_policy
-from discreet.privatizers.recipes import build
+from discreet.recipes.registry import build
 from discreet.release import Request
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes

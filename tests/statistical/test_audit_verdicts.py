@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from discreet.audit.audit import audit
+from discreet.audit.binomial_test import Charge, audit_pairs
+from discreet.audit.broken import BROKEN, shuffled_bits
+from discreet.audit.cases import Setting
 from discreet.errors import Unsupported
-from discreet.privacy.audit import Charge, audit_pairs
-from discreet.privatizers.audit import audit
-from discreet.privatizers.broken import BROKEN, shuffled_bits
-from discreet.privatizers.charges import Setting
-from discreet.privatizers.published import PUBLISHED
-from discreet.privatizers.recipes import recipes
-from discreet.privatizers.trust import Central, Local, Shuffle
+from discreet.papers import PUBLISHED
+from discreet.recipes.registry import recipes
+from discreet.recipes.trust import Central, Local, Shuffle
 from discreet.shape import Shape
 
 TRUST = {kind.model: kind for kind in (Central, Local, Shuffle)}

@@ -14,8 +14,8 @@ from scipy import stats
 
 from discreet.encoders.base import Context, encode, reward_bit
 from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint_histogram import JointHistogram
-from discreet.encoders.three_tables import ThreeTables
+from discreet.encoders.joint import JointHistogram
+from discreet.encoders.tables import ThreeTables
 from discreet.planning.occupancy import occupancy
 from discreet.policies import Policy, uniform_policy
 from discreet.shape import Shape

@@ -7,14 +7,15 @@ import math
 import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
+from discreet.adversarial.channels import OneBitChannel
+from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable
+from discreet.adversarial.loop import LayeredUsers
+from discreet.adversarial.world import layered
 from discreet.encoders.base import Context
-from discreet.encoders.layered import LayeredTransitions, LayeredVisits, LossTable
-from discreet.layered_shape import layered_shape
+from discreet.noise.knorm import TableNoise
 from discreet.policies import StochasticPolicy, uniform_policy
-from discreet.privatizers.layered_reports import OneBitChannel, TableNoise
-from discreet.simulation.adversarial import LayeredUsers
+from discreet.shape import layered_shape
 from discreet.streams import USERS, stream
-from discreet.worlds.layered import layered
 
 SHAPE = layered_shape((1, 2, 2, 1), 2)
 USERS_SENT = 40_000

@@ -12,8 +12,8 @@ from scipy.stats import chi2
 import discreet
 from discreet.encoders.base import Context
 from discreet.encoders.marginal_table import MarginalTable
-from discreet.offline.cascade import BehaviourUsers
 from discreet.policies import StochasticPolicy
+from discreet.simulation.behaviour import BehaviourUsers
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import generator, stream
 from discreet.worlds.rewards import OnTransition

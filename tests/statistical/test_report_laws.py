@@ -12,11 +12,11 @@ from scipy import stats
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
+from discreet.channels.sampled_item import ReportChannel, ReportRun, draw_reports
+from discreet.channels.user_side import count_reports, pick_steps, randomize_record
 from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
 from discreet.policies import Mixture, Policy, StochasticPolicy
-from discreet.privatizers.reports import ReportChannel, ReportRun, draw_reports
-from discreet.privatizers.user_side import count_reports, pick_steps, randomize_record
 from discreet.shape import Shape
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import COINS, USERS, generator, stream

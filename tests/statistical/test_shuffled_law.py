@@ -11,7 +11,7 @@ from scipy.stats import binom, chisquare
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.shuffled import ShuffledRun
-from discreet.privacy.calibration import ShuffledBits
+from discreet.noise.calibration import ShuffledBits
 
 USERS, BITS, TRUE = 12, ShuffledBits(3, 0.25), 5.0
 DRAWS = 20_000

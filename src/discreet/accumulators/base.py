@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
+from discreet.types import Floats, Integers, Mask
 
 
 class NoiseSource(Protocol):
@@ -15,7 +15,7 @@ class NoiseSource(Protocol):
 
     simulated: bool
 
-    def draw(self, law: Any, copies: int, size: int) -> NDArray[np.float64]:
+    def draw(self, law: Any, copies: int, size: int) -> Floats:
         """``size`` independent sums of ``copies`` independent draws of ``law``."""
 
 
@@ -27,7 +27,7 @@ class SimulatedNoise:
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
 
-    def draw(self, law: Any, copies: int, size: int) -> NDArray[np.float64]:
+    def draw(self, law: Any, copies: int, size: int) -> Floats:
         if copies == 1:
             return np.asarray(law.draw(self.generator, size), np.float64)
         return np.asarray(law.draw_sum(copies, self.generator, size), np.float64)
@@ -42,17 +42,17 @@ class SecureNoise:
         if seed is not None:
             raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
 
-    def draw(self, law: Any, copies: int, size: int) -> NDArray[np.float64]:
+    def draw(self, law: Any, copies: int, size: int) -> Floats:
         return np.asarray(sum(law.secure(size) for _ in range(copies)), np.float64)
 
 
 class Run(Protocol):
     """The accumulation of one run: what has been released so far."""
 
-    values: NDArray[np.float64]  # (cells,) unbiased
-    copies: NDArray[np.int64]  # (groups, states, actions): draws of noise in each cell of the row
+    values: Floats  # (cells,) unbiased
+    copies: Integers  # (groups, states, actions): draws of noise in each cell of the row
 
-    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
+    def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
         """Take in the tally of some users. ``rows`` and ``cells`` are those that are not known zeros."""
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from discreet.compiled import dispatch
 from discreet.noise.kernels import add_noise
 from discreet.streams import Stream
+from discreet.types import Floats
 
 
 @dispatch
-def advance(accumulator: Any, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:
+def advance(accumulator: Any, t: int, law: Any, cells: Floats, stream: Stream) -> None:
     """Turn the noise in ``cells`` from that of release t - 1 into that of release t (t counts from one)."""
 
 
@@ -30,7 +28,7 @@ class TotalArrays(NamedTuple):
 
 
 @advance.implement(TotalArrays)
-def _advance_total(accumulator: TotalArrays, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:
+def _advance_total(accumulator: TotalArrays, t: int, law: Any, cells: Floats, stream: Stream) -> None:
     add_noise(law, cells, stream)
 
 

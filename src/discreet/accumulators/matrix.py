@@ -50,19 +50,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from discreet.accumulators.compiled import advance, draws_at
 from discreet.compiled import kernel
 from discreet.errors import Unsupported
 from discreet.noise.kernels import add_noise
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import optimize
 from discreet.streams import Stream
+from discreet.types import Floats, Integers
 from discreet.validation import check_count
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _FRACTION_BITS = 32
 _WEIGHT_BITS = 10
@@ -216,7 +213,7 @@ def exponential_sum(n: int) -> Exponentials:
     shifts = np.arange(1, math.ceil(math.log2(n)) + 3, 2)
     j = np.unique(np.geomspace(1, max(1, n - 1), 400).round().astype(np.int64))
     fit = (1.0 - 2.0**-shifts) ** j[:, None] / square_root(n + 1)[j][:, None]
-    weights, _ = nnls(fit, np.ones(len(j)))
+    weights, _ = optimize.nnls(fit, np.ones(len(j)))
     kept = weights > 2.0**-30  # the rest is idle
     shifts, weights = shifts[kept], weights[kept]
     places = _WEIGHT_BITS - 1 - np.floor(np.log2(weights)).astype(np.int64)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from discreet.accumulators.base import NoiseSource, SimulatedNoise
 from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
-from discreet.privacy.calibration import ShuffledBits
+from discreet.noise.calibration import ShuffledBits
+from discreet.types import Floats, Integers, Mask
 
-Floats = NDArray[np.float64]
 Bits = NDArray[np.uint8]
 
 
@@ -57,15 +57,15 @@ class ShuffledRun:
             raise Unsupported("bit by bit is for simulation: real devices toss their own coins; set bit_level=False")
         self.values = np.zeros(size)
         self._rows, self._noise, self._bit_level = rows, noise, bit_level
-        self._copies: dict[BinomialNoise, NDArray[np.int64]] = {}
+        self._copies: dict[BinomialNoise, Integers] = {}
 
     def add(
         self,
         tally: Floats,
         users: int,
         bits: ShuffledBits,
-        rows: NDArray[np.bool_],
-        cells: NDArray[np.bool_],
+        rows: Mask,
+        cells: Mask,
     ) -> None:
         """Take in a batch. Counters outside ``cells`` are known zeros, about which nobody sends anything."""
         law = BinomialNoise(users * bits.bits, bits.probability)
@@ -84,7 +84,7 @@ class ShuffledRun:
             total += law.variance * copies
         return total
 
-    def copies(self) -> dict[BinomialNoise, NDArray[np.int64]]:
+    def copies(self) -> dict[BinomialNoise, Integers]:
         """How many batches with each law of noise the counters of each row have been in."""
         return {law: copies.copy() for law, copies in self._copies.items()}
 
@@ -101,7 +101,7 @@ class ShuffledRun:
 
 
 def shuffled_widths(
-    copies: dict[BinomialNoise, NDArray[np.int64]], rows: tuple[int, int, int], cells_summed: int, tail: float
+    copies: dict[BinomialNoise, Integers], rows: tuple[int, int, int], cells_summed: int, tail: float
 ) -> Floats:
     """For each row, the exact quantile of the noise in a sum of that many of its counters."""
     laws = list(copies)

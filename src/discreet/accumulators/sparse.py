@@ -35,18 +35,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from discreet.accumulators.base import NoiseSource
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.privacy.calibration import calibrate_noise
+from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import sparse
+from discreet.types import Floats, Integers
 from discreet.validation import check_count
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -169,9 +167,7 @@ def calibrate_sparse(
     return ThresholdedGaussian(law.sigma, threshold) if gaussian else ThresholdedLaplace(law.scale, threshold)
 
 
-def release_sparse(
-    keys: NDArray[np.int64], counts: Floats, law: Any, noise: NoiseSource
-) -> tuple[NDArray[np.int64], Floats]:
+def release_sparse(keys: Integers, counts: Floats, law: Any, noise: NoiseSource) -> tuple[Integers, Floats]:
     """The keys, sorted, and the noisy counts of the cells that reach the threshold; cells that do not occur cannot."""
     keys, counts = keys[counts > 0], counts[counts > 0]
     order = np.argsort(keys)
@@ -180,8 +176,8 @@ def release_sparse(
     return keys[order][kept], noisy[kept]
 
 
-def sparse_rows(keys: NDArray[np.int64], counts: Floats, rows: int, columns: int) -> csr_array:
+def sparse_rows(keys: Integers, counts: Floats, rows: int, columns: int) -> sparse.csr_array:
     """Cells numbered row by row as a sparse table."""
     check_count("columns", columns)
     row, column = np.divmod(keys, columns)
-    return csr_array((counts, (row, column)), shape=(rows, columns))
+    return sparse.csr_array((counts, (row, column)), shape=(rows, columns))

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.compiled import TotalArrays
 from discreet.errors import Unsupported
+from discreet.types import Floats, Mask
 
 
 class SumRun:
@@ -34,7 +34,7 @@ class SumRun:
         self.copies = np.zeros(rows, np.int64)
         self._law, self._noise, self._per_user = law, noise, per_user
 
-    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
+    def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
         copies = users if self._per_user else 1
         where = np.flatnonzero(cells)
         self.values[where] += tally[where] + self._noise.draw(self._law, copies, len(where))
@@ -70,7 +70,7 @@ class OnceRun(SumRun):
 
     _released = False
 
-    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
+    def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
         if self._released:
             raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
         self._released = True
@@ -85,3 +85,32 @@ class Once:
 
     def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> OnceRun:
         return OnceRun(size, rows, law, noise, per_user=False)
+
+
+class StreamRun:
+    """The noisy vector of the last user, or of the last block of them."""
+
+    def __init__(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource, blocks: bool) -> None:
+        self.values = np.zeros(size)
+        self.copies = np.ones(rows, np.int64)
+        self._law, self._noise, self._blocks = law, noise, blocks
+
+    def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        if users != 1 and not self._blocks:
+            raise Unsupported(f"a stream releases every user by herself, not {users} together")
+        if not rows.all():
+            raise Unsupported("a stream is not masked: set masked=False")
+        where = np.flatnonzero(cells)
+        self.values = tally.astype(np.float64)
+        self.values[where] += self._noise.draw(self._law, 1, len(where))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Each user's vector (or each block's sum of vectors) is released by itself, with noise of its own."""
+
+    blocks: bool = False
+    name: str = "stream"
+
+    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> StreamRun:
+        return StreamRun(size, rows, law, noise, self.blocks)

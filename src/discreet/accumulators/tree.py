@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.compiled import advance, draws_at
@@ -32,18 +31,19 @@ from discreet.errors import Unsupported
 from discreet.noise.kernels import add_noise, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
 
 
 class TreeArrays(NamedTuple):
-    prefix: NDArray[np.float64]  # (levels + 1, cells); the last row stays zero
-    current: NDArray[np.int64]  # the row of the last release
+    prefix: Floats  # (levels + 1, cells); the last row stays zero
+    current: Integers  # the row of the last release
 
 
 class RefinedTreeArrays(NamedTuple):
-    variances: NDArray[np.float64]  # (levels,)
-    nodes: NDArray[np.float64]  # (levels, cells): the refined node of every set digit
-    scratch: NDArray[np.float64]  # (2, cells): the node that closes, and fresh noise
+    variances: Floats  # (levels,)
+    nodes: Floats  # (levels, cells): the refined node of every set digit
+    scratch: Floats  # (2, cells): the node that closes, and fresh noise
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RefinedTree:
         """A user shows in one node of every level. Only the L2 norm is meant to be used."""
         return Sensitivity(own.l1 * self.levels, own.l2 * math.sqrt(self.levels), own.linf)
 
-    def errors(self) -> NDArray[np.float64]:
+    def errors(self) -> Floats:
         """The noise variance of release t = 0, 1, ..., in units of the variance of one draw."""
         digits = (np.arange(self.users + 1)[:, None] >> np.arange(self.levels)) & 1
         return np.asarray(digits @ refined_variances(self.levels))
@@ -117,7 +117,7 @@ class RefinedTree:
         return RefinedTreeArrays(refined_variances(self.levels), np.zeros((self.levels, size)), np.zeros((2, size)))
 
 
-def refined_variances(levels: int) -> NDArray[np.float64]:
+def refined_variances(levels: int) -> Floats:
     """v_0, v_1, ...: the variance of a refined node at every level, in units of one draw."""
     variances = np.ones(levels)
     for i in range(1, levels):
@@ -133,7 +133,7 @@ class RefinedNoise:
         self._nodes = np.zeros((tree.levels, size))
         self._time, self._last = 0, np.zeros(size)
 
-    def step(self, draw: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    def step(self, draw: Callable[[], Floats]) -> Floats:
         """What to add to the noise of all cells; ``draw`` gives the noise of one node."""
         self._time += 1
         node = draw()
@@ -158,10 +158,10 @@ class TreeRun:
 
     def add(
         self,
-        tally: NDArray[np.float64],
+        tally: Floats,
         users: int,
-        rows: NDArray[np.bool_],
-        cells: NDArray[np.bool_],
+        rows: Mask,
+        cells: Mask,
     ) -> None:
         if not rows.all():
             raise Unsupported(
@@ -185,7 +185,7 @@ class EqualLawRun(TreeRun):
         super().__init__(levels, size, rows, law, noise)
         self._levels, self._extra = levels, np.zeros(size)
 
-    def add(self, tally: NDArray[np.float64], users: int, rows: NDArray[np.bool_], cells: NDArray[np.bool_]) -> None:
+    def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
         super().add(tally, users, rows, cells)
         missing = self._levels - self._time.bit_count()
         extra = np.zeros_like(self._extra)
@@ -208,7 +208,7 @@ def next_digit(t: int, low: int, none: int) -> int:
 
 
 @advance.implement(TreeArrays)
-def _advance(tree: TreeArrays, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:
+def _advance(tree: TreeArrays, t: int, law: Any, cells: Floats, stream: Stream) -> None:
     low = 0
     while (t >> low) & 1 == 0:
         low += 1
@@ -233,7 +233,7 @@ def _draws_at(tree: TreeArrays, t: int) -> int:
 
 
 @advance.implement(RefinedTreeArrays)
-def _advance_refined(tree: RefinedTreeArrays, t: int, law: Any, cells: NDArray[np.float64], stream: Stream) -> None:
+def _advance_refined(tree: RefinedTreeArrays, t: int, law: Any, cells: Floats, stream: Stream) -> None:
     nodes, variances, node, fresh = tree.nodes, tree.variances, tree.scratch[0], tree.scratch[1]
     size = cells.shape[0]
     node[:] = 0.0
@@ -260,3 +260,41 @@ def _draws_refined(tree: RefinedTreeArrays, t: int) -> float:
         if (t >> level) & 1:
             total += tree.variances[level]
     return total
+
+
+class EvenTreeRun:
+    """A tree's releases, filled up to the same number of draws."""
+
+    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> None:
+        self.values = np.zeros(size)
+        self.copies = np.full(rows, levels, np.int64)
+        self._levels, self._law, self._noise, self._time = levels, law, noise, 0
+        self._tree = TreeRun(levels, size, rows, law, noise)
+
+    def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        self._tree.add(tally, users, rows, cells)
+        self._time += 1
+        self.values = self._tree.values.copy()
+        missing = self._levels - self._time.bit_count()
+        if missing:
+            where = np.flatnonzero(cells)
+            self.values[where] += self._noise.draw(self._law, missing, len(where))
+
+
+@dataclass(frozen=True)
+class EvenTree:
+    """Binary counting over up to ``users`` users, every release with as many draws as there are levels."""
+
+    users: int
+    name: str = "even-tree"
+
+    def __post_init__(self) -> None:
+        check_count("users", self.users)
+
+    @property
+    def levels(self) -> int:
+        """In how many nodes one user can be."""
+        return Tree(self.users).levels
+
+    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> EvenTreeRun:
+        return EvenTreeRun(self.levels, size, rows, law, noise)

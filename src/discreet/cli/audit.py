@@ -12,7 +12,7 @@ from discreet.cli.output import check_outputs, write_json
 from discreet.errors import InvalidInput, unknown_name
 
 if TYPE_CHECKING:
-    from discreet.privatizers.trust import Privacy
+    from discreet.recipes.trust import Privacy
 
 _SHAPE, _TEST = "Shape", "Test"
 
@@ -56,7 +56,7 @@ def audit(
     """
     check_outputs(json_file=json, plot=plot)
     target = _target(privacy, recipe, epsilon, delta, rho)
-    from discreet.privatizers.audit import audit as try_claim
+    from discreet.audit.audit import audit as try_claim
     from discreet.shape import Shape
 
     report = try_claim(
@@ -78,9 +78,9 @@ def audit(
 
 
 def _target(model: str | None, recipe: str, epsilon: float | None, delta: float | None, rho: float | None) -> Privacy:
-    from discreet.privatizers.broken import broken
-    from discreet.privatizers.published import published
-    from discreet.privatizers.trust import Central, Local, Shuffle
+    from discreet.audit.broken import broken
+    from discreet.papers import published
+    from discreet.recipes.trust import Central, Local, Shuffle
 
     trust = {kind.model: kind for kind in (Central, Local, Shuffle)}
     if model == "none":

@@ -9,17 +9,17 @@ from discreet.cli.output import check_outputs, print_catalogue, write_json
 def learners(json: JsonFile = None) -> None:
     """List the learners: what they need to be told, options with their defaults, source."""
     check_outputs(json_file=json)
-    from discreet.learners.registry import LEARNERS, LINEAR_LEARNERS
+    from discreet.learners.registry import LEARNERS
 
     entries = [
         {
             "name": name,
             "summary": learner.summary,
-            "needs": sorted(learner.make().needs),
+            "needs": sorted(getattr(learner.make, "needs", ())),
             "options": learner.options,
             "source": learner.source,
         }
-        for name, learner in {**LEARNERS, **LINEAR_LEARNERS}.items()
+        for name, learner in LEARNERS.items()
     ]
     write_json(json, entries)
     print_catalogue(entries)

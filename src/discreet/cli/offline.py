@@ -11,7 +11,7 @@ from discreet.cli.output import print_facts, write_json
 from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
-    from discreet.privatizers.trust import Privacy
+    from discreet.recipes.trust import Privacy
     from discreet.simulation.run import AnyWorld
 
 _NAMES = ("apvi", "vapvi", "pevi")
@@ -26,7 +26,7 @@ def offline_target(
     model: str, *, epsilon: float | None, delta: float | None, rho: float | None, recipe: str
 ) -> Privacy:
     """The privacy target of one release of a data set."""
-    from discreet.privatizers.trust import Central, NoPrivacy
+    from discreet.recipes.trust import Central, NoPrivacy
 
     if model == "none":
         if not (epsilon is None and delta is None and rho is None):

@@ -12,7 +12,7 @@ from discreet.errors import InvalidInput, unknown_name
 
 if TYPE_CHECKING:
     from discreet.learners.base import Learner
-    from discreet.privatizers.trust import Privacy
+    from discreet.recipes.trust import Privacy
     from discreet.simulation.run import AnyWorld
 
 _WORLD, _LEARNING, _PRIVACY, _OUTPUT = "World", "Learning", "Privacy", "Output"
@@ -95,7 +95,7 @@ def choose_world(
     for option in given:
         if option not in known:
             raise InvalidInput(f"world {name} has no option {option!r}; it has {', '.join(known)}")
-    world = make_world(name, **given)
+    world: AnyWorld = make_world(name, **given)
     return world if homogeneous is None else world.with_time(homogeneous)
 
 
@@ -110,8 +110,9 @@ def choose_learner(
     rho: float | None,
 ) -> tuple[Learner, Privacy]:
     """The learner and the privacy target; an option is the learner's if it has one of that name, else the recipe's."""
-    from discreet.learners.registry import find_learner, make_learner, parse_value
-    from discreet.privatizers.trust import Central, Local, NoPrivacy, Shuffle
+    from discreet.learners.registry import LEARNERS, make_learner
+    from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
+    from discreet.registry import parse_value
 
     trust = {kind.model: kind for kind in (NoPrivacy, Central, Local, Shuffle)}
     if model not in trust:
@@ -120,7 +121,7 @@ def choose_learner(
         raise InvalidInput(
             "--privacy none promises nothing, so it takes no epsilon, delta or rho; choose central, local or shuffle"
         )
-    knobs = find_learner(name).options
+    knobs = LEARNERS.find(name).options
     recipe_options = _recipe_options(recipe, model)
     for_learner: dict[str, Any] = {}
     for_recipe: dict[str, Any] = {}
@@ -138,7 +139,7 @@ def choose_learner(
 
 def _recipe_options(recipe: str, model: str) -> dict[str, Any]:
     """The options of the recipe; of all recipes of the trust model while none is chosen."""
-    from discreet.privatizers.recipes import find, recipes
+    from discreet.recipes.registry import find, recipes
 
     chosen = recipes(model) if recipe == "auto" else (find(recipe, model),)
     options: dict[str, Any] = {}

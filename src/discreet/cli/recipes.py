@@ -12,8 +12,8 @@ from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.errors import unknown_name
 
 if TYPE_CHECKING:
+    from discreet.audit.cases import Setting
     from discreet.privacy.guarantee import Guarantee
-    from discreet.privatizers.charges import Setting
 
 _MODELS = ("none", "central", "local", "shuffle")
 
@@ -26,8 +26,8 @@ def recipes(
     check_outputs(json_file=json)
     if model is not None and model not in _MODELS:
         raise unknown_name("trust model", model, _MODELS)
-    from discreet.privatizers.offline import RECIPES as OFFLINE
-    from discreet.privatizers.recipes import recipes as find
+    from discreet.recipes.offline import RECIPES as OFFLINE
+    from discreet.recipes.registry import recipes as find
 
     papers = {entry["name"]: entry for entry in _published(model)}
     entries = [
@@ -49,7 +49,7 @@ def recipes(
 
 def _published(model: str | None) -> list[dict[str, Any]]:
     """The mechanisms of the papers: what they claim at the sizes they are quoted for, and what is true there."""
-    from discreet.privatizers.published import PUBLISHED, example
+    from discreet.papers import PUBLISHED, example
 
     entries = []
     for name, entry in PUBLISHED.items():

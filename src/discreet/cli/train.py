@@ -135,8 +135,8 @@ def learner_options(learner: str, texts: list[str] | None) -> dict[str, Any]:
     from typing import get_type_hints
 
     from discreet.errors import unknown_name
-    from discreet.learners.registry import parse_value
     from discreet.offline.driver import LEARNERS
+    from discreet.registry import parse_value
 
     if learner not in LEARNERS:
         raise unknown_name("offline learner", learner, LEARNERS)

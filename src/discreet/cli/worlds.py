@@ -11,6 +11,6 @@ def worlds(json: JsonFile = None) -> None:
     check_outputs(json_file=json)
     from discreet.worlds.registry import WORLDS
 
-    entries = [{"name": name, "summary": world.description, "options": world.options} for name, world in WORLDS.items()]
+    entries = [{"name": name, "summary": world.summary, "options": world.options} for name, world in WORLDS.items()]
     write_json(json, entries)
     print_catalogue(entries)

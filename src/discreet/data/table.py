@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.data.columns import Columns, Declaration, Domain, domain
 from discreet.data.engines import Source, check_columns, open_source
@@ -16,8 +15,9 @@ from discreet.data.query import count_users, joint_histogram
 from discreet.encoders.base import Context, Encoder
 from discreet.encoders.marginal_table import JointCounts
 from discreet.errors import InvalidInput, Unsupported
-from discreet.privatizers.linear import LEVELS
+from discreet.linear.channel import LEVELS
 from discreet.shape import Shape
+from discreet.types import Floats
 from discreet.validation import check_count
 
 
@@ -57,7 +57,7 @@ class TableUsers:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
+    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         first_visit = any(getattr(encoder, "first_visit", False) for encoder in encoders)
         joint = self._table.joint_counts(first_visit=first_visit)
         return [_cells(encoder, joint) for encoder in encoders]
@@ -70,7 +70,7 @@ class TableUsers:
             )
         return self._table.joint_counts(levels=LEVELS)
 
-    def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
+    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
         raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
 
 
@@ -118,9 +118,9 @@ def read(
     return Table(opened, declaration)
 
 
-def _cells(encoder: Encoder, joint: JointCounts) -> NDArray[np.float64]:
+def _cells(encoder: Encoder, joint: JointCounts) -> Floats:
     from_joint = getattr(encoder, "from_joint", None)
     if from_joint is None:
         raise Unsupported(f"{encoder.name} counts are not made by a database: use a recipe of discreet.offline")
-    cells: NDArray[np.float64] = from_joint(joint)
+    cells: Floats = from_joint(joint)
     return cells

@@ -20,8 +20,9 @@ from discreet.release import Layer, Linear, Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream, uniform
 from discreet.trajectories import Trajectories
+from discreet.types import Floats, Integers, Mask
 
-Cells = NDArray[np.float64]
+Cells = Floats
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Statistic(NamedTuple):
     ``cells`` has shape (groups, 1, 1) because last steps may sum fewer cells than others.
     """
 
-    values: NDArray[np.float64]
-    cells: NDArray[np.int64]
+    values: Floats
+    cells: Integers
 
 
 class Encoder(Protocol):
@@ -68,7 +69,7 @@ class Encoder(Protocol):
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Spread an array over (group, state, action) to the cells of each row."""
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         """Which cells can be non-zero at all, whatever the data and the policy."""
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
@@ -81,9 +82,9 @@ class Encoder(Protocol):
 @dispatch
 def encode_into(
     encoder: Any,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,
@@ -110,12 +111,12 @@ def reward_bit(reward: float, low: float, span: float, stream: Stream) -> int:
 @kernel
 def encode_all(
     encoder: Any,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    lengths: NDArray[np.int64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    lengths: Integers,
     stream: Stream,
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Encode users one by one: into a row of ``out`` each, or all into the same row if it has only one."""
     for i in range(states.shape[0]):
@@ -123,7 +124,7 @@ def encode_all(
         encode_into(encoder, states[i], actions[i], rewards[i], lengths[i], stream, row)
 
 
-def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> NDArray[np.float64]:
+def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> Floats:
     """The encodings of recorded trajectories, one row of cells per user."""
     out = np.zeros((len(trajectories), encoder.size))
     t = trajectories
@@ -131,7 +132,7 @@ def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> NDAr
     return out
 
 
-def by_row(cells: Cells, groups: int, states: int, actions: int) -> NDArray[np.float64]:
+def by_row(cells: Cells, groups: int, states: int, actions: int) -> Floats:
     """Transitions that lie successor by successor, as a view (groups, states, actions, successors)."""
     return np.moveaxis(cells.reshape(states, groups, states, actions), 0, -1)
 
@@ -141,7 +142,7 @@ def by_successor(transitions: NDArray[Any]) -> NDArray[Any]:
     return np.moveaxis(transitions, -1, 0).reshape(transitions.shape[-1], -1)
 
 
-def playable_rows(shape: Shape, policy: AnyPolicy) -> NDArray[np.bool_]:
+def playable_rows(shape: Shape, policy: AnyPolicy) -> Mask:
     """Which (group, state, action) can be visited under a public policy, whatever the world.
 
     The policy is public, so a pair that no step of it plays is a known zero; so is every state but the public start

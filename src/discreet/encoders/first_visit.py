@@ -15,14 +15,12 @@ Not valid with these counts: flow consistency between states, and "the total is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
-from discreet.encoders.first_visits import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
-from discreet.encoders.joint_histogram import (
+from discreet.encoders.joint import (
     ALL_THREE,
     joint_cells,
     joint_marginals,
@@ -30,10 +28,12 @@ from discreet.encoders.joint_histogram import (
     possible_joint_cells,
     rows_to_joint_cells,
 )
+from discreet.encoders.seen_pairs import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 
 
 class FirstVisitArrays(NamedTuple):
@@ -49,8 +49,8 @@ class FirstVisit:
     """The joint histogram of first visits, for time-homogeneous worlds."""
 
     shape: Shape
-    name: str = "first-visit"
-    statistics: frozenset[str] = ALL_THREE
+    name: ClassVar[str] = "first-visit"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
         check_homogeneous(self.shape)
@@ -66,7 +66,7 @@ class FirstVisit:
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows_to_joint_cells(self.shape, rows)
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         return possible_joint_cells(self.shape)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
@@ -80,9 +80,9 @@ class FirstVisit:
 @encode_into.implement(FirstVisitArrays)
 def _encode(
     encoder: FirstVisitArrays,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,

@@ -22,18 +22,19 @@ The signs of the moves are not stated: this profile is for noise that is symmetr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, by_row, encode_into, marginals_into, reward_bit
-from discreet.encoders.first_visits import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
-from discreet.encoders.joint_histogram import ALL_THREE
+from discreet.encoders.joint import ALL_THREE
+from discreet.encoders.seen_pairs import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 
 
 class FirstVisitTablesArrays(NamedTuple):
@@ -49,8 +50,8 @@ class FirstVisitTables:
     """Tables of first visits, of their successors and of their reward bits, for time-homogeneous worlds."""
 
     shape: Shape
-    name: str = "first-visit-tables"
-    statistics: frozenset[str] = ALL_THREE
+    name: ClassVar[str] = "first-visit-tables"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
         check_homogeneous(self.shape)
@@ -74,7 +75,7 @@ class FirstVisitTables:
         flat = rows.reshape(-1)
         return np.concatenate([flat, np.tile(flat, self.shape.states), flat])
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         possible = np.ones(self.size, np.bool_)
         if self.shape.horizon == 1:
             possible[self.rows : self.rows * (self.shape.states + 1)] = False
@@ -97,9 +98,9 @@ class FirstVisitTables:
 @encode_into.implement(FirstVisitTablesArrays)
 def _encode(
     encoder: FirstVisitTablesArrays,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,

@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
-from discreet.encoders.first_visits import Seen, is_first_visit, next_user, nobody_seen
+from discreet.encoders.seen_pairs import Seen, is_first_visit, next_user, nobody_seen
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
 
 
@@ -41,8 +42,8 @@ class JointCounts(NamedTuple):
     rewards enter as one of ``levels`` equally spaced values, by stochastic rounding.
     """
 
-    keys: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    keys: Integers
+    counts: Integers
     levels: int
 
     def __repr__(self) -> str:
@@ -129,7 +130,7 @@ class MarginalTable:
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         return np.repeat(rows.reshape(-1), self.axes[3] * self.axes[4])
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         """The last of separate steps has no successors; everything else can occur in records that end early."""
         possible = np.ones(self.axes, np.bool_)
         if self.successors and (not self.shape.homogeneous or self.shape.horizon == 1):
@@ -142,7 +143,7 @@ class MarginalTable:
         S, G = self.shape.states, self.shape.groups
         possible = self.possible().reshape(self.axes)[:, 0, 0]
 
-        def summed(values: NDArray[np.float64], used: NDArray[np.bool_]) -> Statistic:
+        def summed(values: Floats, used: Mask) -> Statistic:
             return Statistic(values, used.reshape(G, -1).sum(axis=1).astype(np.int64).reshape(G, 1, 1))
 
         found = {}
@@ -162,7 +163,7 @@ class MarginalTable:
         np.add.at(cells, *self.place(joint))
         return cells
 
-    def place(self, joint: JointCounts) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def place(self, joint: JointCounts) -> tuple[Integers, Floats]:
         """The cell of every joint key, and its count; keys of steps that do not count are left out."""
         if self.bits and joint.levels != 2:
             raise Unsupported(f"a table of reward bits needs rewards in 2 levels, got {joint.levels}")
@@ -188,9 +189,9 @@ class MarginalTable:
 @encode_into.implement(MarginalTableArrays)
 def _encode(
     encoder: MarginalTableArrays,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,

@@ -7,23 +7,24 @@ their sum over m is unbiased. More levels round a reward less and move more bits
 
     2 H bits of visits,  2 (H - 1) of transitions,  2 m H of rewards:  2 (m + 2) H - 2 in all, half of them each way.
 
-With m = 1 these are the cells of :class:`~discreet.encoders.three_tables.ThreeTables`, one table per step.
+With m = 1 these are the cells of :class:`~discreet.encoders.tables.ThreeTables`, one table per step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, reward_bit
-from discreet.encoders.joint_histogram import ALL_THREE
+from discreet.encoders.joint import ALL_THREE
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
 
 
@@ -43,8 +44,8 @@ class RewardLevels:
 
     shape: Shape
     levels: int = 2
-    name: str = "reward-levels"
-    statistics: frozenset[str] = ALL_THREE
+    name: ClassVar[str] = "reward-levels"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
         check_count("levels", self.levels)
@@ -69,7 +70,7 @@ class RewardLevels:
         flat = rows.reshape(-1)
         return np.concatenate([flat, np.repeat(flat, self.shape.states), np.repeat(flat, self.levels)])
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         """Transitions of the last step are never counted."""
         transitions = np.ones((self.shape.groups, self.shape.states, self.shape.actions, self.shape.states), np.bool_)
         transitions[-1] = False
@@ -100,9 +101,9 @@ class RewardLevels:
 @encode_into.implement(RewardLevelsArrays)
 def _encode(
     encoder: RewardLevelsArrays,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,

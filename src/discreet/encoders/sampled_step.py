@@ -16,17 +16,18 @@ the coins make public, so that the channel knows how many reports there are whet
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, reward_bit
-from discreet.encoders.joint_histogram import ALL_THREE
+from discreet.encoders.joint import ALL_THREE
 from discreet.errors import InvalidInput
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 from discreet.streams import Stream, uniform
+from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
 
 
@@ -46,8 +47,8 @@ class SampledStep:
     shape: Shape
     steps: int = 1
     early_end: bool = False
-    name: str = "sampled-step"
-    statistics: frozenset[str] = ALL_THREE
+    name: ClassVar[str] = "sampled-step"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
         check_count("steps", self.steps)
@@ -80,11 +81,11 @@ class SampledStep:
         table = np.broadcast_to(np.asarray(rows).reshape(-1, S, A), (H, S, A))
         return np.concatenate([np.repeat(table.reshape(-1), 2 * T), np.ones(H, table.dtype)])
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         possible = np.broadcast_to(self.slots()[:, None, None, :, None], self.table)
         return np.concatenate([possible.reshape(-1), np.ones(self.shape.horizon, np.bool_)])
 
-    def slots(self) -> NDArray[np.bool_]:
+    def slots(self) -> Mask:
         """Which successors (the last is "end") an item of each step can have: (H, S + 1)."""
         S = self.shape.states
         slots = np.ones((self.shape.horizon, S + 1), np.bool_)
@@ -102,7 +103,7 @@ class SampledStep:
         if G == 1:
             width, followed = np.array([width.max()]), np.array([followed.any()])
 
-        def cells_of(n: Any) -> NDArray[np.int64]:
+        def cells_of(n: Any) -> Integers:
             return np.asarray(n, np.int64).reshape(G, 1, 1)
 
         return {
@@ -119,9 +120,9 @@ class SampledStep:
 @encode_into.implement(SampledStepArrays)
 def _encode(
     encoder: SampledStepArrays,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,

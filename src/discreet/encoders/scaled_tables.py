@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into
-from discreet.encoders.joint_histogram import ALL_THREE
-from discreet.encoders.three_tables import ThreeTables
+from discreet.encoders.joint import ALL_THREE
+from discreet.encoders.tables import ThreeTables
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 
 
 class ScaledTablesArrays(NamedTuple):
@@ -38,8 +38,8 @@ class ScaledTables:
     """Visits, transitions and rewards; cells as in ``ThreeTables``, transitions divided by sqrt(S)."""
 
     shape: Shape
-    name: str = "scaled-tables"
-    statistics: frozenset[str] = ALL_THREE
+    name: ClassVar[str] = "scaled-tables"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
     rounded: bool = False
 
     @property
@@ -61,7 +61,7 @@ class ScaledTables:
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         return self.tables.rows_to_cells(rows)
 
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> Mask:
         return self.tables.possible()
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
@@ -78,9 +78,9 @@ class ScaledTables:
 @encode_into.implement(ScaledTablesArrays)
 def _encode(
     encoder: ScaledTablesArrays,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
     length: int,
     stream: Stream,
     cells: Cells,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import dispatch
 from discreet.policies import AnyPolicy, Policy
 from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers
 
 
 class Problem(NamedTuple):
@@ -57,9 +57,7 @@ class CompiledLearner(Learner, Protocol):
 
 
 @dispatch
-def plan_into(
-    learner: Any, statistics: Statistics, coins: Stream, values: NDArray[np.float64], actions: NDArray[np.int64]
-) -> None:
+def plan_into(learner: Any, statistics: Statistics, coins: Stream, values: Floats, actions: Integers) -> None:
     """Plan from released statistics: the policy into ``actions`` (H, S), its values as planned into ``values``."""
 
 
@@ -69,7 +67,7 @@ class PlannedState(NamedTuple):
     problem: Problem
     coins: Stream
     policy: Policy
-    values: NDArray[np.float64]  # (H + 1, S) as planned
+    values: Floats  # (H + 1, S) as planned
 
 
 def planned(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:

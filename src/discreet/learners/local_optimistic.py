@@ -30,11 +30,10 @@ c4 is bounded by itself and not by c3 / sqrt(S), which fails for few users. Exac
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
@@ -43,14 +42,13 @@ from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream, fast_log
+from discreet.types import Floats, Integers
 from discreet.validation import check_open_unit, check_positive
 
 CONSTANTS = ("tight", "laplace", "gaussian", "randomised-response", "bounded")
 _GIVEN = len(CONSTANTS)  # the bounds were computed outside, from a release that knows its own
 _EPOCH = 1.5  # how much counts grow between two looks of a bound that holds always
 _UNIT_DEVIATION = 0.286275  # of bounded noise with radius one
-
-Floats = NDArray[np.float64]
 
 
 class OBIArrays(NamedTuple):
@@ -81,8 +79,8 @@ class OBI:
     scale: float = 0.1
     alpha: float = 2.0
     failure_probability: float = 0.1
-    name: str = field(default="obi", repr=False)
-    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+    name: ClassVar[str] = "obi"
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
         if self.constants not in CONSTANTS:
@@ -134,8 +132,8 @@ def _plan_obi(
     learner: OBIArrays,
     statistics: Statistics,
     coins: Stream,
-    values: NDArray[np.float64],
-    actions: NDArray[np.int64],
+    values: Floats,
+    actions: Integers,
 ) -> None:
     H, S = actions.shape
     k, noise, R = tick(learner.clock), statistics.visit_noise[0], learner.reward.shape[0]

@@ -23,11 +23,10 @@ the same for rewards.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import fused, inlined
 from discreet.errors import unknown_name
@@ -36,6 +35,7 @@ from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream
+from discreet.types import Floats, Integers
 from discreet.validation import check_not_negative, check_open_unit, check_positive
 
 BONUSES = ("hoeffding", "bernstein")
@@ -50,13 +50,13 @@ class UCBVIArrays(NamedTuple):
     bonus_scale: float
     noise_scale: float
     threshold: float
-    reward: NDArray[np.float64]  # (rows,) scratch, as all that follow
-    bonus: NDArray[np.float64]  # (rows,)
-    weights: NDArray[np.float64]  # (S, rows) counts above the noise, by successor
-    inverse: NDArray[np.float64]  # (rows,) one over their sum
-    q: NDArray[np.float64]  # (S * A,) of one step
-    table: NDArray[np.float64]  # (S, A) the same numbers
-    spread: NDArray[np.float64]  # (S * A,) variance of what one step brings
+    reward: Floats  # (rows,) scratch, as all that follow
+    bonus: Floats  # (rows,)
+    weights: Floats  # (S, rows) counts above the noise, by successor
+    inverse: Floats  # (rows,) one over their sum
+    q: Floats  # (S * A,) of one step
+    table: Floats  # (S, A) the same numbers
+    spread: Floats  # (S * A,) variance of what one step brings
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class UCBVI:
     noise_scale: float = 0.2
     threshold: float = 1.5
     failure_probability: float = 0.1
-    name: str = field(default="ucbvi", repr=False)
-    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+    name: ClassVar[str] = "ucbvi"
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
         if self.bonus not in BONUSES:
@@ -108,8 +108,8 @@ def _plan_ucbvi(
     learner: UCBVIArrays,
     statistics: Statistics,
     coins: Stream,
-    values: NDArray[np.float64],
-    actions: NDArray[np.int64],
+    values: Floats,
+    actions: Integers,
 ) -> None:
     H = actions.shape[0]
     estimate_model(learner, statistics, H)
@@ -164,9 +164,7 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int) -> None
 
 
 @fused
-def optimistic_values(
-    learner: UCBVIArrays, statistics: Statistics, following: NDArray[np.float64], h: int, left: float
-) -> None:
+def optimistic_values(learner: UCBVIArrays, statistics: Statistics, following: Floats, h: int, left: float) -> None:
     """Q of every (state, action) at step h, ``left`` steps before the end, into the learner's scratch space."""
     q, spread, weights = learner.q, learner.spread, learner.weights
     here = rows_of_step(learner.groups, h, q.shape[0])

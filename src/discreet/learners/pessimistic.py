@@ -36,11 +36,10 @@ without noise is APVI; bounds come from the exact law of the noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import unknown_name
 from discreet.learners.base import Problem
@@ -49,9 +48,8 @@ from discreet.policies import AnyPolicy, Policy, uniform_policy
 from discreet.release import Release, Request
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_not_negative, check_open_unit
-
-Floats = NDArray[np.float64]
 
 PENALTIES = ("tight", "bernstein", "hoeffding")
 REPAIRS = ("auto", "simplex", "gls", "projection")
@@ -90,8 +88,8 @@ class APVI:
     repair: str = "auto"
     ends: bool = False
     failure_probability: float = 0.1
-    name: str = field(default="apvi", repr=False)
-    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+    name: ClassVar[str] = "apvi"
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
         if self.penalty not in PENALTIES:
@@ -120,7 +118,7 @@ class APVI:
     def policy(self, state: PessimisticState) -> AnyPolicy:
         return state.policy
 
-    def _step(self, shape: Shape, model: Model, h: int, following: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    def _step(self, shape: Shape, model: Model, h: int, following: Floats) -> tuple[Floats, Integers]:
         """Pessimistic values and actions of one step."""
         g, left = h if shape.groups > 1 else 0, float(shape.horizon - h)
         P = model.probabilities[g]
@@ -141,9 +139,7 @@ class APVI:
         values = np.take_along_axis(sure.reshape(q.shape), actions[:, None], axis=1)[:, 0]
         return np.clip(values, 0.0, left), actions
 
-    def _penalty(
-        self, shape: Shape, model: Model, g: int, V: Floats, spread: Floats
-    ) -> tuple[Floats, NDArray[np.bool_]]:
+    def _penalty(self, shape: Shape, model: Model, g: int, V: Floats, spread: Floats) -> tuple[Floats, Mask]:
         H, S, A = shape.horizon, shape.states, shape.actions
         iota = math.log(2 * H * S * A / (self.failure_probability / 2))
         n, W, E, k = model.counts[g], model.sum_width[g], model.cell_error[g], model.successors[g]
@@ -228,9 +224,9 @@ def _sparse_model(learner: APVI, shape: Shape, release: Release) -> Model:
 class CountCells(NamedTuple):
     """How many noisy cells a count of each kind sums, (G, S * A) each; never too few."""
 
-    transition: NDArray[np.int64]
-    visit: NDArray[np.int64]
-    reward: NDArray[np.int64]
+    transition: Integers
+    visit: Integers
+    reward: Integers
 
 
 def count_cells(shape: Shape, release: Release) -> CountCells:
@@ -245,7 +241,7 @@ def count_cells(shape: Shape, release: Release) -> CountCells:
     return CountCells(follows * (1 + private), successors * (1 + private), successors)
 
 
-def _widths(release: Release, cells: NDArray[np.int64], tail: float) -> Floats:
+def _widths(release: Release, cells: Integers, tail: float) -> Floats:
     """A bound on the noise in sums of ``cells`` cells, each exceeded with probability ``tail`` at most."""
     out = np.zeros(cells.shape)
     for n in np.unique(cells[cells > 0]):

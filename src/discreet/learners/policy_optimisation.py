@@ -17,11 +17,10 @@ greedy learner does. The sign in the exponent is plus: rewards are to be gained.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import kernel
 from discreet.learners.base import Problem
@@ -34,9 +33,8 @@ from discreet.learners.optimistic import (
 from discreet.policies import StochasticPolicy, uniform_policy
 from discreet.release import Release, Request, Statistics, as_statistics
 from discreet.streams import Stream
+from discreet.types import Floats
 from discreet.validation import check_positive
-
-Floats = NDArray[np.float64]
 
 
 class PolicyState(NamedTuple):
@@ -57,8 +55,8 @@ class UCBPO:
     noise_scale: float = 0.2
     threshold: float = 1.5
     failure_probability: float = 0.1
-    name: str = field(default="ucbpo", repr=False)
-    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+    name: ClassVar[str] = "ucbpo"
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
         check_positive("eta_scale", self.eta_scale)

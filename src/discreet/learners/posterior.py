@@ -35,11 +35,10 @@ noisy counts may be negative. Rewards are bits, so the fourth table, of squared 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
@@ -48,12 +47,11 @@ from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream, fast_log, uniform
+from discreet.types import Floats, Integers
 from discreet.validation import check_open_unit
 
 PRIORS = ("unit", "published", "positive", "noise")
 _SMALLEST = 1e-3  # parameters of the posterior are positive
-
-Floats = NDArray[np.float64]
 
 
 class PSRLArrays(NamedTuple):
@@ -77,8 +75,8 @@ class PSRL:
 
     prior: str = "noise"
     failure_probability: float = 0.1
-    name: str = field(default="psrl", repr=False)
-    needs: frozenset[str] = field(default=frozenset({"visits", "transitions", "rewards"}), repr=False)
+    name: ClassVar[str] = "psrl"
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
         if self.prior not in PRIORS:
@@ -119,8 +117,8 @@ def _plan_psrl(
     learner: PSRLArrays,
     statistics: Statistics,
     coins: Stream,
-    values: NDArray[np.float64],
-    actions: NDArray[np.int64],
+    values: Floats,
+    actions: Integers,
 ) -> None:
     H = actions.shape[0]
     draw_world(learner, statistics, coins)

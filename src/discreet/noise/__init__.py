@@ -1,5 +1,6 @@
 """Noise laws: each states its exact privacy loss, its exact tails, and can be drawn fast or securely."""
 
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian
@@ -12,7 +13,6 @@ from discreet.noise.laplace import Laplace
 from discreet.noise.law import Law
 from discreet.noise.no_noise import NoNoise
 from discreet.noise.responses import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding, add_report
-from discreet.noise.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 
 __all__ = [
     "BinomialNoise",

@@ -16,16 +16,17 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc, gammaln
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.kernels import TableKernel, table_kernel
-from discreet.noise.law import Floats, Size
+from discreet.noise.law import Size
 from discreet.noise.tails import smallest_point, stitched_lines, stitched_radius
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import special
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_open_unit
 
 _WORDS_AT_ONCE = 1 << 20
@@ -61,7 +62,7 @@ class BinomialNoise:
         k = np.round(count)
         inside = (np.abs(count - k) < 1e-6) & (k >= 0) & (k <= self.trials)
         k = np.clip(k, 0, self.trials)
-        choices = gammaln(self.trials + 1) - gammaln(k + 1) - gammaln(self.trials - k + 1)
+        choices = special.gammaln(self.trials + 1) - special.gammaln(k + 1) - special.gammaln(self.trials - k + 1)
         logs = choices + k * math.log(self.p) + (self.trials - k) * math.log1p(-self.p)
         return np.where(inside, logs, -np.inf)
 
@@ -85,7 +86,7 @@ class BinomialNoise:
         centred: Floats = rng.binomial(trials, self.p) - trials * self.p
         return centred
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         """Counts of ones, NOT centred: subtract ``mean`` after they are added to the statistic."""
         threshold = np.uint64(int(Fraction(self.p) * 2**64))
         out = np.zeros(size, dtype=np.int64)
@@ -159,8 +160,12 @@ def _sum_quantile(trials: int, p: float, tail: float) -> float:
 
     def beyond(lowest: int, highest: int) -> float:
         """P(count < lowest or count > highest)."""
-        below = float(betaincc(lowest, trials - lowest + 1, p)) if 0 < lowest <= trials else float(lowest > trials)
-        above = float(betainc(highest + 1, trials - highest, p)) if 0 <= highest < trials else float(highest < 0)
+        below = (
+            float(special.betaincc(lowest, trials - lowest + 1, p)) if 0 < lowest <= trials else float(lowest > trials)
+        )
+        above = (
+            float(special.betainc(highest + 1, trials - highest, p)) if 0 <= highest < trials else float(highest < 0)
+        )
         return below + above
 
     def by_upper_end(i: int) -> float:

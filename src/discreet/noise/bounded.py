@@ -17,17 +17,18 @@ from functools import lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import Unsupported
 from discreet.noise.gaussian import standard_lines
 from discreet.noise.kernels import add_noise
-from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.noise.law import Size, refuse_secure
 from discreet.noise.tails import stitched_radius
 from discreet.privacy.losses import convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, fast_log, uniform
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 # By numerical integration; a test computes them again in multiprecision.
@@ -91,7 +92,7 @@ class BoundedNoise:
             total[n > i] += self.draw(rng, int((n > i).sum()))
         return total
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         raise refuse_secure("Bounded noise", "DiscreteLaplace or DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:

@@ -14,17 +14,18 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from numpy.typing import ArrayLike
 
 from discreet.errors import Unsupported
 from discreet.noise.gaussian import standard_lines
 from discreet.noise.kernels import TableKernel, table_kernel
-from discreet.noise.law import Floats, Size
+from discreet.noise.law import Size
 from discreet.noise.tails import stitched_lines, stitched_radius
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import special
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
@@ -82,7 +83,7 @@ class DiscreteGaussian:
             out[chosen] = index - len(pmf) // 2
         return out
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
@@ -175,7 +176,7 @@ def _sum_quantile(sigma: float, n: int, tail: float) -> float:
     wide = sigma * math.sqrt(n)
     if _length(sigma, n) > _LONGEST_TABLE:
         return wide * math.sqrt(2 * math.log(2 / tail))
-    centre = -wide * float(ndtri(tail / 2)) / n
+    centre = -wide * float(special.ndtri(tail / 2)) / n
     pmf = _sum_pmf(sigma, n, centre)
     middle = round(n * centre)
     s = np.arange(len(pmf)) - len(pmf) // 2 + middle

@@ -13,15 +13,16 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc
+from numpy.typing import ArrayLike
 
 from discreet.noise.kernels import add_noise, advance, word_at
-from discreet.noise.law import Floats, Size
+from discreet.noise.law import Size
 from discreet.noise.tails import smallest_point, stitched_lines, stitched_radius
 from discreet.privacy.profiles import Profile, PureProfile, responses_profile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import special
 from discreet.streams import Stream, fast_log, to_unit
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 
@@ -69,7 +70,7 @@ class DiscreteLaplace:
         difference = rng.negative_binomial(trials, success) - rng.negative_binomial(trials, success)
         return np.where(n > 0, difference, 0).astype(np.float64)
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
@@ -118,11 +119,11 @@ def _sum_quantile(scale: float, n: int, tail: float) -> int:
     mean = n * math.exp(-1 / scale) / success
     deviation = math.sqrt(mean / success)
 
-    def at_most(k: NDArray[np.float64]) -> Floats:
-        return np.where(k < 0, 0.0, betainc(n, np.maximum(k, 0.0) + 1.0, success))
+    def at_most(k: Floats) -> Floats:
+        return np.where(k < 0, 0.0, special.betainc(n, np.maximum(k, 0.0) + 1.0, success))
 
     def more_than(k: Floats) -> Floats:
-        return np.asarray(betaincc(n, k + 1.0, success))
+        return np.asarray(special.betaincc(n, k + 1.0, success))
 
     def tail_beyond(s: int) -> float:
         centre = max(0.0, mean - s / 2)

@@ -8,16 +8,17 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.noise.kernels import add_noise, advance, word_at
-from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.noise.law import Size, refuse_secure
 from discreet.noise.tails import stitched_lines, stitched_radius
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import special
 from discreet.streams import Stream, fast_log, to_unit
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 
@@ -53,14 +54,14 @@ class Gaussian:
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
         return self.sigma * np.sqrt(np.asarray(copies, dtype=np.float64)) * rng.standard_normal(size)
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         raise refuse_secure("Gaussian noise", "DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:
         """Exact."""
         check_count("copies", copies, at_least=0)
         check_open_unit("tail", tail)
-        return -self.sigma * math.sqrt(copies) * float(ndtri(tail / 2))
+        return -self.sigma * math.sqrt(copies) * float(special.ndtri(tail / 2))
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
         return self.sigma * stitched_radius(standard_lines(failure_probability), copies)

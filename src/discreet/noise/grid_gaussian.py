@@ -31,17 +31,18 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from discreet.errors import Unsupported
 from discreet.noise.discrete_gaussian import DiscreteGaussian
 from discreet.noise.gaussian import Gaussian, horizontal, normal_radius, standard_lines, vertical
 from discreet.noise.kernels import add_noise, advance, word_at
-from discreet.noise.law import Floats, Size
+from discreet.noise.law import Size
 from discreet.noise.tails import stitched_radius
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import special
 from discreet.streams import Stream
+from discreet.types import Floats
 from discreet.validation import check_count, check_open_unit, check_positive
 
 _SMOOTHING = 3.0  # steps: s in the proof above
@@ -112,7 +113,7 @@ class GridGaussian:
         """The Gaussian's, and what rounding can add."""
         check_count("copies", copies, at_least=0)
         check_open_unit("tail", tail)
-        return -self.sigma * math.sqrt(copies) * float(ndtri(tail / 2)) + copies * self.step
+        return -self.sigma * math.sqrt(copies) * float(special.ndtri(tail / 2)) + copies * self.step
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
         """The Gaussian's: the discrete law's cumulants are at most sigma^2 l^2 / 2."""

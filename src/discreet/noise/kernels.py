@@ -9,31 +9,31 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import dispatch, inlined
 from discreet.streams import Stream, mix, to_unit
+from discreet.types import Floats, Integers
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dispatch
-def add_noise(law: Any, out: NDArray[np.float64], state: Stream) -> None:
+def add_noise(law: Any, out: Floats, state: Stream) -> None:
     """Add one independent draw of ``law`` to every entry of ``out``, in place."""
 
 
 @dispatch
 def exchange_noise(
-    law: Any, base: NDArray[np.float64], old: NDArray[np.float64], new: NDArray[np.float64],
-    cells: NDArray[np.float64], state: Stream,
+    law: Any, base: Floats, old: Floats, new: Floats,
+    cells: Floats, state: Stream,
 ) -> None:  # fmt: skip
     """Let ``new`` be ``base`` plus one draw per entry, and carry ``new`` in ``cells`` instead of ``old``."""
 
 
 @exchange_noise.implement(object)
 def _exchange_in_three_passes(
-    law: Any, base: NDArray[np.float64], old: NDArray[np.float64], new: NDArray[np.float64],
-    cells: NDArray[np.float64], state: Stream,
+    law: Any, base: Floats, old: Floats, new: Floats,
+    cells: Floats, state: Stream,
 ) -> None:  # fmt: skip
     for i in range(cells.shape[0]):
         new[i] = base[i]
@@ -57,12 +57,12 @@ def advance(state: Stream, words: int) -> None:
 class TableKernel(NamedTuple):
     """A law on lowest, lowest + 1, ...: its distribution function, and where to start looking in it."""
 
-    cumulative: NDArray[np.float64]
-    guide: NDArray[np.int64]
+    cumulative: Floats
+    guide: Integers
     lowest: float
 
 
-def table_kernel(pmf: NDArray[np.float64], lowest: float) -> TableKernel:
+def table_kernel(pmf: Floats, lowest: float) -> TableKernel:
     """The kernel of a law given by its probabilities."""
     cumulative = np.cumsum(pmf)
     cumulative[-1] = 1.0
@@ -71,7 +71,7 @@ def table_kernel(pmf: NDArray[np.float64], lowest: float) -> TableKernel:
 
 
 @add_noise.implement(TableKernel)
-def _add_from_table(law: TableKernel, out: NDArray[np.float64], state: Stream) -> None:
+def _add_from_table(law: TableKernel, out: Floats, state: Stream) -> None:
     """Inverse distribution function by table; the guide says where to start the scan, so it takes about one step."""
     base = state[0]
     entries = law.guide.shape[0]

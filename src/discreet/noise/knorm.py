@@ -11,18 +11,21 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from discreet.errors import InvalidInput
 from discreet.noise.kernels import add_noise, advance, table_kernel, word_at
-from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.noise.law import Size, refuse_secure
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import optimize
 from discreet.streams import Stream, below, fast_log, to_unit, uniform
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_positive
 
 
@@ -61,7 +64,7 @@ class KNorm:
         radius = rng.gamma(self.dimension + 1, self.scale, shape)
         return radius[..., None] * rng.uniform(-1.0, 1.0, (*shape, self.dimension))
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         raise refuse_secure("K-norm noise", "DiscreteKNorm")
 
     def kernel(self) -> KNormKernel:
@@ -130,7 +133,7 @@ class DiscreteKNorm:
         radius = np.searchsorted(cumulative[:-1], rng.random(shape), side="right")[..., None]
         return rng.integers(-radius, radius, (*shape, self.dimension), endpoint=True).astype(np.float64)
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         """Vectors in exact integer arithmetic from the operating system's entropy.
 
         (2R+1)^d is a combination of C(R, j), j = 0..d, with non-negative whole coefficients, and C(R, j) t^R is the law
@@ -199,3 +202,81 @@ def _geometric(numerator: int) -> int:
     while secrets.randbelow(_WHOLE) < numerator:
         successes += 1
     return successes
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """K-norm noise on whole tables of ``dimension`` entries, in the form of a law per cell."""
+
+    dimension: int
+    scale: float
+    discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = "one draw of noise for the whole of every table"
+
+    @cached_property
+    def _law(self) -> DiscreteKNorm:
+        return DiscreteKNorm(self.dimension, self.scale)
+
+    @cached_property
+    def variance(self) -> float:
+        return self._law.variance
+
+    def log_probability(self, x: ArrayLike) -> Floats:
+        """Of whole tables along the last axis; the one number of a table stands for all of its cells."""
+        return self._law.log_probability(x)[..., None]
+
+    def profile(self, sensitivity: Sensitivity) -> PureProfile:
+        """Every table that one user is in may move by L-infinity; the cells say how many tables there are."""
+        tables = math.ceil(sensitivity.l1 / (self.dimension * max(sensitivity.linf, 1e-300)) - 1e-9)
+        return PureProfile(tables * sensitivity.linf / self.scale)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
+        self._check(size)
+        return np.asarray(self._law.draw(rng, 1)[0])
+
+    def draw_sum(self, copies: int, rng: np.random.Generator, size: int) -> Floats:
+        self._check(size)
+        return np.asarray(self._law.draw(rng, int(copies)).sum(axis=0))
+
+    def secure(self, size: int) -> Integers:
+        self._check(size)
+        return np.asarray(self._law.secure(1)[0])
+
+    def sum_quantile(self, copies: int, tail: float) -> float:
+        """Chernoff's bound for one cell of a sum of tables."""
+        return _chernoff(self._law, int(copies), float(tail)) if copies else 0.0
+
+    def kernel(self) -> Any:
+        return self._law.kernel()
+
+    def _check(self, size: int) -> None:
+        if size != self.dimension:
+            raise InvalidInput(f"noise for tables of {self.dimension} entries cannot serve {size} cells")
+
+
+@lru_cache(maxsize=1024)
+def _chernoff(law: DiscreteKNorm, copies: int, tail: float) -> float:
+    """min over l of (copies ln E e^(l z) + ln(2 / tail)) / l, with l in units of one over the deviation.
+
+    Given the radius R a cell is uniform on -R..R, so |z| <= R and E e^(l z) <= E cosh(l R): any l gives a bound.
+    """
+    radii = np.arange(len(_pmf(law)), dtype=np.float64)
+    logs = np.log(np.maximum(_pmf(law), 1e-300))
+    deviation = math.sqrt(law.variance)
+
+    def height(u: float) -> float:
+        l = math.exp(u) / deviation
+        # The mean of e^(l z) over -R..R is sinh(l (2R+1) / 2) / ((2R+1) sinh(l / 2)).
+        spread = l * (2 * radii + 1) / 2
+        log_sinh = spread + np.log(-np.expm1(-2 * spread))
+        terms = logs + log_sinh - np.log(2 * radii + 1) - math.log(2 * math.sinh(l / 2))
+        top = float(terms.max())
+        cumulant = top + math.log(float(np.exp(terms - top).sum()))
+        return (copies * cumulant + math.log(2 / tail)) / l
+
+    return float(optimize.minimize_scalar(height, bounds=(-6.0, 1.0), method="bounded").fun)
+
+
+def _pmf(law: DiscreteKNorm) -> Floats:
+    cumulative: Floats = law.kernel().cumulative
+    return np.diff(cumulative, prepend=0.0)

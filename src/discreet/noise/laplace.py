@@ -14,17 +14,17 @@ from functools import lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import gammaincc, gammaln
+from numpy.typing import ArrayLike
 
 from discreet.noise.kernels import GOLDEN, add_noise, exchange_noise
-from discreet.noise.law import Floats, Size, refuse_secure
+from discreet.noise.law import Size, refuse_secure
 from discreet.noise.tails import stitched_lines, stitched_radius
 from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.scientific import optimize, special
 from discreet.streams import Stream, fast_log, mix, to_unit, with_random_sign
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 
@@ -62,7 +62,7 @@ class Laplace:
         difference: Floats = rng.standard_gamma(n) - rng.standard_gamma(n)
         return self.scale * difference
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         raise refuse_secure("Laplace noise", "DiscreteLaplace")
 
     def sum_quantile(self, copies: int, tail: float) -> float:
@@ -146,20 +146,22 @@ def _standard_sum_quantile(n: int, tail: float) -> float:
     # does their ratio: what is left out beyond the last m kept is at most a geometric series, counted as certain.
     last = min(n, math.ceil(2 * math.sqrt(n * (math.log(1 / tail) + 45))) + 2)
     m = np.arange(1, last + 1)
-    log_weights = gammaln(2 * n - m) - gammaln(n - m + 1) - gammaln(n) + (m - 2 * n + 1) * math.log(2)
+    log_weights = (
+        special.gammaln(2 * n - m) - special.gammaln(n - m + 1) - special.gammaln(n) + (m - 2 * n + 1) * math.log(2)
+    )
     weights = np.exp(log_weights)
     ratio = 2 * (n - last) / (2 * n - last - 1) if last < n else 0.0
     beyond = weights[-1] * ratio / (1 - ratio) if ratio < 1 else 0.0
 
     def log_tail(t: float) -> float:
-        return math.log(float(np.dot(weights, gammaincc(m, t))) + beyond) - math.log(tail)
+        return math.log(float(np.dot(weights, special.gammaincc(m, t))) + beyond) - math.log(tail)
 
     low, high = 0.0, math.sqrt(2 * n) + 1.0
     while log_tail(high) > 0:
         low, high = high, 2 * high
     if log_tail(low) <= 0:
         return low
-    root = float(brentq(log_tail, low, high, xtol=1e-300, rtol=1e-13))
+    root = float(optimize.brentq(log_tail, low, high, xtol=1e-300, rtol=1e-13))
     return root * (1 + 1e-10)
 
 

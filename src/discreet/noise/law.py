@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import Unsupported
 from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.types import Floats, Integers
 
 Size = int | tuple[int, ...]
-Floats = NDArray[np.float64]
 
 
 @runtime_checkable
@@ -40,7 +40,7 @@ class Law(Protocol):
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
         """Sums of ``copies`` independent draws, at a cost that does not depend on how many."""
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         """Draws for a real release, from the operating system's entropy."""
 
     def sum_quantile(self, copies: int, tail: float) -> float:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.noise.kernels import add_noise
-from discreet.noise.law import Floats, Size
+from discreet.noise.law import Size
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
+from discreet.types import Floats, Integers
 
 
 class NoNoiseKernel(NamedTuple):
@@ -43,7 +44,7 @@ class NoNoise:
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
         return np.zeros(size)
 
-    def secure(self, size: Size) -> NDArray[np.int64]:
+    def secure(self, size: Size) -> Integers:
         return np.zeros(size, dtype=np.int64)
 
     def sum_quantile(self, copies: int, tail: float) -> float:

@@ -22,14 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.compiled import dispatch
 from discreet.errors import InvalidInput
-from discreet.noise.law import Floats
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, responses_profile
 from discreet.streams import Stream, below, uniform
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_positive
 
 Words = NDArray[np.uint64]
-Integers = NDArray[np.int64]
 
 _BITS = 62
 _WHOLE = 1 << _BITS

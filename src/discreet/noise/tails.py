@@ -19,10 +19,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
+from discreet.scientific import optimize
+from discreet.types import Floats
 from discreet.validation import check_open_unit
 
 _RATIO = 3.0
@@ -31,7 +32,7 @@ _EPOCHS = 40  # 3^40 draws
 
 def stitched_lines(
     cumulant: Callable[[float], float], largest: float, failure_probability: float, scale: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Intercepts and slopes of the lines, one per epoch, that bound one sign of the sum with half of the probability.
 
     ``cumulant`` is finite on (0, ``largest``); ``scale`` is the standard deviation of one draw, to start the search.
@@ -48,13 +49,13 @@ def stitched_lines(
             l = guess * math.exp(u)
             return (log_odds + middle * cumulant(l)) / l if l < largest else math.inf
 
-        best = guess * math.exp(float(minimize_scalar(height, bounds=(-4.0, 1.0), method="bounded").x))
+        best = guess * math.exp(float(optimize.minimize_scalar(height, bounds=(-4.0, 1.0), method="bounded").x))
         best = best if best < largest else guess
         lines[j] = log_odds / best, cumulant(best) / best
     return lines[:, 0].copy(), lines[:, 1].copy()
 
 
-def stitched_radius(lines: tuple[NDArray[np.float64], NDArray[np.float64]], copies: ArrayLike) -> NDArray[np.float64]:
+def stitched_radius(lines: tuple[Floats, Floats], copies: ArrayLike) -> Floats:
     """The bound at every number of draws; zero where there is none."""
     n = np.asarray(copies, dtype=np.float64)
     if n.size and (n.min() < 0 or n.max() >= _RATIO**_EPOCHS):

@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, unknown_name
 from discreet.learners.base import Problem
-from discreet.learners.linear import PEVI, VAPVI
 from discreet.learners.pessimistic import APVI
-from discreet.privatizers.linear import LinearPrivatizer, bounded_features, build_linear
-from discreet.privatizers.trust import Privacy
+from discreet.linear.channel import LinearPrivatizer, bounded_features, build_linear
+from discreet.linear.learners import PEVI, VAPVI
+from discreet.recipes.trust import Privacy
 from discreet.release import Release, Request
 from discreet.shape import Shape
 from discreet.streams import Stream
+from discreet.types import Floats
 from discreet.validation import check_array
 
 LEARNERS: dict[str, type[Any]] = {"apvi": APVI, "vapvi": VAPVI, "pevi": PEVI}
@@ -66,7 +67,7 @@ def linear_privatizer(
     return learner, privatizer
 
 
-def known_table(shape: Shape, known_rewards: ArrayLike | None) -> NDArray[np.float64] | None:
+def known_table(shape: Shape, known_rewards: ArrayLike | None) -> Floats | None:
     """Declared mean rewards as shares of the declared range, (groups, S, A); None where rewards are private."""
     if known_rewards is None:
         return None
@@ -83,9 +84,7 @@ def known_table(shape: Shape, known_rewards: ArrayLike | None) -> NDArray[np.flo
     return np.ascontiguousarray(np.broadcast_to((steps - low) / (high - low), (shape.groups, *cells)))
 
 
-def learn(
-    learner: Any, session: Answers, problem: Problem, coins: Stream, known: NDArray[np.float64] | None
-) -> tuple[Any, Release]:
+def learn(learner: Any, session: Answers, problem: Problem, coins: Stream, known: Floats | None) -> tuple[Any, Release]:
     """Let a learner ask all its questions; what it knows in the end, and the last answer."""
     state = learner.init(problem, coins)
     questions = getattr(learner, "questions", None)

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
+from discreet.types import Floats
 
 _AT_ONCE = 4096  # cells per piece of work: enough to keep a core busy, few enough to show progress
 
@@ -25,10 +25,10 @@ class ThreadedSecureNoise:
             raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
         self._tick = tick
 
-    def draw(self, law: Any, copies: int, size: int) -> NDArray[np.float64]:
+    def draw(self, law: Any, copies: int, size: int) -> Floats:
         pieces = [min(_AT_ONCE, size - first) for first in range(0, size, _AT_ONCE)]
 
-        def one(cells: int) -> NDArray[np.float64]:
+        def one(cells: int) -> Floats:
             drawn = sum(np.asarray(law.secure(cells), np.float64) for _ in range(copies))
             self._tick(cells)
             return np.asarray(drawn, np.float64)

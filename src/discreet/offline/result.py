@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput, MissingExtra
 from discreet.files import check_writable, write_atomically
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.simulation.result import standard_error
+from discreet.types import Floats
 
 _FORMATS = (".png", ".svg", ".pdf")
 
@@ -32,9 +32,9 @@ class OfflineResult:
     users: int
     behaviour: str
     seed: int
-    value: NDArray[np.float64]  # (runs,) of the learned policies
-    optimal_value: NDArray[np.float64]  # (runs,)
-    behaviour_value: NDArray[np.float64]  # (runs,)
+    value: Floats  # (runs,) of the learned policies
+    optimal_value: Floats  # (runs,)
+    behaviour_value: Floats  # (runs,)
     policies: tuple[AnyPolicy, ...]
     guarantee: Guarantee
     seconds: float
@@ -44,7 +44,7 @@ class OfflineResult:
         return len(self.value)
 
     @property
-    def final_gap(self) -> NDArray[np.float64]:
+    def final_gap(self) -> Floats:
         """How much less than the best the learned policies earn per episode."""
         return np.maximum(self.optimal_value - self.value, 0.0)
 

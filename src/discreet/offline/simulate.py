@@ -13,20 +13,20 @@ from numpy.typing import ArrayLike
 from discreet.accumulators.base import SimulatedNoise
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.learners.base import Problem
-from discreet.offline.cascade import BehaviourUsers
+from discreet.linear.world import features_of
 from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
 from discreet.offline.result import OfflineResult
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
-from discreet.privatizers.offline import build
-from discreet.privatizers.trust import NoPrivacy, Privacy
+from discreet.recipes.offline import build
+from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.shape import Shape
+from discreet.simulation.behaviour import BehaviourUsers
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.run import AnyWorld
 from discreet.streams import COINS, NOISE, USERS, WORLD, generator, seed_sequence, stream
 from discreet.validation import check_count
 from discreet.worlds.family import WorldFamily
 from discreet.worlds.icu_sepsis import clinicians
-from discreet.worlds.linear import features_of
 from discreet.worlds.tabular import TabularWorld
 
 Behaviour = str | Policy | StochasticPolicy
@@ -112,11 +112,14 @@ def behaviour_policy(behaviour: Behaviour, shape: Shape) -> StochasticPolicy:
 BEHAVIOURS = ("uniform", "mostly-first", "clinicians")
 
 
-def _instance(world: TabularWorld | WorldFamily, seed: int, run: int) -> TabularWorld:
+def _instance(world: TabularWorld | WorldFamily[TabularWorld], seed: int, run: int) -> TabularWorld:
     """The world of one run: the same for all, or a fresh draw of a family."""
     if isinstance(world, TabularWorld):
         return world
-    return world.instance(int(seed_sequence(seed, run, WORLD).generate_state(1, np.uint32)[0]))
+    instance = world.instance(int(seed_sequence(seed, run, WORLD).generate_state(1, np.uint32)[0]))
+    if not isinstance(instance, TabularWorld):
+        raise Unsupported(f"no offline learner knows a {type(instance).__name__}: take a tabular world")
+    return instance
 
 
 def _known(world: TabularWorld, known_rewards: bool | ArrayLike) -> Any:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.data.table import Table, TableUsers
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
+from discreet.linear.channel import LEVELS
 from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
 from discreet.offline.entropy import ThreadedSecureNoise
 from discreet.offline.receipt import (
@@ -25,10 +26,10 @@ from discreet.offline.receipt import (
 )
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
-from discreet.privatizers.linear import LEVELS
-from discreet.privatizers.offline import build
-from discreet.privatizers.trust import Central
+from discreet.recipes.offline import build
+from discreet.recipes.trust import Central
 from discreet.simulation.progress import progress_bar
+from discreet.types import Floats
 
 _COINS = 0  # planners here break no ties at random, so public coins are a constant
 
@@ -38,7 +39,7 @@ class Fit:
     """What training leaves: a policy, the guarantee of the release that it was planned from, and its receipt."""
 
     policy: AnyPolicy
-    values: NDArray[np.float64]  # (H + 1, S): pessimistic values, in units of the declared reward range
+    values: Floats  # (H + 1, S): pessimistic values, in units of the declared reward range
     guarantee: Guarantee
     recipe: str
     facts: Mapping[str, Any] = field(repr=False)
@@ -103,9 +104,7 @@ def train(
     return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
 
 
-def _train_linear(
-    data: Table, learner: Any, target: Central, known: NDArray[np.float64] | None, features: ArrayLike | None
-) -> Fit:
+def _train_linear(data: Table, learner: Any, target: Central, known: Floats | None, features: ArrayLike | None) -> Fit:
     """The same for learners that ask linear questions."""
     if known is not None:
         raise InvalidInput(f"learner {learner.name} regresses rewards too: leave known_rewards out")

@@ -15,12 +15,9 @@ whenever the policy changes. Rows of ``transitions`` need not sum to one: releas
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import fused, inlined, kernel
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from discreet.types import Floats, Integers
 
 
 @inlined

@@ -6,13 +6,9 @@ by side. Steps are slices of the rows: an index that might be negative would be 
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from discreet.compiled import fused, inlined
 from discreet.streams import Stream, below
-
-Floats = NDArray[np.float64]
+from discreet.types import Floats, Integers
 
 
 @inlined
@@ -43,9 +39,7 @@ def sum_over_successors(transitions: Floats, here: slice, following: Floats, q: 
 
 
 @inlined
-def act_greedily(
-    q: Floats, lowest: float, highest: float, coins: Stream, values: Floats, actions: NDArray[np.int64]
-) -> None:
+def act_greedily(q: Floats, lowest: float, highest: float, coins: Stream, values: Floats, actions: Integers) -> None:
     """The best action of every state, exact ties broken at random, and its value within [lowest, highest].
 
     ``q`` is (S, A). There are no branches but for ties, because noise makes them unpredictable.

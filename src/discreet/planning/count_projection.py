@@ -30,13 +30,12 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput, unknown_name
+from discreet.types import Floats, Integers
 from discreet.validation import check_array, check_not_negative
-
-Floats = NDArray[np.float64]
 
 
 def project_counts(
@@ -83,7 +82,7 @@ def lift_counts(counts: ArrayLike, error: float) -> tuple[Floats, Floats]:
 
 
 @kernel
-def project_rows(cells: Floats, totals: Floats, slack: float, offsets: NDArray[np.int64], counts: Floats) -> None:
+def project_rows(cells: Floats, totals: Floats, slack: float, offsets: Integers, counts: Floats) -> None:
     """Project every row r, cells[offsets[r] : offsets[r + 1]]; rows may differ in length, as in a layered table."""
     for row in range(totals.shape[0]):
         project_row(cells, offsets[row], offsets[row + 1], totals[row], slack, counts)

@@ -11,12 +11,12 @@ policy is sum_{h, s, a} d_h(s) pi_h(a | s) r_h(s, a) (Puterman, 1994, section 6.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.planning.backward import Floats, Integers, group
+from discreet.planning.backward import group
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
 
 
@@ -81,7 +81,7 @@ def occupancy(transitions: Floats, start: Floats, policy: AnyPolicy) -> Floats:
             return np.tensordot(weights, np.stack(parts), axes=1)
 
 
-def reachable(transitions: Floats, start: Floats, horizon: int) -> NDArray[np.bool_]:
+def reachable(transitions: Floats, start: Floats, horizon: int) -> Mask:
     """Which states and actions some policy can visit at each step, (H, S, A): all actions of the states in reach."""
     check_count("horizon", horizon)
     G, S, A, _ = transitions.shape

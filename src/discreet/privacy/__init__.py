@@ -3,7 +3,7 @@
 Nothing here knows about decision problems: a statistic is a vector, a user can move it, noise hides the move.
 """
 
-from discreet.privacy.calibration import ShuffledBits, calibrate_binomial, calibrate_noise
+from discreet.noise.calibration import ShuffledBits, calibrate_binomial, calibrate_noise
 from discreet.privacy.profiles import (
     GaussianProfile,
     LossProfile,

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from discreet.types import Floats
 
 # Mass that one truncation may move into the worst case: above the noise of a Fourier transform, so that its floor does
 # not keep arrays long, and far below what is certified (profiles.CERTIFIABLE).

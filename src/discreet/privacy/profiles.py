@@ -24,11 +24,10 @@ from functools import lru_cache, reduce
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import erfcx, gammaln, log_ndtr
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, regrid, repeat, split_intervals
+from discreet.scientific import optimize, special
 from discreet.validation import check_count, check_delta, check_not_negative
 
 # Floating point convolutions are accurate to about 1e-12 in delta; nothing below this is certified by them.
@@ -94,13 +93,13 @@ class GaussianProfile:
         near = self.mu / 2 - epsilon / self.mu
         far = -self.mu / 2 - epsilon / self.mu
         if near > -1:
-            first = math.exp(log_ndtr(near))
-            second = math.exp(epsilon + log_ndtr(far))
+            first = math.exp(special.log_ndtr(near))
+            second = math.exp(epsilon + special.log_ndtr(far))
         else:
             # exp(epsilon) phi(far) = phi(near), so both terms share the factor phi(near) and the rest is Mills' ratio.
             scale = 0.5 * math.exp(-near * near / 2)
-            first = scale * float(erfcx(-near / math.sqrt(2)))
-            second = scale * float(erfcx(-far / math.sqrt(2)))
+            first = scale * float(special.erfcx(-near / math.sqrt(2)))
+            second = scale * float(special.erfcx(-far / math.sqrt(2)))
         return min(1.0, max(0.0, first - second) + _ROUNDING * first)
 
     def epsilon(self, delta: float) -> float:
@@ -137,7 +136,7 @@ class ZeroConcentratedProfile:
             return 1.0
         while slope(high) < 0:
             high += 4
-        x = math.exp(brentq(slope, low, high, xtol=1e-9))
+        x = math.exp(optimize.brentq(slope, low, high, xtol=1e-9))
         log_delta = x * ((1 + x) * self.rho - epsilon) + x * math.log(x) - (1 + x) * math.log1p(x)
         return math.exp(min(0.0, log_delta)) * (1 + _ROUNDING)
 
@@ -187,7 +186,7 @@ def responses_profile(epsilon: float, times: int) -> LossProfile:
     The number of right answers is binomial with probability e^epsilon / (1 + e^epsilon): a finite sum, nothing rounded.
     """
     right = np.arange(times + 1)
-    log_choices = gammaln(times + 1) - gammaln(right + 1) - gammaln(times - right + 1)
+    log_choices = special.gammaln(times + 1) - special.gammaln(right + 1) - special.gammaln(times - right + 1)
     masses = np.exp(log_choices - (times - right) * epsilon - times * math.log1p(math.exp(-epsilon)))
     losses = LossDistribution(-times * epsilon, 2 * epsilon, masses)
     return LossProfile(losses, losses, times * epsilon, times * epsilon**2 / 2, allowance=0.0)
@@ -278,10 +277,10 @@ def _gaussian_losses(mu: float, step: float) -> LossDistribution:
     low = math.floor((mu * mu / 2 - 9 * mu) / step)
     high = math.ceil((mu * mu / 2 + 9 * mu) / step)
     edges = np.arange(low, high + 1) * step
-    below_p, below_q = np.exp(log_ndtr(edges / mu - mu / 2)), np.exp(log_ndtr(edges / mu + mu / 2))
+    below_p, below_q = np.exp(special.log_ndtr(edges / mu - mu / 2)), np.exp(special.log_ndtr(edges / mu + mu / 2))
     masses = split_intervals(low * step, step, np.diff(below_p), np.diff(below_q))
     masses[0] += below_p[0]
-    return LossDistribution(low * step, step, masses, infinite=math.exp(log_ndtr(mu / 2 - edges[-1] / mu)))
+    return LossDistribution(low * step, step, masses, infinite=math.exp(special.log_ndtr(mu / 2 - edges[-1] / mu)))
 
 
 def group(profile: Profile, users: int) -> Profile:

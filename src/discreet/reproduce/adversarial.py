@@ -23,25 +23,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.adversarial.adversaries import Recorded
+from discreet.adversarial.layers import Layers
+from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, LayeredState
+from discreet.adversarial.loop import run_adversarial
+from discreet.adversarial.recipes import silenced
+from discreet.adversarial.world import LayeredWorld, layered
 from discreet.errors import unknown_name
-from discreet.learners.adversarial import OREPS, UCOREPS, UOBLBPS, LayeredState
 from discreet.learners.base import Learner, Problem
-from discreet.planning.layered import Layers
 from discreet.policies import StochasticPolicy
-from discreet.privatizers.adversarial import silenced
-from discreet.privatizers.recipes import build
-from discreet.privatizers.trust import Central, Local, NoPrivacy, Privacy
+from discreet.recipes.registry import build
+from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy
 from discreet.release import Release, Request
 from discreet.reproduce.adversarial_kinds import kinds_world
-from discreet.simulation.adversarial import run_adversarial
 from discreet.simulation.run import simulate
 from discreet.streams import Stream
-from discreet.worlds.adversaries import Recorded
-from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered
-
-Floats = NDArray[np.float64]
+from discreet.types import Floats
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ CHECKS: dict[str, Callable[[Scale], Verdict]] = {
 }
 
 
-def _regret(sizes: Scale, world: LayeredWorld | LayeredFamily, learner: Learner, privacy: Privacy) -> float:
+def _regret(sizes: Scale, world: Any, learner: Learner, privacy: Privacy) -> float:
     result = simulate(
         world, learner, privacy, episodes=sizes.episodes, runs=sizes.runs, seed=sizes.seed, threads=sizes.threads
     )

@@ -122,7 +122,7 @@ def _truth(guarantee: Any) -> dict[str, Any]:
 def _check_names(job: Job) -> None:
     """A name that the registries do not hold makes a line that is not drawn, not a figure that fails."""
     from discreet.learners.registry import LEARNERS
-    from discreet.privatizers.recipes import recipes
+    from discreet.recipes.registry import recipes
     from discreet.worlds.registry import WORLDS
 
     known = {
@@ -147,13 +147,13 @@ def _world(job: Job) -> Any:
 
 def _target(job: Job, shape: Any, users: int) -> tuple[Any, dict[str, Any]]:
     """The privacy target of a job, and what is to be told about the mechanism that it stands for."""
-    from discreet.privatizers.trust import Central, Local, NoPrivacy, Shuffle
+    from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
 
     kind = {trust.model: trust for trust in (NoPrivacy, Central, Local, Shuffle)}[job.model]
     target: dict[str, Any] = {"recipe": job.recipe, "options": dict(job.recipe_options)}
     if job.printed is None:
         return kind(epsilon=job.epsilon, delta=job.delta, rho=job.rho, **target), {}
-    from discreet.privatizers.published import published
+    from discreet.papers import published
 
     truth = published(job.printed).truth(shape, epsilon=job.epsilon, delta=job.delta, rho=job.rho, episodes=users)
     facts = {

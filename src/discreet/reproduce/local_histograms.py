@@ -15,7 +15,8 @@ import numpy as np
 from discreet.reproduce.figure import Claim, Figure, Number, Scale
 from discreet.reproduce.job import Job
 from discreet.reproduce.local_regret import EPSILONS, PAPER, UNMASKED
-from discreet.reproduce.measured import Floats, Measured, Verdict, View, all_of, below, within
+from discreet.reproduce.measured import Measured, Verdict, View, all_of, below, within
+from discreet.types import Floats
 
 _HORIZON = 2
 _USERS = 1_000

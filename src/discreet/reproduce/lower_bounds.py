@@ -22,22 +22,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import MissingExtra, unknown_name
+from discreet.heavy_tails.hard_central import central_lower_bound
+from discreet.heavy_tails.hard_tree import local_lower_bound
 from discreet.learners import UCBVI, HeavyUCBVI
 from discreet.learners.base import Learner
 from discreet.policies import uniform_policy
-from discreet.privatizers.trust import Central, Local, NoPrivacy, Privacy
+from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy
 from discreet.reproduce.measured import below
 from discreet.shape import Shape
 from discreet.simulation.run import simulate
+from discreet.types import Floats
 from discreet.worlds.family import WorldFamily
-from discreet.worlds.hard_central import central_lower_bound
-from discreet.worlds.hard_tree import local_lower_bound
 from discreet.worlds.registry import make_world
-
-Floats = NDArray[np.float64]
 
 ORDERS = (0.5, 1.0)
 EPSILON = 1.0
@@ -132,7 +130,9 @@ def measure(place: Place, order: float, episodes: tuple[int, ...], runs: int, se
     return Panel(place, order, episodes, lines, np.array(uniform), np.array(bound))
 
 
-def _regret(family: WorldFamily, learner: Learner, privacy: Privacy, episodes: int, runs: int, seed: int) -> Floats:
+def _regret(
+    family: WorldFamily[Any], learner: Learner, privacy: Privacy, episodes: int, runs: int, seed: int
+) -> Floats:
     return np.asarray(simulate(family, learner, privacy, episodes=episodes, runs=runs, seed=seed).regret[:, -1])
 
 

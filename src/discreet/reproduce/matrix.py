@@ -104,9 +104,9 @@ def run_matrix(
     progress: bool = False,
 ) -> Matrix:
     """Run every cell; what is in the folder already is not run again."""
-    from discreet.learners.registry import LEARNERS, LINEAR_LEARNERS
+    from discreet.learners.registry import LEARNERS
 
-    chosen = (*LEARNERS, *LINEAR_LEARNERS) if learners is None else tuple(learners)
+    chosen = tuple(LEARNERS) if learners is None else tuple(learners)
     jobs = matrix_jobs(epsilon, delta, chosen, places, episodes)
     tasks = [Task(job, job.episodes or episodes, runs, seed) for job in jobs]
     with progress_bar("matrix", len(tasks), progress) as tick:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from discreet.types import Floats
+
 CONFIDENCE = 0.975  # of each one-sided comparison, by Student's law over runs
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.learners.base import Learner, Problem
-from discreet.privatizers.channel import Privatizer
+from discreet.recipes.session import Privatizer
 from discreet.simulation.record import RunRecord, checkpoints
 from discreet.simulation.users import SimulatedUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream

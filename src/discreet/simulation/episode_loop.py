@@ -12,19 +12,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.compiled import advance, draws_at
 from discreet.accumulators.schedule import EveryEpisode
+from discreet.channels.additive import Channel
+from discreet.channels.continual import ContinualChannel
 from discreet.compiled import inlined, kernel
 from discreet.encoders.base import by_successor, encode_into, marginals_into
 from discreet.learners.base import Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
-from discreet.privatizers.channel import Channel, Privatizer
-from discreet.privatizers.continual import ContinualChannel
+from discreet.recipes.session import Privatizer
 from discreet.release import Statistics
 from discreet.simulation.record import RunRecord, checkpoints
 from discreet.streams import COINS, NOISE, USERS, Stream, stream
+from discreet.types import Floats, Integers
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout
 
 _AT_ONCE = 65_536  # episodes between two looks at the progress bar and at Ctrl-C
@@ -33,9 +34,9 @@ _AT_ONCE = 65_536  # episodes between two looks at the progress bar and at Ctrl-
 class Truth(NamedTuple):
     """The world as the judge knows it: exact regret is computed here and shown to nobody else."""
 
-    transitions: NDArray[np.float64]
-    means: NDArray[np.float64]
-    start: NDArray[np.float64]
+    transitions: Floats
+    means: Floats
+    start: Floats
     optimal_value: float
 
 
@@ -48,13 +49,13 @@ class Streams(NamedTuple):
 class Tables(NamedTuple):
     """Everything the loop writes: released cells, statistics, plan, and its books."""
 
-    cells: NDArray[np.float64]
+    cells: Floats
     statistics: Statistics
-    noise_units: NDArray[np.float64]  # (3, rows): sd of one draw in a count of visits, of a transition, of rewards
-    values: NDArray[np.float64]
-    actions: NDArray[np.int64]
-    deployed: NDArray[np.int64]
-    books: NDArray[np.float64]  # cumulative regret, gap of the deployed policy, switches
+    noise_units: Floats  # (3, rows): sd of one draw in a count of visits, of a transition, of rewards
+    values: Floats
+    actions: Integers
+    deployed: Integers
+    books: Floats  # cumulative regret, gap of the deployed policy, switches
 
 
 def compiles(learner: Learner, privatizer: Privatizer) -> bool:
@@ -152,8 +153,8 @@ def _episode_loop(
     tables: Tables,
     done: int,
     until: int,
-    marks: NDArray[np.int64],
-    regret: NDArray[np.float64],
+    marks: Integers,
+    regret: Floats,
 ) -> None:
     statistics, cells, values, actions = tables.statistics, tables.cells, tables.values, tables.actions
     deployed, books, units = tables.deployed, tables.books, tables.noise_units
@@ -180,7 +181,7 @@ def _episode_loop(
 
 
 @inlined
-def _deploy(actions: NDArray[np.int64], deployed: NDArray[np.int64]) -> bool:
+def _deploy(actions: Integers, deployed: Integers) -> bool:
     """Make the plan the deployed policy; says whether that changed anything."""
     H, S = actions.shape
     changed = False
@@ -192,7 +193,7 @@ def _deploy(actions: NDArray[np.int64], deployed: NDArray[np.int64]) -> bool:
 
 
 @inlined
-def _gap(start: NDArray[np.float64], values: NDArray[np.float64], optimal_value: float) -> float:
+def _gap(start: Floats, values: Floats, optimal_value: float) -> float:
     """How much a policy with these values loses per episode."""
     value = 0.0
     for s in range(start.shape[0]):
@@ -201,7 +202,7 @@ def _gap(start: NDArray[np.float64], values: NDArray[np.float64], optimal_value:
 
 
 @inlined
-def _set_noise(statistics: Statistics, units: NDArray[np.float64], draws: float) -> None:
+def _set_noise(statistics: Statistics, units: Floats, draws: float) -> None:
     """Nothing is masked here, so all rows carry the same number of draws."""
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise

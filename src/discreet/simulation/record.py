@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.release import Release
+from discreet.types import Floats, Integers
 
 
 @dataclass
 class RunRecord:
     """Filled in by the loops; ``regret[i]`` is the cumulative regret after ``episodes[i]`` episodes."""
 
-    episodes: NDArray[np.int64]
-    regret: NDArray[np.float64]
+    episodes: Integers
+    regret: Floats
     switches: int = 0
     deterministic_switches: int = 0
     final_gap: float | None = None
     release: Release | None = None
 
 
-def checkpoints(episodes: int, points: int = 60) -> NDArray[np.int64]:
+def checkpoints(episodes: int, points: int = 60) -> Integers:
     """Whole numbers spread evenly in the logarithm from 1 to ``episodes``, the end included."""
     spread = np.logspace(0, np.log10(episodes), points)
     return np.unique(np.append(np.round(spread), episodes).astype(np.int64))

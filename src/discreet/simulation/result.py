@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.files import write_atomically
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.release import Release
+from discreet.types import Floats, Integers
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
 
@@ -33,11 +33,11 @@ class SimulationResult:
     privacy: str
     recipe: str
     seed: int
-    episodes: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    final_gap: NDArray[np.float64]
-    switches: NDArray[np.int64]
-    deterministic_switches: NDArray[np.int64]
+    episodes: Integers
+    regret: Floats
+    final_gap: Floats
+    switches: Integers
+    deterministic_switches: Integers
     guarantee: Guarantee | dict[str, Any]
     seconds: float
     releases: tuple[Release, ...] = field(default=(), repr=False)
@@ -47,7 +47,7 @@ class SimulationResult:
         return int(self.regret.shape[0])
 
     @property
-    def total_regret(self) -> NDArray[np.float64]:
+    def total_regret(self) -> Floats:
         """The regret of each run at the last episode."""
         return self.regret[:, -1]
 
@@ -132,14 +132,14 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
         raise InvalidInput(f"{str(path)!r} does not hold a result saved by discreet") from None
 
 
-def standard_error(values: NDArray[np.float64]) -> float:
+def standard_error(values: Floats) -> float:
     """The standard error of a mean over runs; 0 for a single run."""
     return _std(values) / float(np.sqrt(len(values)))
 
 
-def _std(values: NDArray[np.float64]) -> float:
+def _std(values: Floats) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
-def _or_nan(values: list[float] | None, runs: int) -> NDArray[np.float64]:
+def _or_nan(values: list[float] | None, runs: int) -> Floats:
     return np.full(runs, np.nan) if values is None else np.asarray(values, np.float64)

@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from discreet.adversarial.loop import run_adversarial
+from discreet.adversarial.world import LayeredWorld
 from discreet.errors import DiscreetError, Unsupported
 from discreet.learners.base import Learner
-from discreet.privatizers.recipes import build
-from discreet.privatizers.trust import NoPrivacy, Privacy
-from discreet.simulation.adversarial import run_adversarial
+from discreet.recipes.registry import build
+from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.progress import progress_bar
@@ -24,13 +25,12 @@ from discreet.simulation.result import SimulationResult
 from discreet.streams import WORLD, seed_sequence
 from discreet.validation import check_count
 from discreet.worlds.family import WorldFamily
-from discreet.worlds.layered import LayeredFamily, LayeredWorld
 from discreet.worlds.tabular import TabularWorld
 
 # Shorter runs are over in the block loop before a loop for them would be compiled.
 _WORTH_COMPILING = 1_000
 
-AnyWorld: TypeAlias = TabularWorld | WorldFamily | LayeredWorld | LayeredFamily
+AnyWorld: TypeAlias = TabularWorld | LayeredWorld | WorldFamily[Any]
 
 
 class Interrupted(DiscreetError):
@@ -69,10 +69,9 @@ def simulate(
             if stop.is_set():
                 raise Interrupted(f"simulation stopped in run {run}")
 
-        if isinstance(world, LayeredWorld | LayeredFamily):
-            layers = world if isinstance(world, LayeredWorld) else world.instance(_instance_of_run(seed, run))
-            return run_adversarial(layers, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
         instance = world_of_run(world, seed, run)
+        if isinstance(instance, LayeredWorld):
+            return run_adversarial(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
         if fast:
             return run_episodes(instance, learner, privatizer, episodes, seed, run, checked_tick)
         return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
@@ -97,13 +96,12 @@ def simulate(
     )
 
 
-def world_of_run(world: AnyWorld, seed: int, run: int) -> TabularWorld:
-    """The tabular world of one run: the same for all, or a fresh draw of a family."""
-    if isinstance(world, TabularWorld):
-        return world
-    if not isinstance(world, WorldFamily):
+def world_of_run(world: AnyWorld, seed: int, run: int) -> TabularWorld | LayeredWorld:
+    """The world of one run: the same for all, or a fresh draw of a family."""
+    instance = world.instance(_instance_of_run(seed, run)) if isinstance(world, WorldFamily) else world
+    if not isinstance(instance, TabularWorld | LayeredWorld):
         raise Unsupported(f"cannot simulate a {type(world).__name__}; use a world from discreet.worlds")
-    return world.instance(_instance_of_run(seed, run))
+    return instance
 
 
 def _instance_of_run(seed: int, run: int) -> int:

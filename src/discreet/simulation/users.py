@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import kernel
 from discreet.encoders.base import Context, Encoder, encode_all
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.simulation.cascade import Cascade
+from discreet.simulation.at_once import Cascade
 from discreet.streams import Stream, next_word
 from discreet.trajectories import Trajectories
+from discreet.types import Floats, Integers
 from discreet.worlds.rewards import cumulative
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout, rollout_stochastic
 
@@ -36,7 +36,7 @@ class SimulatedUsers:
         self._last: AnyPolicy | None = None
         self._cascade = Cascade(world, np.random.default_rng(int(next_word(stream))))
 
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[NDArray[np.float64]]:
+    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         sums = [np.zeros((1, encoder.size)) for encoder in encoders]
         # Several encoders see the same users, which draws of their own could not give.
         at_once = len(encoders) == 1 and self._cascade.serves(encoders[0])
@@ -49,7 +49,7 @@ class SimulatedUsers:
                     self._encode(encoder, played, total)
         return [total[0] for total in sums]
 
-    def messages(self, encoder: Encoder, context: Context, users: int) -> NDArray[np.float64]:
+    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
         parts = []
         for played in self._play(context.policy, users):
             for i in range(len(played)):
@@ -58,7 +58,7 @@ class SimulatedUsers:
                 parts.append(one)
         return np.concatenate(parts)
 
-    def _encode(self, encoder: Encoder, played: Trajectories, out: NDArray[np.float64]) -> None:
+    def _encode(self, encoder: Encoder, played: Trajectories, out: Floats) -> None:
         arrays = self._encoders.setdefault(encoder, encoder.arrays())
         encode_all(arrays, played.states, played.actions, played.rewards, played.lengths, self._stream, out)
 
@@ -110,11 +110,11 @@ def _rows(played: Trajectories, rows: slice) -> Trajectories:
 @kernel
 def _play_deterministic(
     world: WorldArrays,
-    policy: NDArray[np.int64],
+    policy: Integers,
     stream: Stream,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
 ) -> None:
     for i in range(states.shape[0]):
         rollout(world, policy, stream, states[i], actions[i], rewards[i])
@@ -123,11 +123,11 @@ def _play_deterministic(
 @kernel
 def _play_stochastic(
     world: WorldArrays,
-    cumulative_policy: NDArray[np.float64],
+    cumulative_policy: Floats,
     stream: Stream,
-    states: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
 ) -> None:
     for i in range(states.shape[0]):
         rollout_stochastic(world, cumulative_policy, stream, states[i], actions[i], rewards[i])

@@ -1,22 +1,58 @@
-"""Worlds to learn in: decision problems that are known exactly and can be simulated."""
+"""Worlds to learn in: decision problems that are known exactly and can be simulated.
 
-from discreet.worlds.catalogue import bandit, from_arrays, random_mdp, river_swim
-from discreet.worlds.family import WorldFamily
-from discreet.worlds.gym_bridge import cliff_walking, from_gymnasium, frozen_lake, taxi
-from discreet.worlds.hard_central import hard_central
-from discreet.worlds.hard_local import hard_local, hard_local_bound
-from discreet.worlds.hard_tree import hard_tree
-from discreet.worlds.layered import LayeredFamily, LayeredWorld, layered, unroll, with_adversary
-from discreet.worlds.linear import benchmark_features, linear_benchmark
-from discreet.worlds.registry import WORLDS, NamedWorld, make_world
-from discreet.worlds.tabular import TabularWorld
+``register(name, make)`` gives a name to a world of your own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discreet.packages import lazily
+
+if TYPE_CHECKING:
+    from discreet.adversarial.world import LayeredWorld, layered, unroll, with_adversary
+    from discreet.heavy_tails.hard_central import hard_central
+    from discreet.heavy_tails.hard_tree import hard_tree
+    from discreet.linear.world import benchmark_features, linear_benchmark
+    from discreet.worlds.catalogue import bandit, from_arrays, random_mdp, river_swim
+    from discreet.worlds.family import World, WorldFamily
+    from discreet.worlds.gym_bridge import cliff_walking, from_gymnasium, frozen_lake, taxi
+    from discreet.worlds.hard_local import hard_local, hard_local_bound
+    from discreet.worlds.registry import WORLDS, make_world, register
+    from discreet.worlds.tabular import TabularWorld
+
+_HOMES = {
+    "LayeredWorld": "discreet.adversarial.world",
+    "TabularWorld": "discreet.worlds.tabular",
+    "WORLDS": "discreet.worlds.registry",
+    "World": "discreet.worlds.family",
+    "WorldFamily": "discreet.worlds.family",
+    "bandit": "discreet.worlds.catalogue",
+    "benchmark_features": "discreet.linear.world",
+    "cliff_walking": "discreet.worlds.gym_bridge",
+    "from_arrays": "discreet.worlds.catalogue",
+    "from_gymnasium": "discreet.worlds.gym_bridge",
+    "frozen_lake": "discreet.worlds.gym_bridge",
+    "hard_central": "discreet.heavy_tails.hard_central",
+    "hard_local": "discreet.worlds.hard_local",
+    "hard_local_bound": "discreet.worlds.hard_local",
+    "hard_tree": "discreet.heavy_tails.hard_tree",
+    "layered": "discreet.adversarial.world",
+    "linear_benchmark": "discreet.linear.world",
+    "make_world": "discreet.worlds.registry",
+    "random_mdp": "discreet.worlds.catalogue",
+    "register": "discreet.worlds.registry",
+    "river_swim": "discreet.worlds.catalogue",
+    "taxi": "discreet.worlds.gym_bridge",
+    "unroll": "discreet.adversarial.world",
+    "with_adversary": "discreet.adversarial.world",
+}
 
 __all__ = [
     "WORLDS",
-    "LayeredFamily",
     "LayeredWorld",
-    "NamedWorld",
     "TabularWorld",
+    "World",
     "WorldFamily",
     "bandit",
     "benchmark_features",
@@ -32,8 +68,11 @@ __all__ = [
     "linear_benchmark",
     "make_world",
     "random_mdp",
+    "register",
     "river_swim",
     "taxi",
     "unroll",
     "with_adversary",
 ]
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

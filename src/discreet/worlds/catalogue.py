@@ -10,20 +10,19 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, unknown_name
+from discreet.packages import load
 from discreet.planning.backward import plan
+from discreet.scientific import special
 from discreet.shape import Shape
 from discreet.streams import WORLD, generator
+from discreet.types import Floats
 from discreet.validation import check_array, check_count, check_not_negative, check_positive
-from discreet.worlds.family import WorldFamily
-from discreet.worlds.heavy_rewards import default_order, heavy_tailed, moment_bound
+from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.rewards import Bernoulli, Deterministic, RewardLaw
 from discreet.worlds.tabular import TabularWorld
-
-Floats = NDArray[np.float64]
 
 
 def river_swim(
@@ -41,7 +40,7 @@ def river_swim(
     or stays (0.4, 0.6). Everybody starts in state 0.
 
     Rewards are Bernoulli, or heavy-tailed around the same means: stable, student, pareto or two-point, with tail index
-    ``alpha`` and ``scale`` (see :mod:`discreet.worlds.heavy_rewards`). The public moment bound is then that of order
+    ``alpha`` and ``scale`` (see :mod:`discreet.heavy_tails.rewards`). The public moment bound is then that of order
     1 + ``order``, by default one that exists with room to spare.
     """
     check_count("states", states, at_least=2)
@@ -60,14 +59,13 @@ def river_swim(
     name, start = f"river-swim-{states}", _point(states, 0)
     if rewards == "bernoulli":
         return TabularWorld(name, transitions, Bernoulli(means), start, horizon)
-    law = heavy_tailed(rewards, means, alpha, scale)
-    moments = moment_bound(law, default_order(rewards, alpha) if order is None else order)
+    law, moments = load("discreet.heavy_tails.rewards:around")(rewards, means, alpha, scale, order)
     return TabularWorld(f"{name}-{rewards}", transitions, law, start, horizon, (-1.0, 1.0), moments)
 
 
 def random_mdp(
     states: int = 2, actions: int = 2, horizon: int = 2, alpha: float = 0.1, instance: int | None = None
-) -> TabularWorld | WorldFamily:
+) -> TabularWorld | WorldFamily[TabularWorld]:
     """Random MDPs: next-state laws are Dirichlet(alpha, ..., alpha), rewards are 0 or 1 by one fair coin per pair.
 
     The start is uniform. Instances whose rewards do not depend on the action, or in which all policies are worth the
@@ -90,10 +88,10 @@ def random_mdp(
 
     start = 0 if states == 1 else None
     shape = Shape(states, actions, horizon, homogeneous=True, start=start)
-    return _family_or_member(WorldFamily("random-mdp", shape, draw), instance)
+    return family_or_member(WorldFamily("random-mdp", shape, draw), instance)
 
 
-def bandit(arms: int = 20, sigma: float = 0.1, instance: int | None = None) -> TabularWorld | WorldFamily:
+def bandit(arms: int = 20, sigma: float = 0.1, instance: int | None = None) -> TabularWorld | WorldFamily[TabularWorld]:
     """A Bernoulli bandit of users who differ: arm a is worth clip(r_a + N(0, sigma^2)) to a user, clipped to [0, 1].
 
     The r_a are uniform on [0, 0.99]. Users are drawn afresh, so this is exactly the bandit with the means over users,
@@ -108,7 +106,7 @@ def bandit(arms: int = 20, sigma: float = 0.1, instance: int | None = None) -> T
         return TabularWorld("bandit", np.ones((1, 1, arms, 1)), Bernoulli(means), np.ones(1), 1)
 
     shape = Shape(1, arms, 1, homogeneous=True, start=0)
-    return _family_or_member(WorldFamily("bandit", shape, draw), instance)
+    return family_or_member(WorldFamily("bandit", shape, draw), instance)
 
 
 def from_arrays(
@@ -156,7 +154,7 @@ def clipped_normal_mean(centre: Floats, sigma: float) -> Floats:
 
     def excess(bound: float) -> Floats:
         z = (centre - bound) / sigma
-        return np.asarray(sigma * (z * ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi)))
+        return np.asarray(sigma * (z * special.ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi)))
 
     return np.clip(excess(0.0) - excess(1.0), 0.0, 1.0)
 
@@ -168,10 +166,6 @@ def _actions_matter(world: TabularWorld) -> bool:
     actions = np.empty((world.horizon, world.start.size), dtype=np.int64)
     plan(np.array(world.transitions), -world.means, world.horizon, values, actions)
     return bool(world.optimal_value + world.start @ values[0] > 1e-12)
-
-
-def _family_or_member(family: WorldFamily, instance: int | None) -> TabularWorld | WorldFamily:
-    return family if instance is None else family.instance(instance)
 
 
 def _law(name: str, means: Floats) -> RewardLaw:

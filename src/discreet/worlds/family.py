@@ -4,28 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 from discreet.shape import Shape
 from discreet.validation import check_count
-from discreet.worlds.tabular import TabularWorld
+
+
+class World(Protocol):
+    """A decision problem that is known exactly and can be simulated."""
+
+    @property
+    def name(self) -> str:
+        """As results and pictures call it."""
+
+    @property
+    def shape(self) -> Shape:
+        """Its public sizes."""
+
+    def with_time(self, homogeneous: bool) -> Any:
+        """The same world declared time-homogeneous, or with separate laws per step."""
+
+
+W = TypeVar("W", bound=World)
 
 
 @dataclass(frozen=True)
-class WorldFamily:
+class WorldFamily(Generic[W]):
     """Worlds drawn at random that share a shape; the same seed always gives the same world."""
 
     name: str
     shape: Shape
-    draw: Callable[[int], TabularWorld]
+    draw: Callable[[int], W]
 
-    def instance(self, seed: int) -> TabularWorld:
+    def instance(self, seed: int) -> W:
         """The world of this seed."""
         return self.draw(check_count("instance", seed, at_least=0))
 
-    def with_time(self, homogeneous: bool) -> WorldFamily:
+    def with_time(self, homogeneous: bool) -> WorldFamily[W]:
         """The same worlds declared time-homogeneous, or with separate laws per step."""
         if homogeneous == self.shape.homogeneous or self.shape.horizon == 1:
             return self
         draw = self.draw
         shape = replace(self.shape, homogeneous=homogeneous)
         return WorldFamily(self.name, shape, lambda seed: draw(seed).with_time(homogeneous))
+
+
+def family_or_member(family: WorldFamily[W], instance: int | None) -> W | WorldFamily[W]:
+    """The family, or the one world of it that was asked for."""
+    return family if instance is None else family.instance(instance)

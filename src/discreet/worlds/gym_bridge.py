@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.types import Floats
 from discreet.validation import check_count
 from discreet.worlds.rewards import Deterministic, FiniteOnTransition, OnTransition, RewardLaw, cumulative
 from discreet.worlds.tabular import TabularWorld
 
-Floats = NDArray[np.float64]
 Table: TypeAlias = Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
 
 

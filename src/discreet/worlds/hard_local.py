@@ -22,13 +22,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.shape import Shape
 from discreet.streams import WORLD, generator
+from discreet.types import Floats, Integers
 from discreet.validation import check_count, check_positive
-from discreet.worlds.family import WorldFamily
+from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.rewards import Deterministic
 from discreet.worlds.tabular import TabularWorld
 
@@ -40,7 +40,7 @@ def hard_local(
     epsilon: float = 1.0,
     episodes: int = 100_000,
     instance: int | None = None,
-) -> TabularWorld | WorldFamily:
+) -> TabularWorld | WorldFamily[TabularWorld]:
     """The hard instance for ``episodes`` users at pure local ``epsilon``; which pair is lucky is drawn per instance."""
     levels, leaves = _tree(states, actions)
     if horizon < levels + 1:
@@ -57,7 +57,7 @@ def hard_local(
         return _world(states, actions, horizon, gap, leaves, leaf, action)
 
     family = WorldFamily("hard-local", Shape(states, actions, horizon, homogeneous=True, start=0), draw)
-    return family if instance is None else family.instance(instance)
+    return family_or_member(family, instance)
 
 
 def hard_local_gap(states: int, actions: int, epsilon: float, episodes: int) -> float:
@@ -66,9 +66,7 @@ def hard_local_gap(states: int, actions: int, epsilon: float, episodes: int) -> 
     return math.sqrt(len(leaves) * actions / check_count("episodes", episodes)) / (16 * math.sqrt(2) * _price(epsilon))
 
 
-def hard_local_bound(
-    states: int, actions: int, horizon: int, epsilon: float, episodes: NDArray[np.int64] | int
-) -> NDArray[np.float64]:
+def hard_local_bound(states: int, actions: int, horizon: int, epsilon: float, episodes: Integers | int) -> Floats:
     """The lower bound of theorem 2 at each number of users: no local learner has less regret in all of these worlds.
 
     It holds for K >= L A / min(8 (e^epsilon - 1), 4)^2 users; smaller K give 0.

@@ -13,14 +13,12 @@ from functools import singledispatch
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import dispatch
 from discreet.errors import InvalidInput, Unsupported
 from discreet.streams import Stream, categorical, uniform
+from discreet.types import Floats
 from discreet.validation import check_array
-
-Floats = NDArray[np.float64]
 
 
 class Deterministic(NamedTuple):

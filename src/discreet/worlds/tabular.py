@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
@@ -21,6 +20,7 @@ from discreet.planning.backward import evaluate, evaluate_stochastic, group, pla
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, categorical, uniform
+from discreet.types import Floats, Integers
 from discreet.validation import check_array, check_count, check_probabilities, check_range
 from discreet.worlds.rewards import (
     Deterministic,
@@ -32,9 +32,6 @@ from discreet.worlds.rewards import (
     mean,
     regroup,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class WorldArrays(NamedTuple):

@@ -1,0 +1,103 @@
+r"""What recipes for layered worlds decide before any data: blocks, how counts add up, and what the counts deserve.
+
+**Blocks of bandit losses.** A policy is held for m users and their summed losses carry noise of variance v per entry.
+Mirror descent then has regret proportional to sqrt(K (m s + v / m)), where s = H / (4 d) is what the losses themselves
+add (:mod:`discreet.adversarial.learners`), so m = sqrt(v / s) is best. Twice as long blocks do as well in practice.
+
+**Blocks of loss tables.** The same balance with s = 1, up to a constant that was tuned: m = 3.5 sqrt(v). What "auto"
+compares is the predicted squared error K (m / 3.5^2 + v / m), with m = 1 for one answered bit per user, and that of a
+tree. After t users the error per user is the deviation of the noise over t: summed over a run that is 2 sqrt(K v / m)
+for noise that adds up, and D (1 + ln(K / D)) for the noise of a tree, whose deviation D is as large from the beginning.
+
+**Counts.** Blocks add one draw of noise each; a tree over B blocks shows a user floor(log2 B) + 1 times and carries
+about half as many draws. The quieter of the two at the end of the run is taken.
+
+**The split.** Transitions are learned from counts, and a confidence box says nothing while the bound E on the noise of
+a row is half of its visits or more. If that is so at the end of the run even with half of the budget, on a row that is
+visited as often as others, counts get a twentieth (``split="auto"``); otherwise they get half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from discreet.accumulators.base import Accumulator
+from discreet.accumulators.sums import Blocks
+from discreet.accumulators.tree import Tree
+from discreet.adversarial.encoders import LayeredTransitions
+from discreet.errors import InvalidInput
+from discreet.shape import LayeredShape
+from discreet.validation import check_count
+
+HALF, LITTLE = 0.5, 0.05
+_TABLES_PATIENCE = 3.5  # users per block, in deviations of the noise of a block
+_FAILURE = 0.05
+
+
+def bandit_blocks(variance: float, shape: LayeredShape, episodes: int, given: Any = None) -> int:
+    """How many blocks suit losses (above one half) whose sum over a block has noise of this variance."""
+    return _blocks(math.sqrt(4 * variance * shape.pairs / shape.horizon), episodes, given)
+
+
+def table_blocks(variance: float, episodes: int, given: Any = None) -> int:
+    """How many blocks suit loss tables whose sum over a block has noise of this variance."""
+    return _blocks(_TABLES_PATIENCE * math.sqrt(variance), episodes, given)
+
+
+def table_error(users: float, noise: float, episodes: int, constant: bool = False) -> float:
+    """The predicted squared error of waiting for blocks of ``users`` and of noise in the summed tables at the end.
+
+    ``constant``: the noise is as large after the first release as after the last.
+    """
+    if constant:
+        deviation = math.sqrt(noise)
+        noise = (deviation * (1 + math.log(max(episodes / max(deviation, 1.0), 1.0))) / 2) ** 2
+    return episodes * users / _TABLES_PATIENCE**2 + noise
+
+
+def quieter_counts(law_of: Callable[[Accumulator], Any], blocks: int) -> Accumulator:
+    """Sums over blocks or a tree over them, whichever has less noise at the end."""
+    tree, sums = Tree(users=blocks), Blocks()
+    return tree if law_of(tree).variance * draws(tree) < law_of(sums).variance * blocks else sums
+
+
+def draws(accumulator: Tree) -> float:
+    """How many draws of noise a late release of a tree carries, on average."""
+    return (accumulator.levels + 1) / 2
+
+
+def share_of_counts(
+    option: Any, shape: LayeredShape, episodes: int, variance_at_half: Callable[[], float], losses_private: bool = True
+) -> float:
+    """The part of the budget for counts; ``variance_at_half``: of the noise in one count at the end, if it is half."""
+    if not (option == "auto" or (isinstance(option, int | float) and 0 <= option <= 1)):
+        raise InvalidInput(f"split is the part of the budget for counts: 'auto' or a number in [0, 1], got {option!r}")
+    countable = LayeredTransitions(shape).sensitivity().l1 > 0
+    if not losses_private:
+        return float(countable)
+    if option == 1:
+        raise InvalidInput("split=1 leaves nothing for private losses: choose less, or declare losses_private=False")
+    if not countable:
+        return 0.0
+    if option != "auto":
+        return float(option)
+    return HALF if tells(variance_at_half(), shape, episodes) else LITTLE
+
+
+def tells(variance: float, shape: LayeredShape, episodes: int) -> bool:
+    """Whether counts with this noise at the end narrow the confidence box of a row that is visited like others."""
+    rows = [(x * shape.actions, y) for x, y in pairwise(shape.sizes[:-1])]
+    visits = episodes * len(rows) / sum(number for number, _ in rows)
+    successors = max(size for _, size in rows)
+    log = math.log(4 * shape.unknown * episodes / _FAILURE)
+    error = 4 * math.sqrt(2 * log * successors * variance)
+    return 2 * error < visits
+
+
+def _blocks(users: float, episodes: int, given: Any) -> int:
+    if given is not None:
+        return min(check_count("blocks", given), episodes)
+    return min(episodes, max(1, round(episodes / max(users, 1.0))))

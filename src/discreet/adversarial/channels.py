@@ -1,0 +1,222 @@
+r"""Messages for layered problems that are not a vector with noise in every cell.
+
+* ``TableNoise``: discrete L-infinity K-norm noise for a whole loss table at once. One user may move all d entries, each
+  by one, so noise for the L1 norm would pay d where this pays 1.
+* ``OneBitChannel``: a user picks one of the d pairs by a coin, rounds that loss to a bit and answers it by randomised
+  response. The estimate of the whole table is 1/2 everywhere but at her pair, where it is
+  1/2 + d ((answer - q) / (p - q) - 1/2): unbiased, with variance at most d / (4 (p - q)^2) in every entry.
+* ``SampledLayerChannel``: public coins pick one layer, and she adds noise to her transition in that layer alone, with
+  the whole budget. The counts of a layer are then those of the users who were asked about it; nothing is scaled up,
+  because a confidence box needs counts and not how many others there were. Bits of losses go the same way, user by user
+  (``alone``) and times the number of layers: unbiased, with H times the variance of a layer's noise where noise for all
+  layers would have H^2 times.
+
+**Formal guarantees.** Each is pure for any two records of a user; coins that pick a pair or a layer do not depend on
+data. What is certified is the loss of the probabilities that are really used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from discreet.accumulators.base import NoiseSource, Run
+from discreet.accumulators.sums import Total
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.audit.likelihoods import BitTranscript, LayerTranscript
+from discreet.channels.base import WidthOf
+from discreet.encoders.base import Context
+from discreet.errors import Unsupported
+from discreet.noise import DiscreteLaplace, RandomizedResponse
+from discreet.privacy.profiles import Profile, PureProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.types import Floats, Mask
+
+
+@dataclass(frozen=True)
+class OneBitChannel:
+    """One entry of a user's loss table, picked by a coin and answered as one bit."""
+
+    encoder: LossTable
+    epsilon: float
+    answers: frozenset[type] = frozenset()
+
+    @cached_property
+    def law(self) -> RandomizedResponse:
+        return RandomizedResponse(self.epsilon)
+
+    @property
+    def profile(self) -> Profile:
+        """Exact where the coin picks the same pair on both sides, which it does: it does not see the data."""
+        return PureProfile(self.law.shipped_epsilon)
+
+    @property
+    def variance(self) -> float:
+        """Of one entry of one user's decoded table, at most."""
+        return self.encoder.size / (4 * (self.law.p - self.law.q) ** 2)
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> OneBitRun:
+        return OneBitRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        return self.variance
+
+    def cells(self) -> dict[str, int]:
+        return {"losses": 1}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def transcript(self) -> BitTranscript:
+        """Two users whose tables differ in every entry."""
+        return BitTranscript(self.law.shipped_epsilon)
+
+
+class OneBitRun:
+    """Decoded tables, summed over users."""
+
+    def __init__(self, channel: OneBitChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise = channel, noise
+        self._values, self._users = np.zeros(channel.encoder.size), 0
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        generator, law, d = _coins(self._noise, users), self._channel.law, len(tally)
+        pick = int(generator.integers(d))
+        answer = int(law.randomize([float(np.clip(tally[pick], 0.0, 1.0))], generator)[0])
+        self._values += 0.5
+        self._values[pick] += d * ((answer - law.q) / (law.p - law.q) - 0.5)
+        self._users += 1
+
+    def estimates(self) -> dict[str, Estimate]:
+        marginals = self._channel.encoder.marginals(self._values)
+        unit = self._channel.variance * self._users
+        shape = self._channel.encoder.shape
+        rows = np.full((shape.groups, shape.states, shape.actions), unit)
+        return {name: Estimate(statistic.values, rows * statistic.cells) for name, statistic in marginals.items()}
+
+    def width_now(self) -> WidthOf:
+        """Bernstein's bound."""
+        channel, shape = self._channel, self._channel.encoder.shape
+        variance, users = channel.variance, self._users
+        largest = channel.encoder.size / (2 * (channel.law.p - channel.law.q)) + 1.0
+
+        def width(cells_summed: int, failure_probability: float) -> Floats:
+            log = math.log(2 / failure_probability)
+            bound = math.sqrt(2 * variance * users * cells_summed * log) + largest * log / 3
+            return np.full((shape.groups, shape.states, shape.actions), bound)
+
+        return width
+
+
+@dataclass(frozen=True)
+class SampledLayerChannel:
+    """The cell of one layer, picked by public coins, with discrete Laplace noise for that layer alone.
+
+    ``alone``: every user's vector is released by itself, scaled up to all layers; otherwise vectors add up as they are.
+    """
+
+    encoder: LayeredTransitions | LossBits
+    epsilon: float
+    alone: bool = False
+    answers: frozenset[type] = frozenset()
+
+    @cached_property
+    def law(self) -> DiscreteLaplace:
+        return DiscreteLaplace(2 / self.epsilon)
+
+    @property
+    def moves(self) -> Sensitivity:
+        """What replacing a user moves in the layer that was picked."""
+        return Sensitivity.unit_shifts(1, 1)
+
+    @property
+    def profile(self) -> Profile:
+        return self.law.profile(self.moves)
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SampledLayerRun:
+        return SampledLayerRun(self, noise)
+
+    @cached_property
+    def layers(self) -> list[int]:
+        """Those that have more than one cell; nothing is learned about a user from the others."""
+        shape = self.encoder.shape
+        return [h for h in range(shape.horizon) if self.encoder.rows_to_cells(self.rows(h)).sum() > 1]
+
+    def rows(self, layer: int) -> Mask:
+        """The rows of one layer."""
+        shape = self.encoder.shape
+        rows = np.zeros((shape.groups, shape.states, shape.actions), np.bool_)
+        rows[layer] = True
+        return rows
+
+    def noise_per_row(self) -> float:
+        return self.law.variance * self.encoder.shape.states
+
+    def cells(self) -> dict[str, int]:
+        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
+        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def transcript(self) -> LayerTranscript:
+        """Two users whose transitions differ in the layer that was picked."""
+        return LayerTranscript(self.law)
+
+
+class SampledLayerRun:
+    """Noisy counts of every layer, of the users who were asked about it; or what the last user was asked, scaled up."""
+
+    def __init__(self, channel: SampledLayerChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise = channel, noise
+        self._run = self._begun()
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        generator, layers = _coins(self._noise, users), self._channel.layers
+        if self._channel.alone:
+            self._run = self._begun()
+        rows = self._channel.rows(layers[int(generator.integers(len(layers)))])
+        self._run.add(tally, users, rows, self._channel.encoder.rows_to_cells(rows))
+
+    def estimates(self) -> dict[str, Estimate]:
+        """A vector that is scaled up has the variance that it has before the coin falls."""
+        channel, layers = self._channel, len(self._channel.layers)
+        values, copies = self._run.values, self._run.copies.astype(np.float64)
+        if channel.alone:
+            values, copies = layers * values, np.full(copies.shape, float(layers))
+        return {
+            name: Estimate(statistic.values, channel.law.variance * copies * statistic.cells)
+            for name, statistic in channel.encoder.marginals(values).items()
+        }
+
+    def width_now(self) -> WidthOf:
+        """A bound that holds for all numbers of users at once: sums over users are a random walk."""
+        law, copies = self._channel.law, self._run.copies.copy()
+        scale = len(self._channel.layers) if self._channel.alone else 1
+        return lambda cells_summed, failure_probability: (
+            scale * law.anytime_radius(copies * cells_summed, failure_probability)
+        )
+
+    def _begun(self) -> Run:
+        encoder, shape = self._channel.encoder, self._channel.encoder.shape
+        rows = (shape.groups, shape.states, shape.actions)
+        return Total().start(encoder.size, rows, self._channel.law, self._noise)
+
+
+def unrounded(encoder: LossTable) -> LossTable:
+    """The table as it is: a report that rounds one entry itself needs no bits of all the others."""
+    return replace(encoder, rounded=False)
+
+
+def _coins(noise: NoiseSource, users: int) -> np.random.Generator:
+    if not noise.simulated:
+        raise Unsupported("this message is made on the user's device, where no tally of clear records exists")
+    if users != 1:
+        raise Unsupported(f"every user sends a message of her own: ask for one user at a time, not {users}")
+    generator: np.random.Generator = noise.generator  # type: ignore[attr-defined]
+    return generator

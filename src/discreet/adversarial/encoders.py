@@ -1,0 +1,314 @@
+"""What a user of a layered problem leaves behind: one cell per step of her path, or her whole table of losses.
+
+=======================  ==========================  =============================================================
+encoder                  cells                       what replacing a user moves
+=======================  ==========================  =============================================================
+``LayeredTransitions``   (x, a, x'), layers 0..H-2   one cell down and one up per step: L1 = 2 (H - 1)
+``LayeredVisits``        (x, a)                      the same over all layers: L1 = 2 H
+``ObservedLosses``       (x, a), her loss if visited the same, each by at most one: L1 = 2 H
+``LossBits``             (x, a, bit of her loss)     one cell down and one up per step: L1 = 2 H
+``LossTable``            (x, a), her loss anywhere   every cell by at most one: L1 = d, L-infinity = 1
+=======================  ==========================  =============================================================
+
+The last step into the end is certain and needs no count. A layer with a single cell moves one way only: a record that
+ends early, or strays, leaves it empty. Losses in [0, 1] enter as one bit each, by stochastic rounding, so that
+everything released is a whole number; the bits are unbiased and lie in [0, 1] as the losses do, which is all that the
+learners' regret bounds use.
+
+``LossBits`` counts zeros beside ones, for the same sensitivity. Ones less zeros is twice the loss above one half,
+summed over visits; half of it has half the noise variance of ``ObservedLosses``, and adding one number to all losses of
+a layer changes nobody's regret.
+
+A step outside its layer is dropped: a fixed public rule that never aborts on content.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.compiled import kernel
+from discreet.encoders.base import Cells, Statistic, encode_into, reward_bit
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.shape import LayeredShape
+from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
+
+
+class TripleArrays(NamedTuple):
+    """Counts of (x, a, x')."""
+
+    actions: int
+    sizes: Integers  # (H + 1,)
+    first: Integers  # (H,) the first cell of each layer
+
+
+class PairArrays(NamedTuple):
+    """Counts or losses of (x, a) along the path."""
+
+    actions: int
+    sizes: Integers
+    first: Integers
+    losses: bool
+    rounded: bool
+
+
+class BitArrays(NamedTuple):
+    """Counts of (x, a, bit) along the path: all zeros first, then all ones."""
+
+    actions: int
+    sizes: Integers
+    first: Integers
+    pairs: int
+    rounded: bool
+
+
+@dataclass(frozen=True)
+class LayeredTransitions:
+    """How often each triple occurred."""
+
+    shape: LayeredShape
+    name: ClassVar[str] = "layered-transitions"
+    statistics: ClassVar[frozenset[str]] = frozenset({"transitions"})
+
+    @property
+    def size(self) -> int:
+        return self.shape.unknown
+
+    def sensitivity(self) -> Sensitivity:
+        sizes, A = self.shape.sizes, self.shape.actions
+        choices = sum(x * A * y > 1 for x, y in pairwise(sizes[:-1]))
+        return Sensitivity.unit_shifts(self.shape.horizon - 1, choices)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return np.broadcast_to(rows[..., None], self.shape.triple_mask.shape)[self.shape.triple_mask]
+
+    def possible(self) -> Mask:
+        return np.ones(self.size, np.bool_)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        table = np.zeros(self.shape.triple_mask.shape)
+        table[self.shape.triple_mask] = cells
+        return {"transitions": Statistic(table, _one_each(self.shape.horizon, last=0))}
+
+    def arrays(self) -> TripleArrays:
+        sizes, A = self.shape.sizes, self.shape.actions
+        blocks = [x * A * y for x, y in pairwise(sizes[:-1])]
+        return TripleArrays(A, np.array(sizes, np.int64), np.cumsum([0, *blocks])[: self.shape.horizon])
+
+
+@dataclass(frozen=True)
+class _OfPairs:
+    """The layout of cells over (x, a), shared by everything that has one cell per pair."""
+
+    shape: LayeredShape
+
+    @property
+    def size(self) -> int:
+        return self.shape.pairs
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows[self.shape.pair_mask]
+
+    def possible(self) -> Mask:
+        return np.ones(self.size, np.bool_)
+
+    def _spread(self, cells: Cells) -> Statistic:
+        table = np.zeros(self.shape.pair_mask.shape)
+        table[self.shape.pair_mask] = cells
+        return Statistic(table, _one_each(self.shape.horizon, last=1))
+
+    def _along_the_path(self) -> Sensitivity:
+        # A layer with a single pair has no other cell to move to.
+        choices = sum(size * self.shape.actions > 1 for size in self.shape.sizes[:-1])
+        return Sensitivity.unit_shifts(self.shape.horizon, choices)
+
+    def _arrays(self, losses: bool, rounded: bool) -> PairArrays:
+        sizes = np.array(self.shape.sizes, np.int64)
+        first = np.concatenate(([0], np.cumsum(sizes[:-2] * self.shape.actions)))
+        return PairArrays(self.shape.actions, sizes, first, losses, rounded)
+
+    @cached_property
+    def _nothing_to_count(self) -> dict[str, Statistic]:
+        """With one step there are no unknown transitions; the empty statistic comes with the losses."""
+        if self.shape.horizon > 1:
+            return {}
+        table = np.zeros(self.shape.triple_mask.shape)
+        return {"transitions": Statistic(table, _one_each(1, last=0))}
+
+
+@dataclass(frozen=True)
+class LayeredVisits(_OfPairs):
+    """How often each pair was visited; the papers release it beside the transitions that determine it."""
+
+    name: ClassVar[str] = "layered-visits"
+    statistics: ClassVar[frozenset[str]] = frozenset({"visits"})
+
+    def sensitivity(self) -> Sensitivity:
+        return self._along_the_path()
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        return {"visits": self._spread(cells)}
+
+    def arrays(self) -> PairArrays:
+        return self._arrays(losses=False, rounded=True)
+
+
+@dataclass(frozen=True)
+class ObservedLosses(_OfPairs):
+    """The losses on the path, zero elsewhere: what bandit feedback shows."""
+
+    rounded: bool = True
+    name: ClassVar[str] = "observed-losses"
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        return frozenset({"observed_losses", *self._nothing_to_count})
+
+    def sensitivity(self) -> Sensitivity:
+        return self._along_the_path()
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        return {"observed_losses": self._spread(cells), **self._nothing_to_count}
+
+    def arrays(self) -> PairArrays:
+        return self._arrays(losses=True, rounded=self.rounded)
+
+
+@dataclass(frozen=True)
+class LossBits(_OfPairs):
+    """How often each pair was visited with a lost bit and with one that was not."""
+
+    rounded: bool = True
+    name: ClassVar[str] = "loss-bits"
+
+    @property
+    def size(self) -> int:
+        return 2 * self.shape.pairs
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        return frozenset({"observed_losses", "signed_losses", *self._nothing_to_count})
+
+    def sensitivity(self) -> Sensitivity:
+        return Sensitivity.unit_shifts(self.shape.horizon, self.shape.horizon)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return np.tile(rows[self.shape.pair_mask], 2)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """``signed_losses`` are ones less zeros: 2 l - 1, summed over visits."""
+        zeros, ones = (self._spread(part) for part in np.split(cells, 2))
+        signed = Statistic(ones.values - zeros.values, 2 * ones.cells)
+        return {"observed_losses": ones, "signed_losses": signed, **self._nothing_to_count}
+
+    def arrays(self) -> BitArrays:
+        layout = self._arrays(losses=True, rounded=self.rounded)
+        return BitArrays(layout.actions, layout.sizes, layout.first, self.shape.pairs, self.rounded)
+
+
+@dataclass(frozen=True)
+class LossTable(_OfPairs):
+    """The whole table of one user: what full information shows. Records without a table cannot be encoded."""
+
+    rounded: bool = True
+    name: ClassVar[str] = "loss-table"
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        return frozenset({"losses", *self._nothing_to_count})
+
+    def sensitivity(self) -> Sensitivity:
+        return Sensitivity.unit_shifts(self.size, 0)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        return {"losses": self._spread(cells), **self._nothing_to_count}
+
+    def arrays(self) -> None:
+        """Nothing: a path is not enough, see :meth:`tally`."""
+
+    def tally(self, tables: Floats, stream: Stream) -> Cells:
+        """The sum of the encodings of users with these tables, (users, states, actions)."""
+        flat = np.ascontiguousarray(tables, np.float64).reshape(len(tables), -1)
+        if not self.rounded:
+            return np.asarray(flat.sum(axis=0))
+        cells = np.zeros(self.size)
+        _add_bits(flat, stream, cells)
+        return cells
+
+
+@encode_into.implement(TripleArrays)
+def _encode_triples(
+    encoder: TripleArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    sizes = encoder.sizes
+    for h in range(min(length, sizes.shape[0] - 1) - 1):
+        x, following = states[h], states[h + 1]
+        if x < sizes[h] and following < sizes[h + 1]:
+            cells[encoder.first[h] + (x * encoder.actions + actions[h]) * sizes[h + 1] + following] += 1.0
+
+
+@encode_into.implement(PairArrays)
+def _encode_pairs(
+    encoder: PairArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    sizes = encoder.sizes
+    for h in range(min(length, sizes.shape[0] - 1)):
+        if states[h] >= sizes[h]:
+            continue
+        amount = 1.0
+        if encoder.losses:
+            loss = min(1.0, max(0.0, 1.0 - rewards[h]))
+            amount = float(reward_bit(loss, 0.0, 1.0, stream)) if encoder.rounded else loss
+        cells[encoder.first[h] + states[h] * encoder.actions + actions[h]] += amount
+
+
+@encode_into.implement(BitArrays)
+def _encode_bits(
+    encoder: BitArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    sizes = encoder.sizes
+    for h in range(min(length, sizes.shape[0] - 1)):
+        if states[h] >= sizes[h]:
+            continue
+        loss = min(1.0, max(0.0, 1.0 - rewards[h]))
+        share = float(reward_bit(loss, 0.0, 1.0, stream)) if encoder.rounded else loss
+        zero = encoder.first[h] + states[h] * encoder.actions + actions[h]
+        cells[zero] += 1.0 - share
+        cells[zero + encoder.pairs] += share
+
+
+@kernel
+def _add_bits(tables: Floats, stream: Stream, cells: Cells) -> None:
+    for i in range(tables.shape[0]):
+        for j in range(cells.shape[0]):
+            cells[j] += reward_bit(tables[i, j], 0.0, 1.0, stream)
+
+
+def _one_each(horizon: int, last: int) -> Integers:
+    cells = np.ones((horizon, 1, 1), np.int64)
+    cells[-1] = last
+    return cells

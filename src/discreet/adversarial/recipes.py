@@ -1,0 +1,225 @@
+"""Recipes for layered problems with adversarial losses: full information (``loss-tables``) and bandit feedback.
+
+Two channels share the budget (option ``split``: the part for counts, or "auto"). Counts of transitions determine
+visits, and the last step is certain, so one table over (x, a, x') of the layers before it is all that is counted:
+replacing a user moves 2 (H - 1) cells. Of the losses she moves every entry of her table (full information) or two cells
+per step of her path (bandit). Where they go:
+
+* central: blocks of users, trees, or every user by herself (:mod:`discreet.adversarial.central`);
+* shuffle: the same blocks as bits through a shuffler (:mod:`discreet.adversarial.shuffled`);
+* local, here: the transition of one layer, picked by public coins; one answered bit of her table, or where she was in
+  one layer and the bit of her loss there, with discrete Laplace noise.
+
+``losses_private=False`` declares that the loss tables are not the users' own: they are then published whole, un-noised,
+and the guarantee says so. Bandit losses cannot be declared public: where a loss was observed shows where she went.
+
+The ``published`` recipes have the papers' continuous noise (simulation only). Their guarantee is computed like any
+other, and the claim stands beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from discreet.accumulators.base import Accumulator
+from discreet.accumulators.schedule import EveryEpisode
+from discreet.accumulators.sums import Stream, Total
+from discreet.accumulators.tree import Tree
+from discreet.adversarial.budget import HALF, share_of_counts
+from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
+from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
+from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
+from discreet.adversarial.parts import (
+    WHY,
+    Part,
+    channels,
+    epsilon_of,
+    layered,
+    mechanism,
+    one_bit_guarantee,
+    promises,
+    seen,
+    times_shown,
+)
+from discreet.adversarial.shuffled import shuffled_losses
+from discreet.channels.additive import Channel
+from discreet.encoders.base import Encoder
+from discreet.errors import Unsupported
+from discreet.noise import DiscreteLaplace, Laplace, NoNoise
+from discreet.privacy.guarantee import Claim, billboard, compose, from_mechanism, locally, nothing
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+
+_PAPER = "Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, adversarial losses"
+
+
+def silenced(privatizer: Privatizer) -> Privatizer:
+    """The same channels with their noise off and their losses not rounded: it promises nothing, and is for tests."""
+    quiet = []
+    for channel in privatizer.channels:
+        if not isinstance(channel, Channel):
+            raise Unsupported("only additive noise can be switched off; a randomised report has none to leave out")
+        rounds = isinstance(channel.encoder, LossTable | ObservedLosses | LossBits)
+        encoder = replace(channel.encoder, rounded=False) if rounds else channel.encoder  # type: ignore[type-var]
+        quiet.append(replace(channel, encoder=encoder, law=NoNoise()))
+    return replace(privatizer, channels=tuple(quiet), guarantee=nothing())
+
+
+def _none(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    shape = layered(shape)
+    losses: Encoder = LossTable(shape, rounded=False) if full else ObservedLosses(shape, rounded=False)
+    exact = [Channel(losses, NoNoise(), Total() if full else Stream())]
+    if shape.horizon > 1:
+        exact.insert(0, Channel(LayeredTransitions(shape), NoNoise(), Total()))
+    name = "none/loss-tables" if full else "none/observed-losses"
+    return Privatizer(name, shape, tuple(exact), EveryEpisode(), nothing(), masked=False)
+
+
+def _local(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    shape = layered(shape)
+    epsilon, H = epsilon_of(privacy), shape.horizon
+
+    def at_half() -> float:
+        return DiscreteLaplace(2 / (HALF * epsilon)).variance * episodes / max(H - 1, 1)
+
+    for_counts = epsilon * share_of_counts(options["split"], shape, episodes, at_half)
+    for_losses = epsilon - for_counts
+    parts: list[Part] = []
+    if for_counts > 0:
+        parts.append(_one_layer("the transition", SampledLayerChannel(LayeredTransitions(shape), for_counts), privacy))
+    if full:
+        one_bit = OneBitChannel(unrounded(LossTable(shape)), for_losses)
+        parts.append((one_bit, one_bit_guarantee(one_bit, privacy.delta)))
+    else:
+        parts.append(_one_layer("the bit", SampledLayerChannel(LossBits(shape), for_losses, alone=True), privacy))
+    whole = locally(compose(promises(parts), delta=privacy.delta, why=WHY))
+    name = "local/loss-tables" if full else "local/observed-losses"
+    return Privatizer(name, shape, channels(parts), EveryEpisode(), whole, False, options)
+
+
+def _published(full: bool, model: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """The papers' scales: 3 H log2(K) / epsilon per tree node, 3 H / epsilon for what is released once."""
+    shape, epsilon = layered(shape), epsilon_of(privacy)
+    H = shape.horizon
+    tree = model == "central"
+    once = Laplace(3 * H / epsilon)
+    counting = Laplace(3 * H * math.log2(max(episodes, 2)) / epsilon) if tree else once
+    accumulator: Accumulator = Tree(users=episodes) if tree else Total()
+    laws: list[tuple[Encoder, Laplace, Accumulator, str]] = []
+    if H > 1:
+        laws += [
+            (LayeredVisits(shape), counting, accumulator, "visits"),
+            (LayeredTransitions(shape), counting, accumulator, "transitions"),
+        ]
+    if full:
+        laws.append((LossTable(shape, rounded=False), counting, accumulator, "loss tables"))
+    else:
+        laws.append((ObservedLosses(shape, rounded=False), once, Stream(), "observed losses"))
+    parts: list[Part] = [
+        (Channel(encoder, law, way), mechanism(law, seen(encoder.sensitivity(), times_shown(way)), privacy.delta, what))
+        for encoder, law, way, what in laws
+    ]
+    whole = compose(promises(parts), delta=privacy.delta, why=WHY)
+    guarantee = replace(billboard(whole) if tree else locally(whole), claimed=Claim(epsilon, 0.0, _PAPER))
+    name = f"{model}/{'loss-tables' if full else 'observed-losses'}-published"
+    return Privatizer(name, shape, channels(parts), EveryEpisode(), guarantee, False, options)
+
+
+def _one_layer(what: str, channel: SampledLayerChannel, privacy: Privacy) -> Part:
+    name = f"{what} of one layer, picked by public coins"
+    return channel, from_mechanism(channel.law, channel.moves, delta=privacy.delta, name=name)
+
+
+Build = Callable[[Privacy, Shape, int, Options], Privatizer]
+_HALVES: dict[str, Any] = {"split": HALF}
+_SPLIT: dict[str, Any] = {"split": "auto"}
+_TREES: dict[str, Any] = {**_SPLIT, "accumulator": "auto", "blocks": None}
+_TABLES: dict[str, Any] = {**_TREES, "losses": "auto", "losses_private": True}
+_BLOCKS: dict[str, Any] = {**_SPLIT, "blocks": None, "noise": "auto"}
+_SHUFFLED: dict[str, Any] = {**_SPLIT, "blocks": None, "dropouts": 0.0, "colluding": 0.0, "bit_level": False}
+
+
+def _recipe(
+    name: str,
+    summary: str,
+    build: Build,
+    law: str,
+    accumulator: str,
+    options: Options,
+    *,
+    source: str = "discreet",
+    automatic: bool = True,
+) -> Recipe:
+    model, kind = name.split("/")
+    encoder = "layered-tables" if kind.startswith("loss-tables") else "layered-observed"
+    return Recipe(
+        name, model, summary, build, pure="gaussian" not in kind and model != "shuffle", automatic=automatic,
+        encoder=encoder, law=law, accumulator=accumulator, source=source, options=options,
+    )  # fmt: skip
+
+
+RECIPES = (
+    _recipe("none/loss-tables", "layered worlds, full information as it is", partial(_none, True), "", "total", {}),
+    _recipe("none/observed-losses", "layered worlds, bandit losses as seen", partial(_none, False), "", "total", {}),
+    _recipe(
+        "central/loss-tables",
+        "layered worlds: counts and loss tables (K-norm noise) of blocks of users, or by tree after every user",
+        central_tables, "laplace, k-norm", "blocks", _TABLES,
+    ),
+    _recipe(
+        "central/loss-tables-gaussian",
+        "layered worlds: counts and loss tables with discrete Gaussian noise, of blocks of users or by tree",
+        gaussian_tables, "gaussian", "blocks", _TREES,
+    ),
+    _recipe(
+        "central/observed-losses",
+        "layered worlds: counts by tree, observed losses user by user with discrete Laplace noise",
+        partial(observed, "laplace"), "laplace", "tree, stream", _HALVES, automatic=False,
+    ),
+    _recipe(
+        "central/observed-losses-gaussian",
+        "layered worlds: counts by tree, observed losses user by user, discrete Gaussian noise",
+        partial(observed, "gaussian"), "gaussian", "tree, stream", _HALVES, automatic=False,
+    ),
+    _recipe(
+        "central/observed-losses-blocks",
+        "layered worlds: counts and bits of observed losses, of blocks of users, Laplace or Gaussian noise",
+        observed_blocks, "laplace, gaussian", "blocks", _BLOCKS,
+    ),
+    _recipe(
+        "shuffle/loss-tables-binomial",
+        "layered worlds: counts and loss tables as separate bits through a shuffler, by blocks of users",
+        partial(shuffled_losses, True), "binomial", "shuffled-blocks", _SHUFFLED,
+    ),
+    _recipe(
+        "shuffle/observed-losses-binomial",
+        "layered worlds: counts and bits of observed losses through a shuffler, by blocks of users",
+        partial(shuffled_losses, False), "binomial", "shuffled-blocks", _SHUFFLED,
+    ),
+    _recipe(
+        "local/loss-tables",
+        "layered worlds: the transition of one sampled layer, and one bit of the loss table",
+        partial(_local, True), "laplace, randomised response", "total", _SPLIT,
+    ),
+    _recipe(
+        "local/observed-losses",
+        "layered worlds: the transition of one sampled layer and the observed loss of one, with discrete Laplace noise",
+        partial(_local, False), "laplace", "total", _SPLIT,
+    ),
+    *(
+        _recipe(
+            f"{model}/{'loss-tables' if full else 'observed-losses'}-published",
+            "the paper's noise for layered worlds, with what it really promises (continuous: simulation only)",
+            partial(_published, full, model), "continuous laplace", "tree" if model == "central" else "total", {},
+            source=_PAPER, automatic=False,
+        )
+        for model in ("central", "local")
+        for full in (True, False)
+    ),
+)  # fmt: skip

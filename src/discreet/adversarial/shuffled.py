@@ -1,0 +1,314 @@
+r"""The shuffle model in layered worlds: counts and losses of a block of users as separate bits through a shuffler.
+
+What a block releases is a sum of bits, of transitions and of losses: every entry of her loss table with full
+information, (x, a, bit) of the losses on her path with bandit feedback. For every counter a user sends her true bit and
+noise bits, all separately (:mod:`discreet.accumulators.shuffled`), so a counter carries centred binomial noise.
+
+Replacing a user moves H - 1 transition counters up and as many down, and of the losses H up and H down (bandit) or all
+d in any directions (full information). Counts and losses have noise of their own: a statistic that moves n_i counters
+and has noise of variance v_i loses about n_i / v_i, so v_i = t n_i / share_i, and the smallest t is searched for which
+the exact composed profile keeps (epsilon, delta). Binomial noise of p other than 1/2 is not symmetric, so all numbers
+of table entries that rise while the others fall are checked.
+
+The size of blocks follows the same law as central ones (:mod:`discreet.adversarial.budget`): the noise of a
+block does not depend on how many users share it, as long as each adds at least a bit.
+
+**Formal guarantees.** (epsilon, delta) differential privacy of all that leaves the shuffler, for replacing one user:
+every user is in one block, and the composed noise of every size of block that occurs is certified; other sizes are
+refused. Joint privacy follows by the billboard lemma. ``dropouts`` and ``colluding`` are the shares of a block whose
+noise does not count. There is no local guarantee: true bits leave the device in clear.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.schedule import Equal, sizes
+from discreet.accumulators.shuffled import ShuffledRun, shuffled_widths
+from discreet.accumulators.sums import Blocks
+from discreet.adversarial.budget import HALF, bandit_blocks, share_of_counts, table_blocks
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.adversarial.parts import WHY, epsilon_of, layered
+from discreet.audit.likelihoods import AdditiveTranscript
+from discreet.audit.neighbours import shift_sensitivity, worst_pair
+from discreet.channels.additive import Channel
+from discreet.channels.base import WidthOf
+from discreet.encoders.base import Context, Encoder
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise import BinomialNoise
+from discreet.noise.calibration import ShuffledBits
+from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, parallel, shuffled
+from discreet.privacy.profiles import GaussianProfile, Profile
+from discreet.privacy.profiles import compose as composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.recipe import Options
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.types import Floats
+from discreet.validation import check_not_negative
+
+_TOLERANCE = 1e-3  # of the variance of the noise
+
+
+class Wanted(NamedTuple):
+    """A statistic that is to leave as bits, its share of the budget, and whether each block is released by itself."""
+
+    encoder: Encoder
+    share: float
+    latest: bool
+
+
+@dataclass(frozen=True)
+class BitsChannel:
+    """Bits of one encoder through a shuffler, with the noise that was certified for each size of block.
+
+    ``latest``: a release holds the last block alone, and not the sum of all.
+    """
+
+    encoder: Encoder
+    noise: tuple[tuple[int, ShuffledBits], ...]
+    latest: bool
+    bit_level: bool = False
+    answers: frozenset[type] = frozenset()
+
+    @property
+    def law(self) -> BinomialNoise:
+        """The noise in one counter of the largest block."""
+        users, bits = self.noise[-1]
+        return BinomialNoise(users * bits.bits, bits.probability)
+
+    def bits(self, users: int) -> ShuffledBits:
+        """The noise bits of every user of a block."""
+        found = dict(self.noise).get(users)
+        if found is None:
+            known = " or ".join(str(size) for size, _ in self.noise)
+            raise Unsupported(f"no noise was certified for a block of {users} users: let {known} answer together")
+        return found
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> BitsRun:
+        return BitsRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        counts = (
+            float(statistic.cells.mean()) * statistic.values[0, 0, 0].size
+            for statistic in self.encoder.marginals(np.zeros(self.encoder.size)).values()
+        )
+        return float(self.law.variance * sum(counts))
+
+    def cells(self) -> dict[str, int]:
+        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
+        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    @property
+    def profile(self) -> Profile:
+        """Of the two records that were found to differ most."""
+        return self.law.profile(shift_sensitivity(worst_pair(self.encoder).shift))
+
+    def transcript(self) -> AdditiveTranscript:
+        """A shuffled bag of bits is its number of ones: binomial noise, once per block."""
+        pair = worst_pair(self.encoder)
+        differs = pair.shift != 0
+        cells = pair.cells[0][differs], pair.cells[1][differs]
+        return AdditiveTranscript(Channel(self.encoder, self.law, Blocks()), cells, releases=2)
+
+
+class BitsRun:
+    """Counts of ones, debiased: of the last block, or of all of them."""
+
+    def __init__(self, channel: BitsChannel, noise: NoiseSource) -> None:
+        shape = channel.encoder.shape
+        self._channel, self._noise = channel, noise
+        self._rows = (shape.groups, shape.states, shape.actions)
+        self._run = self._begun()
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        if self._channel.latest:
+            self._run = self._begun()
+        everywhere = np.ones(self._rows, np.bool_), np.ones(len(tally), np.bool_)
+        self._run.add(tally, users, self._channel.bits(users), *everywhere)
+
+    def estimates(self) -> dict[str, Estimate]:
+        unit = self._run.variance()
+        marginals = self._channel.encoder.marginals(self._run.values)
+        return {name: Estimate(found.values.copy(), unit * found.cells) for name, found in marginals.items()}
+
+    def width_now(self) -> WidthOf:
+        copies, rows = self._run.copies(), self._rows
+        return lambda cells_summed, failure_probability: shuffled_widths(
+            copies, rows, cells_summed, failure_probability
+        )
+
+    def _begun(self) -> ShuffledRun:
+        return ShuffledRun(self._channel.encoder.size, self._rows, self._noise, self._channel.bit_level)
+
+
+def shuffled_losses(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """Full information or bandit feedback through a shuffler."""
+    shape = layered(shape)
+    if privacy.rho is not None:
+        raise Unsupported("binomial noise has no zero-concentrated parameter: give epsilon and delta, not rho")
+    epsilon, delta, absent = epsilon_of(privacy), privacy.delta, _absent(options)
+    losses: Encoder = LossTable(shape) if full else LossBits(shape)
+    counts = LayeredTransitions(shape)
+    unit = _gaussian_unit(epsilon, delta)
+
+    def blocks(variance: float) -> int:
+        if full:
+            return table_blocks(variance, episodes, options["blocks"])
+        return bandit_blocks(variance / 2, shape, episodes, options["blocks"])
+
+    def guess(share: float) -> int:
+        return blocks(unit * losses.sensitivity().cells / (1 - share))
+
+    def counted_at_half() -> float:
+        return unit * counts.sensitivity().cells / HALF * guess(HALF)
+
+    share = share_of_counts(options["split"], shape, episodes, counted_at_half)
+    wanted = [Wanted(losses, 1 - share, latest=not full)]
+    if share > 0:
+        wanted.insert(0, Wanted(counts, share, latest=False))
+    # Where epsilon is large a binomial needs more noise than a Gaussian: a counter that may be zero gives users away.
+    counted = _counted(max(1, episodes // guess(share)), absent)
+    scale = _least_scale(counted, tuple(wanted), epsilon, delta)
+    schedule = Equal(blocks(scale * losses.sensitivity().cells / (1 - share)))
+    batches = [_calibrated(users, tuple(wanted), absent, epsilon, delta) for users in _distinct(schedule, episodes)]
+    channels = tuple(
+        BitsChannel(
+            one.encoder, tuple((batch.users, batch.bits[i]) for batch in batches), one.latest, options["bit_level"]
+        )
+        for i, one in enumerate(wanted)
+    )
+    promised = _guarantee(batches, wanted, absent, schedule, epsilon, delta)
+    name = "shuffle/loss-tables-binomial" if full else "shuffle/observed-losses-binomial"
+    return Privatizer(name, shape, channels, schedule, promised, False, options)
+
+
+class Batch(NamedTuple):
+    """The noise bits of every statistic in blocks of one size, and the moves for which their promise is weakest."""
+
+    users: int
+    bits: tuple[ShuffledBits, ...]
+    moves: tuple[Sensitivity, ...]
+
+
+@lru_cache(maxsize=256)
+def _calibrated(users: int, wanted: tuple[Wanted, ...], absent: float, epsilon: float, delta: float) -> Batch:
+    """The least noise, in the ratio of the shares, that keeps the promise for the users whose noise counts."""
+    counted = _counted(users, absent)
+    scale = _least_scale(counted, wanted, epsilon, delta)
+    mixes = [*product(*(_directions(one.encoder) for one in wanted))]
+    mixes = mixes[: len(mixes) // 2 + 1]  # the rest are these with the two records exchanged
+    while True:
+        bits = _all_bits(counted, wanted, scale)
+        worst = max(mixes, key=lambda moves: _lost(counted, bits, moves, epsilon))
+        if _lost(counted, bits, worst, epsilon) <= delta:
+            return Batch(users, bits, worst)
+        scale *= 1 + _TOLERANCE
+
+
+@lru_cache(maxsize=256)
+def _least_scale(counted: int, wanted: tuple[Wanted, ...], epsilon: float, delta: float) -> float:
+    """The variance per counter that moves, at a share of one, if counters move in the usual directions."""
+    usual = tuple(one.encoder.sensitivity() for one in wanted)
+
+    def keeps(scale: float) -> bool:
+        return _lost(counted, _all_bits(counted, wanted, scale), usual, epsilon) <= delta
+
+    high = _gaussian_unit(epsilon, delta)
+    while not keeps(high):
+        high *= 2
+    low = high / 4
+    while high - low > _TOLERANCE * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=4096)
+def _lost(counted: int, bits: tuple[ShuffledBits, ...], moves: tuple[Sensitivity, ...], epsilon: float) -> float:
+    """The exact delta of all statistics together."""
+    laws = (BinomialNoise(counted * one.bits, one.probability) for one in bits)
+    return composed([law.profile(move) for law, move in zip(laws, moves, strict=True)]).delta(epsilon)
+
+
+def _counted(users: int, absent: float) -> int:
+    counted = math.floor((1 - absent) * users)
+    if counted < 1:
+        raise InvalidInput(f"nobody is left to add noise in a block of {users}: lower dropouts, colluding or blocks")
+    return counted
+
+
+def _all_bits(counted: int, wanted: tuple[Wanted, ...], scale: float) -> tuple[ShuffledBits, ...]:
+    return tuple(_bits(counted, scale * one.encoder.sensitivity().cells / one.share) for one in wanted)
+
+
+def _directions(encoder: Encoder) -> list[Sensitivity]:
+    """All numbers of counters that may rise while the others fall.
+
+    Counts of layers with a single cell move one way only, either way; entries of a loss table move any way.
+    """
+    usual = encoder.sensitivity()
+    rising, falling = (sum(moves) for moves in zip(*((up, down) for _, up, down in usual.shifts or ()), strict=True))
+    fewest, most = min(rising, falling), max(rising, falling)
+    return [Sensitivity.unit_shifts(usual.cells - down, down) for down in range(fewest, most + 1)]
+
+
+def _bits(users: int, variance: float) -> ShuffledBits:
+    """The fewest noise bits per user, and then the rarest ones, that have this variance together."""
+    number = max(1, math.ceil(4 * variance / users))
+    share = 1 - 4 * variance / (users * number)
+    probability = (1 - math.sqrt(max(share, 0.0))) / 2
+    return ShuffledBits(number, min(1 << 31, math.ceil(probability * 2**32)) / 2**32)
+
+
+def _gaussian_unit(epsilon: float, delta: float) -> float:
+    """The variance of Gaussian noise that hides a unit of L2: what binomial noise needs, very nearly."""
+    low, high = 0.0, 2 * (epsilon + 1.0)
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if GaussianProfile(middle).delta(epsilon) <= delta else (low, middle)
+    return 1 / low**2
+
+
+def _distinct(schedule: Equal, episodes: int) -> list[int]:
+    return sorted(set(sizes(schedule, episodes)))
+
+
+def _absent(options: Options) -> float:
+    shares = [check_not_negative(name, options[name]) for name in ("dropouts", "colluding")]
+    if sum(shares) >= 1:
+        raise InvalidInput(f"dropouts and colluding are {sum(shares):g} together, which leaves nobody: stay below 1")
+    return sum(shares)
+
+
+def _guarantee(
+    batches: Sequence[Batch], wanted: Sequence[Wanted], absent: float, schedule: Equal, epsilon: float, delta: float
+) -> Guarantee:
+    promises = []
+    for batch in batches:
+        counted = _counted(batch.users, absent)
+        parts = [
+            from_mechanism(
+                BinomialNoise(counted * bits.bits, bits.probability), moves, delta=delta,
+                name=f"{one.encoder.name} in a block of {batch.users}",
+            )
+            for one, bits, moves in zip(wanted, batch.bits, batch.moves, strict=True)
+        ]  # fmt: skip
+        promises.append(compose(parts, delta=delta, why=WHY))
+    noise = "everybody's noise counted" if not absent else f"{1 - absent:.4g} of the noise counted"
+    why = f"each user sends her bits and noise bits separately, permuted per counter and block; {noise}"
+    whole = shuffled(promises, epsilon=epsilon, delta=delta, why=why)
+    return billboard(parallel(whole, f"every user is in exactly one block ({schedule.describe()})"))

@@ -1,0 +1,150 @@
+"""Continual counting: sums that are released again and again, with Gaussian noise that hardly grows.
+
+A recipe here releases prefix sums after every user or every block by a factorisation of the matrix of prefix sums: the
+buffered square root (:mod:`discreet.accumulators.matrix`) or the refined binary tree. Blocks of independent noise add
+up to t draws after t blocks; these carry a number of draws that grows like a logarithm of t, squared. They pay for it
+with more noise in the first few releases, because all later ones show the same user again.
+
+**Formal guarantees.** One user moves the whole sequence of noisy vectors by at most the column norm of the
+factorisation times the L2 sensitivity of her own vector, and for the matrix mechanism by a stated slack more, because
+it mixes counts in whole steps of a grid before noise from that grid is added (:mod:`discreet.noise.grid_gaussian`):
+discrete noise, which can be shipped. What is published are these noisy mixtures; releases are computed from them. The
+refined tree's noise is continuous, for simulation only. With the policy mask every row has a clock that stands still
+while no step of the public policy plays the row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
+from discreet.accumulators.tree import RefinedNoise, RefinedTree, Tree
+from discreet.audit.likelihoods import AdditiveTranscript
+from discreet.audit.matrix_likelihood import MatrixTranscript
+from discreet.audit.neighbours import worst_pair
+from discreet.channels.additive import Channel
+from discreet.channels.base import WidthOf
+from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.errors import Unsupported
+from discreet.noise import Gaussian, GridGaussian
+from discreet.privacy.profiles import Profile
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.types import Floats, Integers
+
+_FEWEST, _MOST = 80, 600
+
+
+@dataclass(frozen=True)
+class ContinualChannel:
+    """Counts whose prefix sums are released with correlated noise."""
+
+    encoder: Encoder
+    law: Gaussian | GridGaussian
+    accumulator: Matrix | RefinedTree
+    answers: frozenset[type] = field(default=frozenset())
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ContinualRun:
+        return ContinualRun(self, shape, noise, masked)
+
+    def noise_per_row(self) -> float:
+        """Noise per block at the release after sqrt(T) of T: comparable with blocks, whose noise adds up.
+
+        What a learner does is decided early in a run, but not by its first release.
+        """
+        errors = self.accumulator.errors()
+        early = max(1, round(math.sqrt(len(errors) - 1)))
+        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
+        return float(self.law.variance * counts * errors[early] / early)
+
+    def cells(self) -> dict[str, int]:
+        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def transcript(self) -> MatrixTranscript | AdditiveTranscript:
+        """For audits: all noisy mixtures of the worst pair of records, or all nodes of the tree."""
+        pair = worst_pair(self.encoder)
+        differs = pair.shift != 0
+        cells = pair.cells[0][differs], pair.cells[1][differs]
+        if isinstance(self.accumulator, Matrix):
+            assert isinstance(self.law, GridGaussian)
+            return MatrixTranscript(self.accumulator, self.law, cells)
+        # Refinement is computed from the nodes of an ordinary tree.
+        tree = Tree(self.accumulator.users)
+        return AdditiveTranscript(Channel(self.encoder, self.law, tree), cells, tree.users)
+
+    @property
+    def profile(self) -> Profile:
+        """The privacy of that pair."""
+        transcript = self.transcript()
+        if isinstance(transcript, MatrixTranscript):
+            return transcript.profile
+        moved = self.accumulator.sensitivity(worst_pair(self.encoder).sensitivity)
+        return self.law.profile(moved)
+
+    def _marginals(self) -> dict[str, Statistic]:
+        return self.encoder.marginals(np.zeros(self.encoder.size))
+
+
+class ContinualRun:
+    """Prefix sums of one run, and how often each row has been released: its clock."""
+
+    def __init__(self, channel: ContinualChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
+        size = channel.encoder.size
+        self._channel, self._shape, self._masked = channel, shape, masked
+        self._values, self._clock = np.zeros(size), np.zeros((shape.groups, shape.states, shape.actions), np.int64)
+        self._errors = channel.accumulator.errors()
+        self._step = _steps(channel, noise)
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        encoder = self._channel.encoder
+        rows = np.ones(self._clock.shape, np.bool_)
+        if self._masked:
+            rows = playable_rows(self._shape, context.policy)
+        where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        self._values[where] += self._step(where, tally[where])
+        self._clock += rows
+
+    def estimates(self) -> dict[str, Estimate]:
+        unit = self._channel.law.variance * self._errors[self._clock]
+        return {
+            name: Estimate(statistic.values.copy(), unit * statistic.cells)
+            for name, statistic in self._channel.encoder.marginals(self._values).items()
+        }
+
+    def width_now(self) -> WidthOf:
+        """The quantile of Gaussian noise, and what the grid can add."""
+        channel, errors = self._channel, self._errors[self._clock]
+        law, drift = channel.law, channel.accumulator.drift if isinstance(channel.accumulator, Matrix) else 0.0
+        return lambda cells, tail: np.sqrt(errors * cells) * law.sum_quantile(1, tail) + cells * drift
+
+
+def _steps(channel: ContinualChannel, noise: NoiseSource) -> Callable[[Integers, Floats], Floats]:
+    """How the release of some cells changes from one of their releases to the next, given what was counted between."""
+    size, law = channel.encoder.size, channel.law
+    if isinstance(channel.accumulator, Matrix):
+        mixing, unmixing = Mixing(channel.accumulator, size), Unmixing(channel.accumulator, size)
+
+        def publish(where: Integers, counts: Floats) -> Floats:
+            published = mixing.step(where, counts) + noise.draw(law, 1, len(where))
+            return unmixing.step(where, published)
+
+        return publish
+    everywhere = int(np.count_nonzero(channel.encoder.possible()))
+    tree = RefinedNoise(channel.accumulator, everywhere)
+
+    def grow(where: Integers, counts: Floats) -> Floats:
+        if len(where) != everywhere:
+            raise Unsupported(
+                "a node of the tree spans several policies, so no single one may mask it: set masked=False"
+            )
+        return counts + tree.step(lambda: noise.draw(law, 1, everywhere))
+
+    return grow

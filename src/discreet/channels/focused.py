@@ -1,0 +1,246 @@
+r"""Focused blocks: a block of users answers only for the rows that are worth asking about, with that much less noise.
+
+The noise of a block must hide one user in what is released, and nothing forces all rows (state, action) to be released.
+Which rows are is decided before the block, from the public policy and from earlier releases:
+
+* a row that no step of the policy plays is a known zero (policy mask);
+* a row whose count already stands far above its noise is known, and is left as it is.
+
+If m rows remain, replacing a user moves at most 3 min(m, 2H) cells (:mod:`discreet.encoders.first_visit_tables`), so
+the noise of the block is calibrated to m instead of to all S A rows: sqrt(SA / m) times less for Gaussian noise, SA / m
+times less for Laplace noise. A row that is not asked about in a block keeps its counts and its noise.
+
+A row is known when its released visits are at least q standard deviations of the noise in its loudest count, with
+
+    q = max(enough, smallest such ratio among playable rows, 1/2 sqrt(t) n / sd)
+
+at block t of n users, sd the noise of a release of all rows: at least ``enough``, never so much that nothing is left to
+ask, and rising with what a row that everybody visits could have reached, so that estimates go on improving.
+
+Noise may have invented a transition in a row that is taken for known. A plan that counts on it leads nobody to the rows
+that are still asked about, and nothing would ever change. So a block that learned nothing (the visits of its rows that
+are played before the last step do not add up to three standard deviations) is followed by one that asks about the known
+rows of the policy instead. In that block a row starts anew if its visits alone stand out of their noise more clearly
+than together with all that was released of it before.
+
+**Formal guarantees.** Every block is calibrated to the target for the rows that it releases; the guarantee's profile is
+the worst over all numbers of rows. Rows are chosen from public things only, every user is in one block, so adaptive
+parallel composition and the billboard lemma give joint differential privacy of everything.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.sums import Blocks
+from discreet.audit.likelihoods import AdditiveTranscript
+from discreet.audit.neighbours import shift_sensitivity, worst_pair
+from discreet.channels.additive import Channel
+from discreet.channels.base import WidthOf
+from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.privacy.profiles import Profile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.types import Floats, Integers, Mask
+
+_FEWEST, _MOST = 20, 500
+_ENOUGH = 20.0
+_STANDS_OUT = 3.0  # standard deviations: less is noise
+
+
+class RowEncoder(Encoder, Protocol):
+    """An encoder that knows what a user moves when only some of its rows are released."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    def sensitivity(self, rows: int | None = None) -> Sensitivity:
+        """What replacing a user moves in that many rows."""
+
+
+@dataclass(frozen=True)
+class FocusedChannel:
+    """First-visit tables of the rows that are asked about, with noise calibrated to their number.
+
+    ``laws[i]`` is the noise of a release of at most ``rows[i]`` rows.
+    """
+
+    encoder: RowEncoder
+    rows: tuple[int, ...]
+    laws: tuple[Any, ...]
+    enough: float = _ENOUGH
+    answers: frozenset[type] = field(default=frozenset())
+
+    def law_for(self, rows: int) -> Any:
+        """The least noise that hides a user in this many rows."""
+        return self.laws[bisect.bisect_left(self.rows, rows)]
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> FocusedRun:
+        return FocusedRun(self, shape, noise, masked)
+
+    def noise_per_row(self) -> float:
+        """For a release of one row per state, which is what a policy that does not depend on the step plays."""
+        shape = self.encoder.shape
+        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
+        return float(self.law_for(shape.states).variance * counts)
+
+    def cells(self) -> dict[str, int]:
+        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def transcript(self) -> AdditiveTranscript:
+        """For audits: one block that is asked about the rows in which two records come nearest to what is allowed."""
+        law, cells = self._tightest()
+        return AdditiveTranscript(Channel(self.encoder, law, Blocks()), cells, releases=2)
+
+    @property
+    def profile(self) -> Profile:
+        """The privacy of that pair in that block."""
+        law, (first, second) = self._tightest()
+        profile: Profile = law.profile(shift_sensitivity(first - second))
+        return profile
+
+    def _tightest(self) -> tuple[Any, tuple[Floats, Floats]]:
+        """A law, and two encodings in the rows that it is for; among equals the fewest rows, whose worst is likeliest.
+
+        The policy of a block decides which rows are asked about, so an adversary may choose them.
+        """
+        pair = worst_pair(self.encoder)
+        number = self.encoder.rows_to_cells(np.arange(self.encoder.rows))
+        moved = np.bincount(number, np.abs(pair.shift), minlength=self.encoder.rows)
+        largest = np.argsort(-moved, kind="stable")
+        reached = [moved[largest[:rows]].sum() / self.encoder.sensitivity(rows).l1 for rows in self.rows]
+        best = next(i for i, share in enumerate(reached) if share >= max(reached) * (1 - 1e-9))
+        differs = np.isin(number, largest[: self.rows[best]]) & (pair.shift != 0)
+        return self.laws[best], (pair.cells[0][differs], pair.cells[1][differs])
+
+    def _marginals(self) -> dict[str, Statistic]:
+        return self.encoder.marginals(np.zeros(self.encoder.size))
+
+
+class FocusedRun:
+    """Released tables, and for each row how much noise of which law it carries."""
+
+    def __init__(self, channel: FocusedChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
+        self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
+        self._values = np.zeros(channel.encoder.size)
+        # Draws of each law in each cell of a row.
+        self._draws = np.zeros((len(channel.laws), shape.groups, shape.states, shape.actions), np.int64)
+        self._releases, self._learned = 0, True
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        rows = self.wanted(context, users)
+        self._releases += 1
+        asked = int(np.count_nonzero(rows))
+        if asked == 0:
+            return
+        encoder = self._channel.encoder
+        which = bisect.bisect_left(self._channel.rows, asked)
+        law, block = self._channel.laws[which], np.zeros(encoder.size)
+        where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        block[where] = tally[where] + self._noise.draw(law, 1, len(where))
+        if not self._learned:
+            self._start_anew(rows, block, law)
+        self._values += block
+        self._draws[which] += rows
+        self._learned = not self._masked or self._stands_out(rows & _played_early(self._shape, context), block, law)
+
+    def wanted(self, context: Context, users: int) -> Mask:
+        """The rows that the next block answers for: a function of the policy and of earlier releases."""
+        if not self._masked:
+            return np.ones(self._draws.shape[1:], np.bool_)
+        rows = playable_rows(self._shape, context.policy)
+        visits = self._visits(self._values)
+        deviation = np.sqrt(self._variance() * max(self._channel.cells().values()))
+        ratio = np.divide(visits, deviation, out=np.zeros_like(visits), where=deviation > 0)
+        loudest = math.sqrt(self._channel.laws[-1].variance * max(self._channel.cells().values()))
+        reachable = 0.5 * math.sqrt(self._releases + 1) * users / loudest
+        known = ratio > max(self._channel.enough, reachable, float(ratio[rows].min(initial=math.inf)))
+        return np.asarray(rows & known if not self._learned and (rows & known).any() else rows & ~known)
+
+    def _start_anew(self, rows: Mask, block: Floats, law: Any) -> None:
+        """Forget what was released of rows about which this block says more by itself."""
+        cells, new = self._channel.cells()["visits"], self._visits(block)
+        alone = new / math.sqrt(law.variance * cells)
+        together = (self._visits(self._values) + new) / np.sqrt((self._variance() + law.variance) * cells)
+        anew = rows & (alone > np.maximum(together, _STANDS_OUT))
+        self._values[self._channel.encoder.rows_to_cells(anew)] = 0.0
+        self._draws[:, anew] = 0
+
+    def _stands_out(self, rows: Mask, block: Floats, law: Any) -> bool:
+        """Whether users were seen in these rows."""
+        noise = math.sqrt(law.variance * self._channel.cells()["visits"] * np.count_nonzero(rows))
+        return float(self._visits(block)[rows].sum()) > _STANDS_OUT * noise
+
+    def _visits(self, cells: Floats) -> Floats:
+        return self._channel.encoder.marginals(cells)["visits"].values
+
+    def estimates(self) -> dict[str, Estimate]:
+        variance = self._variance()
+        return {
+            name: Estimate(statistic.values.copy(), variance * statistic.cells)
+            for name, statistic in self._channel.encoder.marginals(self._values).items()
+        }
+
+    def width_now(self) -> WidthOf:
+        laws, draws = self._channel.laws, self._draws.copy()
+        return lambda cells_summed, failure_probability: mixed_widths(laws, draws * cells_summed, failure_probability)
+
+    def _variance(self) -> Floats:
+        variances = np.array([law.variance for law in self._channel.laws])
+        return np.asarray(np.einsum("l,lgsa->gsa", variances, self._draws.astype(np.float64)))
+
+
+def _played_early(shape: Shape, context: Context) -> Mask:
+    """Rows that are played before the last step: only there a visit shows where it leads."""
+    policy = context.policy
+    if shape.horizon == 1 or not shape.homogeneous:
+        return playable_rows(shape, policy)
+    shorter = replace(shape, horizon=shape.horizon - 1)
+    rows = np.zeros((shape.groups, shape.states, shape.actions), np.bool_)
+    for part in policy.components if isinstance(policy, Mixture) else (policy,):
+        cut: AnyPolicy = (
+            Policy(part.actions[:-1]) if isinstance(part, Policy) else StochasticPolicy(part.probabilities[:-1])
+        )
+        rows |= playable_rows(shorter, cut)
+    return rows
+
+
+def mixed_widths(laws: tuple[Any, ...], draws: Integers, failure_probability: float) -> Floats:
+    """A bound on sums of draws of several symmetric unimodal laws, ``draws[i]`` of law i (loudest law last).
+
+    The smaller of two bounds: one quantile per law with an equal share of the failure probability, and the quantile
+    of as many draws of the loudest law present (sums of symmetric unimodal variables keep their order of peakedness,
+    Birnbaum 1948).
+    """
+    flat = draws.reshape(len(laws), -1)
+    out = np.zeros(flat.shape[1])
+    for mix in np.unique(flat, axis=1).T:
+        present = np.flatnonzero(mix)
+        if present.size == 0:
+            continue
+        loudest = laws[present[-1]].sum_quantile(int(mix.sum()), failure_probability)
+        shared = sum(laws[i].sum_quantile(int(mix[i]), failure_probability / present.size) for i in present)
+        out[(flat == mix[:, None]).all(axis=0)] = min(loudest, shared)
+    return out.reshape(draws.shape[1:])
+
+
+def row_numbers(rows: int) -> tuple[int, ...]:
+    """Numbers of rows that get a law of their own: 1, 2, 3, 4, 6, 8, 12, 16, ... and all of them."""
+    numbers = {rows}
+    power = 1
+    while power < rows:
+        numbers |= {power, min(rows, power + power // 2)}
+        power *= 2
+    return tuple(sorted(numbers))

@@ -1,0 +1,230 @@
+r"""The shuffle appendix of the local paper in batches: bits answered on the device, shuffled once, and what that gives.
+
+Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
+(2021), appendix I, algorithms 8 to 10. A trajectory becomes bits (:mod:`discreet.encoders.reward_levels`), each bit x
+is sent as
+
+    R_p(x) = x with probability 1 - p, a fair coin otherwise            (randomised response with q = p / 2),
+
+a shuffler permutes, and the analyser takes (ones - n p / 2) / (1 - p) for the count. In contrast to noise bits beside
+true ones (:mod:`discreet.channels.shuffled_bits`), nothing leaves a device in clear, a message has one bit per counter,
+and if the shuffler fails a pure local promise is left.
+
+**Formal guarantees.** Every user is in one batch, every bit is a message of its own, and the shuffler permutes each
+counter of a batch by itself, so that of n users only the numbers of ones are left. p is the smallest that keeps
+(epsilon, delta) for replacing one whole trajectory, by the exact accounting of
+:mod:`discreet.noise.shuffled_response` over all bits that she can flip: 2 (m + 2) H - 2 of the paper's encoding
+with m reward bits, 2 H of one joint table per step, 2 min(H, S A) of first visits. Without the shuffler her message
+alone is pure (number of flipped bits) * ln(2 / p - 1).
+
+**Differences from the paper.** In print the shuffler hands on whole messages, and the prefix of all of them anew
+before every episode, which amplifies nothing: see :mod:`discreet.papers.prefix_shuffle`. Equation (111) subtracts
+the mean of a last step that has no transition; here it has no bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.shuffled import shuffle
+from discreet.audit.likelihoods import ResponseTranscript
+from discreet.channels.base import RadiusOf, WidthOf
+from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity
+from discreet.encoders.base import Context, Encoder, playable_rows
+from discreet.errors import Unsupported
+from discreet.noise import RandomizedResponse
+from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
+from discreet.privacy.guarantee import Guarantee, from_reports, locally
+from discreet.privacy.profiles import LossProfile
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Estimate, Layer
+from discreet.shape import Shape
+from discreet.types import Floats, Integers
+
+_EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
+
+
+@dataclass(frozen=True)
+class ResponseChannel:
+    """Answered bits of one encoder through a shuffler, as truthful as the size of each batch allows.
+
+    The encoder may have a table per step where ``shape`` pools them: its counts are added up after the shuffler.
+    ``absent`` is the share of a batch whose answers do not count, ``block`` the size of a usual batch.
+    """
+
+    shape: Shape
+    encoder: Encoder
+    epsilon: float
+    delta: float
+    block: int
+    absent: float = 0.0
+    bit_level: bool = False
+
+    @property
+    def answers(self) -> frozenset[type]:
+        return frozenset({Layer}) if not self.shape.homogeneous or self.shape.horizon == 1 else frozenset()
+
+    @property
+    def law(self) -> ShuffledResponse:
+        """What becomes of one counter of a batch of the usual size."""
+        return self.response(self.block)
+
+    @property
+    def profile(self) -> LossProfile:
+        """Of a batch of the usual size."""
+        return self._counted(self.block).profile(self.sensitivity())
+
+    def sensitivity(self, what: Layer | None = None) -> Sensitivity:
+        """What replacing one user flips in a batch: bits of all steps, or of one."""
+        return self.encoder.sensitivity() if what is None else layer_sensitivity(self.encoder, what.step)
+
+    def response(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+        """How every user of a batch of that size answers each of her bits."""
+        return replace(self._counted(users, what), users=users)
+
+    def certified(self, users: int, what: Layer | None = None) -> Guarantee:
+        """The promise of one batch of that size, computed from the answers of those who count."""
+        law, sensitivity = self._counted(users, what), self.sensitivity(what)
+        return from_reports(
+            law.profile(sensitivity),
+            delta=self.delta,
+            name=f"{self.encoder.name} bits in a batch of {users}",
+            moves=f"{sensitivity.cells} bits, each in a counter of its own",
+            law=f"every bit answered with a loss of {law.response.shipped_epsilon:.6g} (p = {2 * law.response.q:.6g}), "
+            f"and the ones of {law.users} users counted: the worst of all that the others may hold",
+        )
+
+    def unshuffled(self, users: int, what: Layer | None = None) -> Guarantee:
+        """What is left of the promise if the shuffler keeps who sent what: that of the device alone."""
+        law, moves = self._counted(users, what), self.sensitivity(what).cells
+        part = from_reports(
+            law.response.profile(moves),
+            delta=0.0,
+            name=f"{self.encoder.name} bits",
+            moves=f"{moves} bits",
+            law=f"randomised response with a loss of {law.response.shipped_epsilon:.6g} a bit",
+        )
+        return locally(part)
+
+    def transcript(self) -> ResponseTranscript:
+        """For audits: the flipped bits of a batch of the usual size."""
+        return ResponseTranscript(self._counted(self.block), self.sensitivity().cells)
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ResponseRun:
+        return ResponseRun(self, noise, masked)
+
+    def noise_per_row(self) -> float:
+        """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
+        cells = self.cells()
+        followed = self.shape.states * cells["transitions"]
+        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels
+        return self.law.variance * counts
+
+    def cells(self) -> dict[str, int]:
+        """Of all steps where they are pooled. A reward in levels is a mean of cells, and quieter than one of them."""
+        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
+        over = np.sum if self._pools else np.max
+        counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
+        return {**counts, "rewards": counts["rewards"] // self._levels}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def _counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+        # A user who stays away, or sides with the analyser, is nobody's crowd; she who is to be hidden is present.
+        counted = max(1, math.floor((1 - self.absent) * users))
+        return calibrate_response(counted, self.sensitivity(what).cells, self.epsilon, self.delta)
+
+    @property
+    def _pools(self) -> bool:
+        return self.shape.homogeneous and not self.encoder.shape.homogeneous
+
+    @property
+    def _levels(self) -> int:
+        return getattr(self.encoder, "levels", 1)
+
+
+class ResponseRun:
+    """Decoded numbers of ones, added up over batches."""
+
+    def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
+        if not noise.simulated:
+            raise Unsupported("no tally of true bits exists outside simulations: let users answer their own bits")
+        shape = channel.encoder.shape
+        rows = (shape.groups, shape.states, shape.actions)
+        self._channel, self._masked = channel, masked
+        self._draw: np.random.Generator = noise.generator  # type: ignore[attr-defined]
+        self._values = np.zeros(channel.encoder.size)
+        self._variance = np.zeros(rows)  # of the noise in one counter of a row
+        self._step = np.zeros(rows)  # the most that one answer moves a decoded count away from its mean
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        encoder, what = self._channel.encoder, context.what if isinstance(context.what, Layer) else None
+        rows = np.ones(self._variance.shape, np.bool_)
+        if self._masked:
+            rows = playable_rows(encoder.shape, context.policy)
+        if what is not None:
+            rows = rows & layer_rows(encoder.shape, what.step)
+        cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        law = self._channel.response(users, what)
+        self._values[cells] += law.response.decode(self._ones(law, tally[cells].astype(np.int64)), users)
+        self._variance += law.variance * rows
+        self._step = np.maximum(self._step, rows * law.response.p / (law.response.p - law.response.q))
+
+    def estimates(self) -> dict[str, Estimate]:
+        channel = self._channel
+        estimates = {}
+        for name, statistic in channel.encoder.marginals(self._values).items():
+            scale = channel._levels**2 if name == "rewards" else 1
+            values, noise = statistic.values.copy(), self._variance * statistic.cells / scale
+            if channel._pools:
+                values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
+            estimates[name] = Estimate(values, noise)
+        return estimates
+
+    def width_now(self) -> WidthOf:
+        """Bernstein's bound: how far ones and zeros answer away from their mean, whoever holds which."""
+        variance, step, steps = self._variance.copy(), self._step.copy(), 1
+        if self._channel._pools:  # cells are then spread over all steps
+            steps = len(variance)
+            variance, step = variance.sum(axis=0, keepdims=True), step.max(axis=0, keepdims=True)
+        return lambda cells_summed, failure_probability: _bernstein(
+            math.ceil(cells_summed / steps) * variance, step, np.log(2 / failure_probability)
+        )
+
+    def radius_now(self) -> RadiusOf:
+        """The same for all releases at once, peeled by the variance, which is public before a batch is asked for."""
+        variance = {name: estimate.variance for name, estimate in self.estimates().items()}
+        variance["followed"] = self._channel.shape.states * variance["transitions"]
+        step = self._step.max(axis=0, keepdims=True) if self._channel._pools else self._step.copy()
+
+        def radius(statistic: str, failure_probability: float) -> Floats:
+            noise = variance[statistic]
+            epoch = np.floor(np.log(np.maximum(noise / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
+            share = np.log(2 * (epoch + 1) * (epoch + 2) / failure_probability)
+            return _bernstein(_EPOCH * noise, step, share)
+
+        return radius
+
+    def _ones(self, law: ShuffledResponse, true: Integers) -> Integers:
+        response = law.response
+        if not self._channel.bit_level:
+            return self._draw.binomial(true, response.p) + self._draw.binomial(law.users - true, response.q)
+        # Who holds the ones does not matter: the shuffler forgets it.
+        bags = (respond(np.arange(law.users) < count, response, self._draw) for count in true)
+        return np.array([shuffle(bag.astype(np.uint8), self._draw).sum(dtype=np.int64) for bag in bags], np.int64)
+
+
+def _bernstein(variance: Floats, step: Floats, log: Any) -> Floats:
+    return np.asarray(np.sqrt(2 * variance * log + (step * log / 3) ** 2) + step * log / 3)
+
+
+def respond(bits: NDArray[Any], response: RandomizedResponse, generator: np.random.Generator | None = None) -> Integers:
+    """What leaves a device: every bit answered by itself, from the operating system's entropy without a generator."""
+    return response.randomize_securely(bits) if generator is None else response.randomize(bits, generator)

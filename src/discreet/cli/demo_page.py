@@ -1,0 +1,132 @@
+"""The demonstration as one self-contained HTML page: inline style, inline picture, nothing fetched from anywhere."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from discreet.cli.demo_run import UNIFORM, Comparison, Row
+from discreet.privacy.guarantee import Guarantee
+from discreet.simulation.plots import draw_results
+
+# Matplotlib's default colours in the order of its lines, so that the table's marks match the curves.
+_COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd")
+
+_STYLE = """
+:root { --ink: #1d2430; --soft: #5c6675; --line: #dfe3ea; --paper: #ffffff; --wash: #f5f6f9; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--wash); color: var(--ink); line-height: 1.55;
+       font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+main { max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; letter-spacing: -.01em; }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .8rem; }
+p { margin: 0 0 .8rem; max-width: 46rem; }
+.soft { color: var(--soft); font-size: .92rem; }
+.card { background: var(--paper); border: 1px solid var(--line); border-radius: .6rem; padding: 1.1rem 1.3rem; }
+figure { margin: 1.6rem 0 0; } figure svg { width: 100%; height: auto; display: block; }
+.scroll { overflow-x: auto; padding: .4rem 1.3rem; }
+table { border-collapse: collapse; width: 100%; font-size: .94rem; }
+th { text-align: left; color: var(--soft); font-weight: 600; font-size: .82rem; }
+th, td { padding: .6rem .9rem .6rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr:last-child td { border-bottom: 0; }
+.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.name { white-space: nowrap; font-weight: 600; }
+.promise { min-width: 15rem; }
+.commands { margin: 0; white-space: pre; overflow-x: auto; }
+.mark { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .55rem; }
+details { margin-bottom: .7rem; } summary { cursor: pointer; font-weight: 600; }
+pre { margin: .8rem 0 0; white-space: pre-wrap; font-size: .82rem; line-height: 1.5;
+      font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .88em; }
+"""
+
+
+def render(comparison: Comparison) -> str:
+    """The whole page."""
+    world, first = comparison.world, comparison.results[0]
+    users, uniform = int(first.episodes[-1]), comparison.uniform
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>discreet: what privacy costs</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>What privacy costs</h1>
+<p>One learner, one world, four promises. The learner ({escape(first.learner)}) is told counts of what users did, with
+as much noise in them as the promise requires. Regret is what was lost against the best policy, summed over all
+{users:,} users; it is computed exactly, not estimated.</p>
+<p class="soft">World: {escape(world.name)}, {world.shape.states} states, {world.shape.actions} actions, horizon
+{world.horizon}; the best policy earns {world.optimal_value:.3f} per user. {first.runs} runs each, seed {first.seed},
+{comparison.seconds:.1f} seconds in all. All users are simulated.</p>
+<figure class="card">{_inline_svg(comparison)}
+<figcaption class="soft">Cumulative regret, mean over runs with one standard error either side; both axes are
+logarithmic. Playing uniformly at random would lose {uniform.final_gap[0]:.3f} per user: a curve that runs beside that
+line has learned nothing yet. Without privacy the counts are renewed after every user; with it, in
+blocks.</figcaption></figure>
+<h2>Regret and promise</h2>
+<div class="card scroll"><table>
+<thead><tr><th>promise</th><th class="number">regret</th><th class="number">last gap</th><th>guarantee</th></tr></thead>
+<tbody>
+{_table(list(comparison.rows()))}
+</tbody></table></div>
+<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that would be
+deployed next loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other users see
+would have been almost as likely had one user been replaced. <em>Local</em>: the same holds for the message that leaves
+the user's own device.</p>
+<h2>Why the guarantees hold</h2>
+<p>Every epsilon is computed from what one user can change and from the exact law of the noise, never copied from a
+claim. Read each derivation from the bottom up.</p>
+{_derivations(comparison)}
+<h2>Run it yourself</h2>
+<div class="card"><pre class="commands">{escape(_commands(comparison))}</pre></div>
+</main>
+</body>
+</html>
+"""
+
+
+def draw(comparison: Comparison, kind: str) -> bytes:
+    """The picture alone: every promise, and uniform play for reference."""
+    results = (*comparison.results, comparison.uniform)
+    return draw_results(results, kind, labels=(*comparison.labels, UNIFORM), title=" ")
+
+
+def _inline_svg(comparison: Comparison) -> str:
+    """The picture as an element of the page: without the prologue and the metadata of a file of its own."""
+    svg = draw(comparison, "svg").decode()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return svg.replace("<svg ", '<svg role="img" aria-label="cumulative regret against episodes" ', 1)
+
+
+def _table(rows: list[Row]) -> str:
+    return "\n".join(
+        f'<tr><td class="name"><span class="mark" style="background:{colour}"></span>{escape(row.label)}</td>'
+        f'<td class="number">{escape(row.regret)}</td><td class="number">{escape(row.final_gap)}</td>'
+        f'<td class="promise">{escape(row.guarantee)}</td></tr>'
+        for row, colour in zip(rows, _COLOURS, strict=True)
+    )
+
+
+def _derivations(comparison: Comparison) -> str:
+    parts = []
+    for label, result in zip(comparison.labels, comparison.results, strict=True):
+        assert isinstance(result.guarantee, Guarantee)
+        text = f"recipe {result.recipe}\n{result.guarantee.explain()}"
+        parts.append(
+            f'<details class="card" open><summary>{escape(label)}</summary><pre>{escape(text)}</pre></details>'
+        )
+    return "\n".join(parts)
+
+
+def _commands(comparison: Comparison) -> str:
+    first, shape = comparison.results[0], comparison.world.shape
+    common = (
+        f"discreet simulate --world river-swim --states {shape.states} --horizon {shape.horizon} "
+        f"--episodes {int(first.episodes[-1])} --runs {first.runs} --seed {first.seed}"
+    )
+    promises = ("none", "central --epsilon 1 --delta 1e-5", "central --epsilon 1", "local --epsilon 1")
+    return "\n".join(f"{common} --privacy {promise}" for promise in promises)

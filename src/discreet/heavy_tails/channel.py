@@ -1,0 +1,234 @@
+r"""The channel of clipped rewards: counts and reward sums of the same users, and thresholds that look at nobody.
+
+Thresholds lie on a grid B_0 < B_1 < ..., and the threshold of a cell never falls. Two rules say how it rises:
+
+* by the **index** of the user: floor(log2 j) for user j, in all cells alike;
+* by **released** counts: after every release the level of a cell c becomes floor(log2 M(c)), with M(c) the largest
+  released count of its visits so far, cut to [1, users so far] (in the local model M(c) sqrt(K / j), which the grid
+  starts below). A block or a user of a tree is clipped at the levels in force when it opens.
+
+The noise of a reward sum is proportional to the threshold: that of her own time for each user in the local model, that
+of the moment when it closes for a node of the tree. The release states both, as its ``public`` tables: ``thresholds``,
+and ``clipping_bias``, the most that clipping can have moved the mean of a cell's visits. Since thresholds never fall
+that is the mean of the bias over as many *first* users as there were visits, by the released count.
+
+**Formal guarantees.** A user is a fixed response to whatever policy she is shown, and the transcript is the sequence
+of all noisy nodes (all noisy reports in the local model). Condition on a prefix of the transcript: policies and levels
+are functions of it, so they are the same for two data sets that differ in user k, and every later user contributes the
+same to both. Only user k's own contribution differs, in the at most L nodes that hold her. At each step it moves two
+counts by one, and reward sums by 2 B(c) in one cell or by B(c) and B(c') in two. A node that closes later has noise of
+a threshold at least as large, so in units of each cell's own noise that is at most 2 times epsilon_R / (2 H L). Losses
+add up over steps and nodes, and along the transcript, to epsilon_N + epsilon_R.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.tree import Tree, lowest_digit, next_digit
+from discreet.channels.base import WidthOf, widths
+from discreet.encoders.base import Context, Encoder
+from discreet.heavy_tails.encoders import ClippedTables, clipping_bias, moments_of
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.types import Floats, Integers
+
+
+class RewardTables(Encoder, Protocol):
+    """Counts, followed by one reward sum for each row, of which a public threshold bounds each summand."""
+
+    @property
+    def rows(self) -> int:
+        """How many reward sums there are."""
+
+    @property
+    def counts(self) -> int:
+        """How many cells are counts."""
+
+    def threshold(self, user: int) -> float:
+        """The threshold that the noise of this user, counted from one, is proportional to."""
+
+
+@dataclass(frozen=True)
+class ClippedRewardsChannel:
+    """Counts and clipped rewards; reward noise is proportional to the threshold of its moment.
+
+    ``tree`` is None where every user adds noise of her own, or nobody any. ``released`` takes thresholds from released
+    counts; with ``local`` those count the less the more users have added noise to them.
+    """
+
+    encoder: RewardTables
+    count_law: Any
+    reward_law: Any  # in units of the threshold
+    tree: Tree | None
+    episodes: int
+    released: bool = False
+    local: bool = False
+    answers: frozenset[type] = field(default=frozenset())
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ClippedRewardsRun:
+        return ClippedRewardsRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        statistics = self.encoder.marginals(np.zeros(self.encoder.size))
+        tau = self.encoder.shape.rewards[1]
+        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in statistics.values())
+        rewards = self.reward_law.variance * (self.encoder.threshold(self.episodes) / (2 * tau)) ** 2
+        return float(self.count_law.variance * counts + rewards)
+
+    def cells(self) -> dict[str, int]:
+        return {name: int(s.cells.max()) for name, s in self.encoder.marginals(np.zeros(self.encoder.size)).items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return blocks
+
+    def levels(self, visits: Floats, users: int) -> Integers:
+        """The place on the grid of thresholds that released counts of visits are worth after that many users."""
+        shape = self.encoder.shape
+        counts = np.clip(visits, 1.0, float(users * (shape.horizon if shape.groups == 1 else 1)))
+        if self.local:
+            counts *= math.sqrt(self.episodes / users)
+        return np.asarray(np.frexp(counts)[1] - 1, np.int64)
+
+
+class ClippedRewardsRun:
+    """Noisy sums of one run, the variance of the reward noise in each of them, and the draws of count noise."""
+
+    def __init__(self, channel: ClippedRewardsChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise = channel, noise
+        encoder = channel.encoder
+        self._values, self._reward_variance = np.zeros(encoder.size), np.zeros(encoder.rows)
+        self._possible = np.flatnonzero(encoder.possible()[: encoder.counts])
+        self._draws, self._users, self._releases = 0, 0, 0
+        levels = 0 if channel.tree is None else channel.tree.levels
+        self._prefix = np.zeros((levels + 1, encoder.size))
+        self._prefix_variance = np.zeros((levels + 1, encoder.rows))
+        self._current = levels
+        self._rising = RisingThresholds(channel) if isinstance(encoder, ClippedTables) else None
+
+    @property
+    def encoder(self) -> RewardTables:
+        """What the next users are encoded with: a function of what has been released."""
+        return self._channel.encoder if self._rising is None else self._rising.encoder
+
+    @property
+    def public(self) -> dict[str, Floats]:
+        """The thresholds in force, and how far clipping can have moved a mean."""
+        if self._rising is None:
+            return {}
+        shape = self._channel.encoder.shape
+        bias = self._rising.bias(self._visits(), self._users)
+        tables = {"thresholds": self._thresholds(self._users + 1), "clipping_bias": bias}
+        return {name: table.reshape(shape.groups, shape.states, shape.actions) for name, table in tables.items()}
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        self._values += tally
+        if self._channel.tree is None:
+            self._noise_of_each(users)
+        else:
+            self._users += users
+            self._next_node()
+        if self._rising is not None and self._channel.released:
+            self._rising.see(self._visits(), self._users)
+
+    def _thresholds(self, user: int) -> Floats:
+        """The threshold of every row for the user with this number."""
+        if self._rising is not None and self._channel.released:
+            return self._rising.thresholds
+        return np.full(self._channel.encoder.rows, self._channel.encoder.threshold(min(user, self._channel.episodes)))
+
+    def _visits(self) -> Floats:
+        return self._channel.encoder.marginals(self._values)["visits"].values.reshape(-1)
+
+    def _noise_of_each(self, users: int) -> None:
+        encoder, law = self._channel.encoder, self._channel.reward_law
+        self._values[self._possible] += self._noise.draw(self._channel.count_law, users, len(self._possible))
+        last = self._users + users
+        while self._users < last:
+            thresholds = self._thresholds(self._users + 1)
+            alike = last - self._users
+            if not self._channel.released:  # constant while the number of digits is
+                alike = min(alike, 2 ** (self._users + 1).bit_length() - 1 - self._users)
+            self._values[encoder.counts :] += thresholds * self._noise.draw(law, alike, encoder.rows)
+            self._reward_variance += alike * thresholds**2 * law.variance
+            self._users += alike
+        self._draws += users
+
+    def _next_node(self) -> None:
+        encoder, law = self._channel.encoder, self._channel.reward_law
+        self._releases += 1
+        low = lowest_digit(self._releases)
+        above = next_digit(self._releases, low, len(self._prefix) - 1)
+        # Thresholds never fall, so that of the last user covers everybody in the node.
+        thresholds = self._thresholds(self._users)
+        before = self._prefix[self._current].copy()
+        self._prefix[low] = self._prefix[above]
+        self._prefix[low, self._possible] += self._noise.draw(self._channel.count_law, 1, len(self._possible))
+        self._prefix[low, encoder.counts :] += thresholds * self._noise.draw(law, 1, encoder.rows)
+        self._prefix_variance[low] = self._prefix_variance[above] + thresholds**2 * law.variance
+        self._values += self._prefix[low] - before
+        self._current, self._reward_variance = low, self._prefix_variance[low].copy()
+        self._draws = self._releases.bit_count()
+
+    def estimates(self) -> dict[str, Estimate]:
+        marginals = self._channel.encoder.marginals(self._values)
+        tau = self._channel.encoder.shape.rewards[1]
+        unit = self._channel.count_law.variance * self._draws
+        shape = marginals["visits"].values.shape
+        counted = {
+            name: Estimate(statistic.values.copy(), np.broadcast_to(unit * statistic.cells, shape).copy())
+            for name, statistic in marginals.items()
+        }
+        rewards = self._reward_variance.reshape(shape) / (4 * tau**2) + counted["visits"].variance / 4
+        return {**counted, "rewards": Estimate(marginals["rewards"].values.copy(), rewards)}
+
+    def width_now(self) -> WidthOf:
+        """Of counts; the noise of rewards is stated by its variance."""
+        shape = self._channel.encoder.shape
+        law, draws = self._channel.count_law, np.full((shape.groups, shape.states, shape.actions), self._draws)
+        return lambda cells_summed, failure_probability: widths(law, draws * cells_summed, failure_probability)
+
+
+class RisingThresholds:
+    """Where each row stands on the grid of thresholds, and when it got there."""
+
+    def __init__(self, channel: ClippedRewardsChannel) -> None:
+        assert isinstance(channel.encoder, ClippedTables)
+        self._channel, encoder = channel, channel.encoder
+        places, rows = len(encoder.thresholds), encoder.rows
+        moments = moments_of(encoder.shape)
+        self._grid = np.array(encoder.thresholds)
+        self._biases = np.array([clipping_bias(moments, B, encoder.truncated) for B in encoder.thresholds])
+        self._levels = np.zeros(rows, np.int64)
+        # How many users came before the row reached this place; by index that is known from the start.
+        first = np.where(np.arange(places) > 0, channel.episodes, 0) if channel.released else 2 ** np.arange(places) - 1
+        self._before = np.repeat(np.minimum(first, channel.episodes)[:, None], rows, axis=1)
+        self.encoder = replace(encoder, levels=(0,) * rows) if channel.released else encoder
+
+    @property
+    def thresholds(self) -> Floats:
+        """Of every row, as released counts have it."""
+        return np.asarray(self._grid[self._levels])
+
+    def see(self, visits: Floats, users: int) -> None:
+        """Raise the thresholds by what was just released."""
+        found = np.minimum(self._channel.levels(visits, users), len(self._grid) - 1)
+        if (found <= self._levels).all():
+            return
+        reached = np.arange(len(self._grid))[:, None] <= found
+        self._before[reached] = np.minimum(self._before[reached], users)
+        self._levels = np.maximum(self._levels, found)
+        self.encoder = replace(self.encoder, levels=tuple(self._levels.tolist()))
+
+    def bias(self, visits: Floats, users: int) -> Floats:
+        """The mean of the bias over as many first users as could have left these visits."""
+        shape = self._channel.encoder.shape
+        first = np.clip(visits // (shape.horizon if shape.groups == 1 else 1), 1.0, max(1, users))
+        came = np.minimum(self._before, first)
+        after = np.vstack([came[1:], first[None]])
+        return np.asarray(self._biases @ (after - came) / first)

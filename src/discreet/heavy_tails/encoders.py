@@ -1,0 +1,279 @@
+"""Rewards without a range: clipped (or truncated) at a public threshold before anything is counted.
+
+With E|X|^(1+v) <= u, clipping at B costs a bias of at most c_v u / B^v, c_v = v^v / (1+v)^(1+v), and leaves a second
+moment of at most u B^(1-v); truncating to zero costs up to u / B^v. A threshold is a function of the number of users
+before or of counts that were *released*, never of raw counts: a threshold that looks at the data lets one user change
+what every later one contributes.
+
+``ClippedTables``: the statistics of the paper. One count for each (group, state, action, successor or end), of which
+visits are sums, and a table of clipped reward sums. Replacing a trajectory moves two counts at each step (L1 = 2H) and
+the reward of a step by 2B in one cell or by B and B' in two: 2 at most in units of each cell's own threshold.
+
+``SignedFirstVisitTables``: first visits (:mod:`discreet.encoders.first_visit_tables`) with the reward as one of two
+bits, positive or negative, set with probability min(1, |r| / B): unbiased for the clipped reward, and
+R = B (positive - negative). A pair that both users visited moves four cells (two successors, two bits), a pair of one
+of them three, so with m rows released
+
+    L1 = L2^2 = 4m  for m <= H,   2H + 2m  for H <= m <= 2H,   6H  beyond;   L-infinity = 1.
+
+Both state rewards in units of the declared range (-tau, tau) of the *means*: (R + tau N) / (2 tau), which learners
+divide by N to get a number in [0, 1], as for rewards with a range.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.encoders.base import Cells, Statistic, encode_into
+from discreet.encoders.joint import ALL_THREE
+from discreet.encoders.seen_pairs import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.errors import InvalidInput, Unsupported
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.shape import Moments, Shape
+from discreet.streams import Stream, uniform
+from discreet.types import Floats, Integers, Mask
+from discreet.validation import check_positive
+
+
+def moments_of(shape: Shape) -> Moments:
+    """The declared moment bound, or a refusal."""
+    if shape.moments is None:
+        raise Unsupported("rewards of this world have a range: use a recipe that is not for heavy tails")
+    return shape.moments
+
+
+def clipping_bias(moments: Moments, threshold: float, truncated: bool = False) -> float:
+    """The most that clipping at the threshold, or truncating, can move a mean."""
+    v = moments.order
+    share = 1.0 if truncated else v**v / (1 + v) ** (1 + v)
+    return float(share * moments.bound / threshold**v)
+
+
+class SignedFirstVisitArrays(NamedTuple):
+    states: int
+    actions: int
+    threshold: float
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class SignedFirstVisitTables:
+    """Tables of first visits, successors, positive and negative reward bits, for time-homogeneous worlds."""
+
+    shape: Shape
+    threshold: float
+    name: ClassVar[str] = "signed-first-visit-tables"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        moments_of(self.shape)
+        check_positive("threshold", self.threshold)
+        check_homogeneous(self.shape)
+
+    @property
+    def rows(self) -> int:
+        return self.shape.states * self.shape.actions
+
+    @property
+    def size(self) -> int:
+        return self.rows * (self.shape.states + 3)
+
+    def sensitivity(self, rows: int | None = None) -> Sensitivity:
+        """What replacing a user moves when only ``rows`` rows, chosen without looking at her, are released."""
+        H = self.shape.horizon
+        m = self.rows if rows is None else rows
+        moves = 4 * m if m <= H else 2 * H + 2 * min(m, 2 * H)
+        return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        flat = rows.reshape(-1)
+        return np.concatenate([flat, np.repeat(flat, self.shape.states), flat, flat])
+
+    def possible(self) -> Mask:
+        possible = np.ones(self.size, np.bool_)
+        if self.shape.horizon == 1:
+            possible[self.rows : self.rows * (self.shape.states + 1)] = False
+        return possible
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        S, A, rows, B = self.shape.states, self.shape.actions, self.rows, self.threshold
+        tau = self.shape.rewards[1]
+        visits = cells[:rows].reshape(1, S, A)
+        positive = cells[rows * (S + 1) : rows * (S + 2)].reshape(1, S, A)
+        negative = cells[rows * (S + 2) :].reshape(1, S, A)
+        one = np.ones((1, 1, 1), np.int64)
+        # The noise of B (positive - negative) + tau visits, over 2 tau, in units of the noise of one cell, rounded up.
+        mixed = one * math.ceil((2 * B * B + tau * tau) / (4 * tau * tau))
+        return {
+            "visits": Statistic(visits, one),
+            "transitions": Statistic(cells[rows : rows * (S + 1)].reshape(1, S, A, S), one * (self.shape.horizon > 1)),
+            "rewards": Statistic((B * (positive - negative) + tau * visits) / (2 * tau), mixed),
+        }
+
+    @property
+    def public(self) -> dict[str, Floats]:
+        """What learners may know: the threshold, and how far clipping can have moved a mean."""
+        everywhere = np.ones((1, self.shape.states, self.shape.actions))
+        bias = clipping_bias(moments_of(self.shape), self.threshold)
+        return {"thresholds": self.threshold * everywhere, "clipping_bias": bias * everywhere}
+
+    def arrays(self) -> SignedFirstVisitArrays:
+        s = self.shape
+        return SignedFirstVisitArrays(s.states, s.actions, self.threshold, nobody_seen(self.rows))
+
+
+@encode_into.implement(SignedFirstVisitArrays)
+def _encode_signed(
+    encoder: SignedFirstVisitArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    S, A, seen = encoder.states, encoder.actions, encoder.seen
+    rows = S * A
+    user = next_user(seen)
+    for h in range(length):
+        pair = states[h] * A + actions[h]
+        if not is_first_visit(seen, pair, user):
+            continue
+        cells[pair] += 1.0
+        if h + 1 < length:
+            cells[rows + pair * S + states[h + 1]] += 1.0
+        reward = rewards[h]
+        if uniform(stream) * encoder.threshold < abs(reward):
+            cells[rows * (S + 1 if reward > 0 else S + 2) + pair] += 1.0
+
+
+class ClippedTablesArrays(NamedTuple):
+    states: int
+    actions: int
+    homogeneous: bool
+    truncated: bool
+    thresholds: Floats
+    levels: Integers  # the threshold of every row, as a position; empty: the user's number decides
+    users: Integers  # how many users have been encoded
+
+
+@dataclass(frozen=True)
+class ClippedTables:
+    """Counts of transitions and ends, and sums of clipped rewards.
+
+    User j's threshold is ``thresholds[log2 j]``; with ``levels``, that of a row is ``thresholds[levels[row]]``.
+    ``truncated`` sets a reward beyond the threshold to zero instead of clipping it.
+    """
+
+    shape: Shape
+    thresholds: tuple[float, ...]
+    truncated: bool = False
+    levels: tuple[int, ...] | None = None
+    name: ClassVar[str] = "clipped-tables"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        moments_of(self.shape)
+        for threshold in self.thresholds:
+            check_positive("threshold", threshold)
+        if self.levels is not None and len(self.levels) != self.rows:
+            raise InvalidInput(f"levels must name a threshold for each of {self.rows} rows, got {len(self.levels)}")
+
+    @property
+    def rows(self) -> int:
+        return self.shape.groups * self.shape.states * self.shape.actions
+
+    @property
+    def counts(self) -> int:
+        """How many cells are counts; the reward sums follow them."""
+        return self.rows * (self.shape.states + 1)
+
+    @property
+    def size(self) -> int:
+        return self.counts + self.rows
+
+    def threshold(self, user: int) -> float:
+        """The threshold of the user with this number, counted from one: constant while the number of digits is."""
+        return self.thresholds[user.bit_length() - 1]
+
+    def count_sensitivity(self) -> Sensitivity:
+        """Of the counts: two cells at each step."""
+        H = self.shape.horizon
+        if not self.shape.homogeneous or H == 1:
+            return Sensitivity.unit_shifts(up=H, down=H)
+        return Sensitivity.worst_shift((H - 1, 1, 1), (1, 1, 1))
+
+    def reward_sensitivity(self) -> Sensitivity:
+        """Of the reward sums, in units of the threshold: 2 at each step, in one cell or spread over two."""
+        H = self.shape.horizon
+        pooled = self.shape.homogeneous and H > 1
+        return Sensitivity(l1=2 * H, l2=2 * H if pooled else 2 * math.sqrt(H), linf=2 * H if pooled else 2)
+
+    def sensitivity(self) -> Sensitivity:
+        """Of counts and rewards together, rewards in units of the threshold."""
+        counts, rewards = self.count_sensitivity(), self.reward_sensitivity()
+        return Sensitivity(counts.l1 + rewards.l1, math.hypot(counts.l2, rewards.l2), max(counts.linf, rewards.linf))
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        flat = rows.reshape(-1)
+        return np.concatenate([np.repeat(flat, self.shape.states + 1), flat])
+
+    def possible(self) -> Mask:
+        """The last step of a world with laws per step has end cells only."""
+        counts = np.ones((self.shape.groups, self.shape.states, self.shape.actions, self.shape.states + 1), np.bool_)
+        if not self.shape.homogeneous or self.shape.horizon == 1:
+            counts[-1, :, :, : self.shape.states] = False
+        return np.concatenate([counts.reshape(-1), np.ones(self.rows, np.bool_)])
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """``cells`` of rewards count the reward sum itself; the visits added to it carry noise of their own."""
+        S, A, G, tau = self.shape.states, self.shape.actions, self.shape.groups, self.shape.rewards[1]
+        counts = cells[: self.counts].reshape(G, S, A, S + 1)
+        possible = self.possible()[: self.counts].reshape(counts.shape)[:, 0, 0]
+        visits = counts.sum(axis=3)
+        summed = possible.sum(axis=1).astype(np.int64).reshape(G, 1, 1)
+        rewards = (cells[self.counts :].reshape(G, S, A) + tau * visits) / (2 * tau)
+        return {
+            "visits": Statistic(visits, summed),
+            "transitions": Statistic(counts[..., :S], (summed > 1).astype(np.int64)),
+            "rewards": Statistic(rewards, np.ones((G, 1, 1), np.int64)),
+        }
+
+    def arrays(self) -> ClippedTablesArrays:
+        s = self.shape
+        return ClippedTablesArrays(
+            s.states, s.actions, s.homogeneous, self.truncated, np.array(self.thresholds),
+            np.array(self.levels or (), np.int64), np.zeros(1, np.int64),
+        )  # fmt: skip
+
+
+@encode_into.implement(ClippedTablesArrays)
+def _encode_clipped(
+    encoder: ClippedTablesArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,  # nothing is drawn here
+    cells: Cells,
+) -> None:
+    S, A, H = encoder.states, encoder.actions, states.shape[0]
+    encoder.users[0] += 1
+    epoch, user = 0, encoder.users[0]
+    while user > 1:
+        user >>= 1
+        epoch += 1
+    counts = S * A * (1 if encoder.homogeneous else H) * (S + 1)
+    for h in range(length):
+        row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
+        successor = states[h + 1] if h + 1 < length else S
+        cells[row * (S + 1) + successor] += 1.0
+        B = encoder.thresholds[encoder.levels[row] if encoder.levels.shape[0] > 0 else epoch]
+        if encoder.truncated and abs(rewards[h]) > B:
+            continue
+        cells[counts + row] += min(B, max(-B, rewards[h]))

@@ -1,0 +1,122 @@
+"""The tables that the heavy-tailed paper prints: a reward is kept if it is below a threshold of the raw count.
+
+Visits, transitions and rewards are three tables. A reward in a cell that n users have visited before counts in full if
+|r| <= B_n = (per_visit n)^(1/(1+v)), and as zero otherwise; so a first visit never counts.
+
+**Formal guarantees.** None. What a user adds depends on who came before her, so replacing one user changes what every
+later one adds: the sensitivity stated here is that of her own vector, given the others', and does not bound a release
+(:mod:`discreet.heavy_tails.raw_counts`). :class:`~discreet.heavy_tails.encoders.ClippedTables` is the repair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.encoders.base import Cells, Statistic, encode_into
+from discreet.encoders.joint import ALL_THREE
+from discreet.heavy_tails.encoders import moments_of
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.shape import Shape
+from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask
+from discreet.validation import check_positive
+
+
+class RawCountArrays(NamedTuple):
+    states: int
+    actions: int
+    homogeneous: bool
+    per_visit: float
+    power: float
+    visited: Integers  # (rows,) raw counts: the mistake
+
+
+@dataclass(frozen=True)
+class RawCountTables:
+    """Visits, transitions, and rewards truncated at raw counts."""
+
+    shape: Shape
+    per_visit: float
+    name: ClassVar[str] = "raw-count-tables"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        moments_of(self.shape)
+        check_positive("per_visit", self.per_visit)
+
+    @property
+    def rows(self) -> int:
+        return self.shape.groups * self.shape.states * self.shape.actions
+
+    @property
+    def counts(self) -> int:
+        """How many cells are counts, visits first; the reward sums follow them."""
+        return self.rows * (self.shape.states + 1)
+
+    @property
+    def size(self) -> int:
+        return self.counts + self.rows
+
+    def threshold(self, visits: int) -> float:
+        """B_n; the noise of episode k is proportional to B_k."""
+        return float((self.per_visit * visits) ** (1 / (1 + moments_of(self.shape).order)))
+
+    def sensitivity(self) -> Sensitivity:
+        """Of one user's own vector, rewards in units of the largest threshold; later users are not in it."""
+        H = self.shape.horizon
+        return Sensitivity(l1=6 * H, l2=6 * H, linf=2 * H)
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        flat = rows.reshape(-1)
+        return np.concatenate([flat, np.repeat(flat, self.shape.states), flat])
+
+    def possible(self) -> Mask:
+        """Nobody is seen to move after the last step."""
+        moves = np.ones((self.shape.groups, self.shape.states * self.shape.actions * self.shape.states), np.bool_)
+        if not self.shape.homogeneous or self.shape.horizon == 1:
+            moves[-1] = False
+        return np.concatenate([np.ones(self.rows, np.bool_), moves.reshape(-1), np.ones(self.rows, np.bool_)])
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        S, A, G, tau = self.shape.states, self.shape.actions, self.shape.groups, self.shape.rewards[1]
+        visits = cells[: self.rows].reshape(G, S, A)
+        one = np.ones((G, 1, 1), np.int64)
+        moves = one.copy()
+        if not self.shape.homogeneous or self.shape.horizon == 1:
+            moves[-1] = 0
+        return {
+            "visits": Statistic(visits, one),
+            "transitions": Statistic(cells[self.rows : self.counts].reshape(G, S, A, S), moves),
+            "rewards": Statistic((cells[self.counts :].reshape(G, S, A) + tau * visits) / (2 * tau), one),
+        }
+
+    def arrays(self) -> RawCountArrays:
+        s = self.shape
+        power = 1 / (1 + moments_of(s).order)
+        return RawCountArrays(s.states, s.actions, s.homogeneous, self.per_visit, power, np.zeros(self.rows, np.int64))
+
+
+@encode_into.implement(RawCountArrays)
+def _encode_raw(
+    encoder: RawCountArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,  # nothing is drawn here
+    cells: Cells,
+) -> None:
+    S, A, visited = encoder.states, encoder.actions, encoder.visited
+    rows = visited.shape[0]
+    for h in range(length):
+        row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
+        cells[row] += 1.0
+        if h + 1 < length:
+            cells[rows + row * S + states[h + 1]] += 1.0
+        if abs(rewards[h]) <= (encoder.per_visit * visited[row]) ** encoder.power:
+            cells[rows * (S + 1) + row] += rewards[h]
+        visited[row] += 1

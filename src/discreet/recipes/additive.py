@@ -1,0 +1,130 @@
+"""Recipes with additive noise: counts of an encoder, a discrete law, and blocks, a tree or a sum over users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from discreet.accumulators.base import Accumulator
+from discreet.accumulators.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, Schedule
+from discreet.accumulators.sums import Blocks, Total
+from discreet.accumulators.tree import Tree
+from discreet.channels.additive import Channel
+from discreet.encoders.base import Encoder
+from discreet.encoders.first_visit import FirstVisit
+from discreet.encoders.joint import JointHistogram
+from discreet.encoders.tables import ThreeTables
+from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
+from discreet.noise.calibration import calibrate_noise
+from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+from discreet.validation import check_count
+
+# "auto" prefers the first of equally quiet ones: counts of every visit hold more data than first visits.
+ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
+    "joint-histogram": JointHistogram,
+    "first-visit": FirstVisit,
+    "three-tables": ThreeTables,
+}
+LAWS: Mapping[str, type[Any]] = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
+
+
+class Parts(NamedTuple):
+    """The names of a combination."""
+
+    recipe: str
+    model: str
+    encoder: str
+    law: str
+    accumulator: str
+
+
+def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    encoder = ENCODERS[parts.encoder](shape)
+    accumulator = _accumulator(parts, episodes)
+    sensitivity = released_sensitivity(encoder, accumulator)
+    law = calibrate_noise(LAWS[parts.law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+    schedule = _schedule(parts, options, episodes)
+    guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
+    channel = Channel(encoder, law, accumulator)
+    return Privatizer(parts.recipe, shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options)
+
+
+def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    channel = Channel(ThreeTables(shape, rounded=False), NoNoise(), Total())
+    return Privatizer("none", shape, (channel,), EveryEpisode(), nothing(), masked=False)
+
+
+def _accumulator(parts: Parts, episodes: int) -> Accumulator:
+    if parts.accumulator == "tree":
+        return Tree(users=episodes)  # the policy that would be deployed next is planned from the last user's release
+    return Total() if parts.accumulator == "total" else Blocks()
+
+
+def released_sensitivity(encoder: Encoder, accumulator: Accumulator) -> Sensitivity:
+    """What one user moves in everything that is released: a tree shows her in several nodes."""
+    own = encoder.sensitivity()
+    if not isinstance(accumulator, Tree):
+        return own
+    assert own.shifts is not None
+    levels = accumulator.levels
+    return Sensitivity.worst_shift(*((magnitude, up * levels, down * levels) for magnitude, up, down in own.shifts))
+
+
+def _schedule(parts: Parts, options: Options, episodes: int) -> Schedule:
+    if parts.accumulator == "tree":
+        return EveryEpisode()
+    if parts.accumulator == "total":
+        return Growing(first=1, growth=options["growth"])
+    blocks = check_count("blocks", 60 if options["blocks"] is None else options["blocks"])
+    if options["first"] is not None:
+        return GrowThenEqual(blocks, options["first"])
+    return Equal(min(blocks, episodes))
+
+
+def _guarantee(parts: Parts, one_release: Guarantee, schedule: Schedule) -> Guarantee:
+    if parts.model == "local":
+        return locally(one_release)
+    if parts.accumulator == "tree":
+        return billboard(one_release)
+    return billboard(parallel(one_release, f"every user is in exactly one block ({schedule.describe()})"))
+
+
+def _central(encoder: str, law: str) -> Recipe:
+    parts = Parts(f"central/{encoder}-{law}", "central", encoder, law, "blocks")
+    summary = f"{encoder} counts, discrete {law.capitalize()} noise, one release per block of users"
+    options = {"blocks": None, "first": None, "masked": True}
+    return _recipe(parts, summary, options)
+
+
+def _tree(law: str) -> Recipe:
+    parts = Parts(f"central/three-tables-{law}-tree", "central", "three-tables", law, "tree")
+    summary = f"three-tables counts, discrete {law.capitalize()} noise, binary tree, a release after every user"
+    return _recipe(parts, summary, {}, automatic=False)
+
+
+def _local(encoder: str, law: str) -> Recipe:
+    parts = Parts(f"local/{encoder}-{law}", "local", encoder, law, "total")
+    summary = f"every user adds discrete {law.capitalize()} noise to her own {encoder} counts"
+    return _recipe(parts, summary, {"growth": 0.02, "masked": True})
+
+
+def _recipe(parts: Parts, summary: str, options: Options, automatic: bool = True) -> Recipe:
+    return Recipe(
+        parts.recipe, parts.model, summary, partial(_build, parts),
+        pure=parts.law == "laplace", automatic=automatic,
+        encoder=parts.encoder, law=parts.law, accumulator=parts.accumulator, options=options,
+    )  # fmt: skip
+
+
+RECIPES = (
+    Recipe("none", "none", "the counts as they are; no promise", _no_privacy, encoder="three-tables"),
+    *(_central(encoder, law) for encoder in ENCODERS for law in LAWS),
+    *(_tree(law) for law in LAWS),
+    *(_local(encoder, law) for encoder in ENCODERS for law in LAWS),
+)

@@ -1,0 +1,128 @@
+"""``calibrate``: what a target will cost, before anything runs and without any data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.accumulators.base import SimulatedNoise
+from discreet.accumulators.schedule import sizes
+from discreet.channels.base import AnyChannel
+from discreet.encoders.base import Context
+from discreet.learners.base import Learner
+from discreet.policies import uniform_policy
+from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
+from discreet.recipes.registry import build
+from discreet.recipes.trust import Privacy
+from discreet.release import Estimate
+from discreet.shape import Shape
+from discreet.validation import check_count, check_open_unit
+
+
+@dataclass(frozen=True)
+class StatisticError:
+    """The noise in one count of a statistic: in one release, and in the sum of all of them if no row is masked."""
+
+    statistic: str
+    cells: int
+    sd_release: float
+    sd_end: float
+    width_end: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The recipe, its noise and its guarantee for a target; everything is computed from public inputs."""
+
+    recipe: str
+    sensitivity: str
+    law: str
+    releases: int
+    errors: tuple[StatisticError, ...]
+    failure_probability: float
+    guarantee: Guarantee
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "recipe": self.recipe,
+            "sensitivity": self.sensitivity,
+            "law": self.law,
+            "releases": self.releases,
+            "failure_probability": self.failure_probability,
+            "errors": [
+                {
+                    "statistic": error.statistic,
+                    "cells": error.cells,
+                    "sd_release": finite_or_none(error.sd_release),
+                    "sd_end": finite_or_none(error.sd_end),
+                    "width_end": finite_or_none(error.width_end),
+                }
+                for error in self.errors
+            ],
+            "guarantee": self.guarantee.as_dict(),
+        }
+
+
+def calibrate(
+    privacy: Privacy, shape: Shape, *, learner: Learner | None = None, episodes: int, failure_probability: float = 0.1
+) -> Calibration:
+    """Noise scale, error widths and guarantee of a target, before anything runs.
+
+    ``width_end`` bounds the noise in one count at the end with the given failure probability, by the exact law of the
+    noise (a row that the policies never play carries less, see the policy mask).
+    """
+    check_count("episodes", episodes)
+    check_open_unit("failure_probability", failure_probability)
+    privatizer = build(privacy, shape, episodes, () if learner is None else learner.needs)
+    blocks = sizes(privatizer.schedule, episodes)
+    errors = [
+        error for channel in privatizer.channels for error in _errors(channel, shape, blocks, failure_probability)
+    ]
+    reasons = privatizer.guarantee.derivation
+    return Calibration(
+        privatizer.recipe,
+        _in_short(_statements(reasons, "sensitivity")),
+        _in_short(_statements(reasons, "law")),
+        len(blocks),
+        tuple(errors),
+        failure_probability,
+        privatizer.guarantee,
+    )
+
+
+def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probability: float) -> list[StatisticError]:
+    """Let the channel count its own noise: nobody visits anything, under a policy that masks nothing."""
+    run = channel.start(shape, SimulatedNoise(np.random.default_rng(0)), masked=False)
+    context, nobody = Context(uniform_policy(shape)), np.zeros(channel.encoder.size)
+    first: dict[str, Estimate] = {}
+    for block in channel.shortcut(blocks):
+        run.add(nobody, block, context)
+        first = first or run.estimates()
+    cells, width_of = channel.cells(), run.width_now()
+    return [
+        StatisticError(
+            name,
+            cells[name],
+            math.sqrt(first[name].variance.max()),
+            math.sqrt(estimate.variance.max()),
+            float(width_of(cells[name], failure_probability).max()),
+        )
+        for name, estimate in run.estimates().items()
+    ]
+
+
+def _in_short(statements: list[str]) -> str:
+    """All of a few; of a long list the first and the last, because recipes list their releases from small to large."""
+    distinct = list(dict.fromkeys(statements))
+    if len(distinct) <= 2:
+        return "; ".join(distinct)
+    return f"from {distinct[0]} up to {distinct[-1]} ({len(distinct)} cases)"
+
+
+def _statements(reason: Reason, rule: str) -> list[str]:
+    own = [reason.statement] if reason.rule == rule else []
+    return own + [statement for premise in reason.premises for statement in _statements(premise, rule)]

@@ -1,0 +1,47 @@
+"""What a recipe is: a name, a trust model, and a way to assemble a privatizer for a target. All of it is data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from discreet.errors import InvalidInput, Unsupported
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named combination of encoder, law and accumulator for one trust model.
+
+    ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
+    delta = 0, ``automatic`` that "auto" may choose it, ``heavy_tails`` that it is made for rewards without a range.
+    ``build(target, shape, episodes, options)`` calibrates it.
+    """
+
+    name: str
+    model: str
+    summary: str
+    build: Callable[[Privacy, Shape, int, Options], Privatizer] = field(repr=False)
+    pure: bool = True
+    automatic: bool = True
+    encoder: str = ""
+    law: str = ""
+    accumulator: str = ""
+    source: str = "discreet"
+    options: Options = field(default_factory=dict)
+    heavy_tails: bool = False
+
+    def assemble(self, privacy: Privacy, shape: Shape, episodes: int) -> Privatizer:
+        """The recipe calibrated to a target, with the options that the target carries."""
+        if shape.moments is not None and not self.heavy_tails:
+            raise Unsupported(f"recipe {self.name!r} needs rewards with a range, and this world declares heavy tails")
+        for name in privacy.options:
+            if name not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
+        return self.build(privacy, shape, episodes, {**self.options, **privacy.options})

@@ -1,0 +1,120 @@
+"""All recipes by name, and ``build``: from a target to a privatizer, without seeing any data.
+
+Recipes live in the modules that are named here as text and loaded when they are asked for: those of a slice are not
+imported for a problem that has nothing to do with it. With ``recipe="auto"`` the quietest recipe that is valid for the
+shape, the target and the learner is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.recipes.recipe import Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import LayeredShape, Shape
+
+TABULAR, HEAVY, LAYERED = "tabular", "heavy tails", "layered"
+
+# What is learned, and the modules whose RECIPES serve it. "auto" prefers the first of equally quiet ones.
+_HOMES = {
+    TABULAR: (
+        "discreet.recipes.additive",
+        "discreet.recipes.focused",
+        "discreet.recipes.matrix",
+        "discreet.recipes.local",
+        "discreet.recipes.shuffle",
+        "discreet.recipes.shuffled_response",
+        "discreet.papers.prefix_shuffle",
+    ),
+    HEAVY: ("discreet.heavy_tails.recipes",),
+    LAYERED: ("discreet.adversarial.recipes",),
+}
+_REGISTERED: list[Recipe] = []
+
+Target: TypeAlias = Privacy | Privatizer | Callable[[Shape, int], Privatizer]
+
+
+def recipes(model: str | None = None) -> tuple[Recipe, ...]:
+    """All recipes, or those of one trust model."""
+    return tuple(recipe for recipe in _known(*_HOMES) if model is None or recipe.model == model)
+
+
+def register(recipe: Recipe) -> None:
+    """Add a recipe of your own: ``recipe="its/name"`` then works wherever a trust model is given."""
+    if any(known.name == recipe.name for known in recipes()):
+        raise InvalidInput(f"there is a recipe {recipe.name!r} already: choose another name")
+    _REGISTERED.append(recipe)
+
+
+def build(target: Target, shape: Shape, episodes: int, needs: Iterable[str] = ()) -> Privatizer:
+    """The privatizer for a target: calibrated, with a computed guarantee. Sees no data.
+
+    A privatizer of your own, or a function of shape and episodes that makes one, is taken as it is.
+    """
+    if not isinstance(target, Privacy):
+        privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
+        if privatizer.shape != shape:
+            raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}")
+    elif target.recipe == "auto":
+        return _quietest(target, shape, episodes, frozenset(needs))
+    else:
+        privatizer = find(target.recipe, target.model).assemble(target, shape, episodes)
+    privatizer.check(frozenset(needs))
+    return privatizer
+
+
+def find(name: str, model: str) -> Recipe:
+    """The recipe of that name, which must serve the trust model. Slices are loaded only where the core has none."""
+    for problem in _HOMES:
+        for recipe in _known(problem):
+            if recipe.name == name and recipe.model != model:
+                raise InvalidInput(f"recipe {name!r} is for the {recipe.model} model, not for {model}")
+            if recipe.name == name:
+                return recipe
+    raise unknown_name("recipe", name, [recipe.name for recipe in recipes(model)])
+
+
+def noise_of(privatizer: Privatizer) -> float:
+    """The noise variance in all counts of one (state, action) of one release: what "auto" makes small."""
+    return sum(channel.noise_per_row() for channel in privatizer.channels)
+
+
+def _known(*problems: str) -> list[Recipe]:
+    homes = [home for problem in problems for home in _HOMES[problem]]
+    found = [recipe for home in homes for recipe in importlib.import_module(home).RECIPES]
+    return [*found, *_REGISTERED]
+
+
+def _problems(shape: Shape) -> tuple[str, ...]:
+    """What may be learned in a world of this shape; learners that count rewards play layered worlds too."""
+    if isinstance(shape, LayeredShape):
+        return TABULAR, LAYERED
+    return (TABULAR,) if shape.moments is None else (HEAVY,)
+
+
+def _quietest(privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str]) -> Privatizer:
+    candidates, reasons = [], []
+    for recipe in _known(*_problems(shape)):
+        if recipe.model != privacy.model or not recipe.automatic:
+            continue
+        if privacy.delta == 0 and privacy.rho is None and not recipe.pure:
+            continue
+        unknown = [name for name in privacy.options if name not in recipe.options]
+        if unknown:
+            reasons.append(f"{recipe.name}: no option {', '.join(map(repr, unknown))}")
+            continue
+        try:
+            candidate = recipe.assemble(privacy, shape, episodes)
+            candidate.check(needs)
+            candidates.append(candidate)
+        except Unsupported as refusal:
+            reasons.append(f"{recipe.name}: {refusal}")
+    if not candidates:
+        why = "; ".join(reasons) or f"there is none for {' or '.join(_problems(shape))} problems yet"
+        raise Unsupported(f"no recipe of the {privacy.model} model serves this learner and world: {why}")
+    quietest = min(noise_of(candidate) for candidate in candidates)
+    return next(candidate for candidate in candidates if noise_of(candidate) <= quietest * (1 + 1e-9))

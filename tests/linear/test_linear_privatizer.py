@@ -1,0 +1,284 @@
+"""Linear questions: exact sensitivities on the grid, budgets that add up, and answers only to what was budgeted."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.accumulators.base import SimulatedNoise
+from discreet.encoders.marginal_table import JointCounts
+from discreet.errors import InvalidInput, Unsupported
+from discreet.linear.channel import (
+    LEVELS,
+    bounded_features,
+    build_linear,
+    concentrated_budget,
+    matrix_sensitivity,
+    on_grid,
+    tally,
+    vector_sensitivity,
+)
+from discreet.policies import uniform_policy
+from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.release import Linear, Request
+from discreet.shape import Shape
+
+SHAPE = Shape(2, 3, 2)
+RNG = np.random.default_rng(0)
+FEATURES = bounded_features(RNG.normal(size=(2, 3, 4)), SHAPE)
+TARGETS = RNG.uniform(-1, 1, (1, LEVELS, 3))
+TARGETS[0, [0, -1]] = [[1, -1, 1], [-1, 1, -1]]
+
+
+def one_user(s, a, successor, level):
+    return JointCounts(np.array([((s * 3 + a) * 3 + successor) * LEVELS + level]), np.array([1]), LEVELS)
+
+
+def question(targets=TARGETS, weights=None, step=0):
+    return Linear(step, targets, np.ones((2, 3)) if weights is None else weights, 1.0)
+
+
+@pytest.mark.parametrize("weights", [np.ones((2, 3)), RNG.random((2, 3))], ids=["equal", "weighted"])
+def test_no_pair_of_users_moves_more_than_stated(weights):
+    """All pairs of one-step records; orthogonal features attain the bound of the matrix up to the grid."""
+    axes = (range(2), range(3), range(3), (0, 8, LEVELS - 1))
+    records = [one_user(s, a, t, level) for s in axes[0] for a in axes[1] for t in axes[2] for level in axes[3]]
+    for features in (FEATURES, bounded_features(np.eye(6).reshape(2, 3, 6), SHAPE)):
+        sums = [tally(record, SHAPE, features, question(weights=weights), exact=False) for record in records]
+        matrix = max(np.linalg.norm(a[0] - b[0]) for a, b in combinations(sums, 2))
+        vector = max(np.linalg.norm(a[1] - b[1]) for a, b in combinations(sums, 2))
+        assert matrix <= matrix_sensitivity(4).l2
+        assert vector <= vector_sensitivity(4).l2
+        assert all((each[0] == np.round(each[0])).all() and (each[1] == np.round(each[1])).all() for each in sums)
+    if (weights == 1).all():
+        assert matrix == matrix_sensitivity(4).l2  # the one-hot features
+        # Opposite targets double a vector, as far as rounding toward zero lets them.
+        same = [
+            tally(one_user(0, 0, 0, level), SHAPE, FEATURES, question(), exact=False)[1] for level in (0, LEVELS - 1)
+        ]
+        assert np.linalg.norm(same[0] - same[1]) > 0.99 * 2 * 2048 * np.linalg.norm(FEATURES[0, 0])
+
+
+def test_manners_of_the_learner_do_not_matter():
+    """Weights and targets outside their ranges are clipped where the data are."""
+    rude = Linear(0, 100 * TARGETS, np.full((2, 3), 50.0), 1.0)
+    matrix, vectors = tally(one_user(1, 2, 0, 0), SHAPE, FEATURES, rude, exact=False)
+    assert np.linalg.norm(matrix) <= 64**2
+    assert np.linalg.norm(vectors) <= 2048
+
+
+class One:
+    """A table with one user."""
+
+    def __init__(self, record):
+        self._record = record
+
+    def joint(self, part):
+        return self._record
+
+
+def unchecked(what, **changes):
+    """A question that got past its own checks."""
+    for name, value in changes.items():
+        object.__setattr__(what, name, value)
+    return what
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("where", ["weights", "targets", "bound"])
+def test_no_question_can_smuggle_in_what_is_not_a_number(where, bad):
+    """One NaN in the row of state 0, or in the column of a reward level, would show exactly who is there.
+
+    The error is the same whoever the user is, and the question is not charged.
+    """
+    small = Shape(2, 1, 1)
+    weights, targets = np.array([[bad if where == "weights" else 1.0], [1.0]]), np.ones((1, LEVELS, 3))
+    if where == "targets":
+        targets[:, 16] = bad
+    bound = bad if where == "bound" else 1.0
+    with pytest.raises(InvalidInput, match=where):
+        Linear(0, targets, weights, bound)
+    said = set()
+    for state in (0, 1):
+        for level in (0, 16):
+            user = JointCounts(np.array([(state * 3 + 2) * LEVELS + level]), np.array([1]), LEVELS)
+            rude = unchecked(
+                Linear(0, np.ones((1, LEVELS, 3)), np.ones((2, 1))), targets=targets, weights=weights, bound=bound
+            )
+            privatizer = build_linear(discreet.Central(rho=0.01), small, np.ones((2, 1, 1)), (1,))
+            session = privatizer.open(One(user), SimulatedNoise(np.random.default_rng(0)), 1)
+            with pytest.raises(InvalidInput, match=where) as by_session:
+                session.answer(Request(uniform_policy(small), what=rude))
+            with pytest.raises(InvalidInput, match=where) as by_tally:
+                tally(user, small, np.ones((2, 1, 1)), rude, exact=False)
+            said |= {str(by_session.value), str(by_tally.value)}
+            polite = Linear(0, np.ones((1, LEVELS, 3)), np.ones((2, 1)))
+            answer = session.answer(Request(uniform_policy(small), what=polite))
+            assert np.isfinite(answer["vectors"].values).all()
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e200])
+def test_what_is_no_short_vector_does_not_get_past_the_grid(bad):
+    """Features are checked where a privatizer is built; one that is put together by hand adds nothing either."""
+    rows = np.array([[bad, 0.0], [0.6, 0.8], [3.0, 0.0]])
+    np.testing.assert_array_equal(on_grid(rows, 10), [[0, 0], [6, 8], [0, 0]])
+    features = FEATURES.copy()
+    features[0, 0, 0] = bad
+    if not math.isfinite(bad):
+        with pytest.raises(InvalidInput, match="features"):
+            build_linear(discreet.Central(rho=1.0), SHAPE, features, (1,))
+        with pytest.raises(InvalidInput, match="features"):
+            tally(one_user(1, 1, 0, 4), SHAPE, features, question(), exact=False)
+
+
+def test_the_stated_bound_is_the_clip_and_scales_the_noise():
+    """Targets of any size: what is beyond the bound is cut there, and sums and noise are proportional to it."""
+    targets = np.linspace(-8.0, 8.0, LEVELS)[None, :, None] * np.ones((1, LEVELS, 3))
+    privatizer = build_linear(discreet.Central(rho=1e9), SHAPE, FEATURES, (1, 1, 1))
+    for level in (0, 9, 16):
+        session = privatizer.open(One(one_user(1, 2, 0, level)), SimulatedNoise(np.random.default_rng(0)), 1)
+        for bound in (0.5, 5.0, 40.0):
+            wanted = Linear(0, targets, np.ones((2, 3)), bound)
+            answer = session.answer(Request(uniform_policy(SHAPE), what=wanted))["vectors"]
+            clipped = np.clip(level - 8.0, -bound, bound)
+            np.testing.assert_allclose(answer.values[0], clipped * FEATURES[1, 2], atol=2e-3 * bound)
+            assert answer.variance[0, 0] == pytest.approx(bound**2 * privatizer.laws[0][1].variance / 2048**2)
+            grid = tally(one_user(1, 2, 0, level), SHAPE, FEATURES, wanted, exact=False)[1]
+            assert np.linalg.norm(grid) <= 2048
+    plain = build_linear(discreet.NoPrivacy(), SHAPE, FEATURES, (1,))
+    session = plain.open(One(one_user(1, 2, 0, 16)), SimulatedNoise(np.random.default_rng(0)), 1)
+    exact = session.answer(Request(uniform_policy(SHAPE), what=Linear(0, targets, np.ones((2, 3)), 5.0)))
+    np.testing.assert_allclose(exact["vectors"].values[0], 5.0 * FEATURES[1, 2])
+
+
+def test_long_features_are_shortened():
+    phi = bounded_features(np.full((2, 3, 4), 10.0), SHAPE)
+    np.testing.assert_allclose(np.linalg.norm(phi, axis=2), 1.0)
+    assert (on_grid(phi.reshape(6, 4), 64) ** 2).sum(axis=1).max() <= 64**2
+    with pytest.raises(InvalidInput, match="must have shape"):
+        bounded_features(np.ones((2, 4, 3)), SHAPE)
+
+
+def test_rows_on_the_grid_are_never_longer_than_they_may_be():
+    rows = np.random.default_rng(8).normal(size=(5000, 7))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for grid in (3, 64, 2048):
+        whole = on_grid(rows, grid)
+        assert ((whole**2).sum(axis=1) <= grid**2).all()
+        assert np.abs(whole / grid - rows).max() <= 2 / grid
+    np.testing.assert_array_equal(on_grid(np.eye(3), 64), 64 * np.eye(3))
+
+
+def test_the_grid_changes_sums_by_less_than_its_step():
+    records = one_user(1, 1, 0, 4)
+    exact = tally(records, SHAPE, FEATURES, question(), exact=True)
+    grid = tally(records, SHAPE, FEATURES, question(), exact=False)
+    assert np.abs(exact[0] - grid[0] / 64**2).max() < 2 / 64
+    assert np.abs(exact[1] - grid[1] / 2048).max() < 1 / 2048
+
+
+@pytest.mark.parametrize("vectors", [(1, 1), (1, 2, 1)])
+def test_the_budget_adds_up(vectors):
+    privatizer = build_linear(discreet.Central(rho=0.8), SHAPE, FEATURES, vectors)
+    matrix, vector = privatizer.laws[0]
+    share = 0.8 / (len(vectors) + sum(vectors))
+    assert matrix.off_diagonal == pytest.approx(64**4 / (2 * share))
+    assert vector.sigma**2 == pytest.approx(2 * 2048**2 / share)
+    parts = [part.law.profile(part.sensitivity).rho for part in privatizer.statistics()]
+    assert sum(parts) == pytest.approx(privatizer.guarantee.rho) == pytest.approx(0.8)
+
+
+def test_the_noise_as_printed_costs_1_4_rho():
+    """Five statistics a step: three vectors at rho_0, two matrices at 2 rho_0."""
+    H = 5
+    vectors = (2, 1) * H
+    printed = build_linear(discreet.Central(rho=0.3, recipe="x"), Shape(2, 3, H), FEATURES, vectors, as_printed=True)
+    assert printed.guarantee.rho == pytest.approx(1.4 * 0.3)
+    assert "NOT TRUE" in printed.guarantee.explain()
+
+
+def test_halves_of_the_users_have_the_whole_budget_each():
+    """rho / 3H for the variance questions, rho / 2H for the others."""
+    H = 4
+    vectors, parts = (2, 1) * H, (1, 0) * H
+    split = build_linear(discreet.Central(rho=0.5), Shape(2, 3, H), FEATURES, vectors, parts=parts)
+    assert split.guarantee.rho == pytest.approx(0.5)
+    assert "parallel composition: each user is in one of 2 parts" in split.guarantee.explain()
+    whole = build_linear(discreet.Central(rho=0.5), Shape(2, 3, H), FEATURES, vectors)
+    assert "parallel" not in whole.guarantee.explain()
+    (_, first), (_, second) = split.laws[:2]
+    assert first.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (3 * H)))
+    assert second.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (2 * H)))
+
+
+def test_users_with_several_trajectories():
+    once, thrice = (build_linear(discreet.Central(rho=0.5), SHAPE, FEATURES, (1, 1), per_user=m) for m in (1, 3))
+    assert thrice.laws[0][1].sigma == pytest.approx(3 * once.laws[0][1].sigma)
+    assert thrice.guarantee.rho == pytest.approx(0.5)
+
+
+def test_an_epsilon_target_is_converted():
+    privacy = discreet.Central(1.0, 1e-6)
+    rho = concentrated_budget(privacy)
+    assert ZeroConcentratedProfile(rho).delta(1.0) <= 1e-6 < ZeroConcentratedProfile(1.001 * rho).delta(1.0)
+    guarantee = build_linear(privacy, SHAPE, FEATURES, (1, 1)).guarantee
+    assert 0.99 < guarantee.epsilon <= 1.0
+    with pytest.raises(Unsupported, match="delta above 0"):
+        build_linear(discreet.Central(1.0), SHAPE, FEATURES, (1, 1))
+
+
+class Source:
+    def joint(self, part):
+        return one_user(0, 1, 1, 3)
+
+
+def test_answers_are_sums_with_noise_of_the_stated_law():
+    """Standardised noise of 600 matrices and vectors: six deviations either side; 2/3 and 3/2 are rejected."""
+    privatizer = build_linear(discreet.Central(rho=50.0), SHAPE, FEATURES, (1,) * 600)
+    session = privatizer.open(Source(), SimulatedNoise(np.random.default_rng(3)), 1)
+    exact = tally(one_user(0, 1, 1, 3), SHAPE, FEATURES, question(), exact=False)
+    off, vectors = [], []
+    for _ in range(600):
+        release = session.answer(Request(uniform_policy(SHAPE), what=question()))
+        noise = release["matrix"].values - exact[0] / 64**2
+        np.testing.assert_array_equal(noise, noise.T)
+        off.append(noise[np.triu_indices(4, 1)] / np.sqrt(release["matrix"].variance[0, 1]))
+        vectors.append((release["vectors"].values - exact[1] / 2048) / np.sqrt(release["vectors"].variance))
+    for drawn in (np.concatenate(off), np.concatenate(vectors).ravel()):
+        bound = 6 * math.sqrt(2 * drawn.size)
+        for scale, fits in ((1.0, True), (2 / 3, False), (1.5, False)):
+            assert (abs((drawn**2).sum() / scale**2 - drawn.size) < bound) == fits
+
+
+def test_only_budgeted_questions_are_answered():
+    privatizer = build_linear(discreet.Central(rho=1.0), SHAPE, FEATURES, (1,))
+    session = privatizer.open(Source(), SimulatedNoise(np.random.default_rng(0)), 1)
+    policy = uniform_policy(SHAPE)
+    with pytest.raises(Unsupported, match="linear questions only"):
+        session.answer(Request(policy))
+    with pytest.raises(InvalidInput, match="targets of shape"):
+        session.answer(Request(policy, what=question(np.repeat(TARGETS, 2, axis=0))))
+    with pytest.raises(InvalidInput, match="about a step"):
+        session.answer(Request(policy, what=question(step=2)))
+    with pytest.raises(InvalidInput, match="weights of shape"):
+        session.answer(Request(policy, what=question(weights=np.ones(6))))
+    session.answer(Request(policy, what=question()))
+    with pytest.raises(Unsupported, match="have been asked"):
+        session.answer(Request(policy, what=question()))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "shape", "message"),
+    [
+        (discreet.Local(1.0), SHAPE, "does not apply"),
+        (discreet.Central(rho=1.0), Shape(2, 3, 2, homogeneous=True), "step by step"),
+    ],
+)
+def test_what_cannot_be_is_refused(privacy, shape, message):
+    with pytest.raises(Unsupported, match=message):
+        build_linear(privacy, shape, FEATURES, (1, 1))

@@ -1,0 +1,39 @@
+"""``discreet recipes`` shows what each published mechanism really gives at the sizes that it is quoted for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from discreet.cli import main
+from discreet.papers import PUBLISHED, example
+
+SHOWN = {
+    "published/heavy-tailed-central": ("epsilon 1", "epsilon 1.75"),
+    "published/heavy-tailed-central-raw-counts": ("epsilon 1", "epsilon unbounded"),
+    "published/adversarial-full-information": ("epsilon 1", "epsilon 5.333"),
+    "published/adversarial-bandit": ("epsilon 1", "epsilon 2"),
+    "published/ldp-obi-gaussian": ("epsilon 20, delta 0.1", "epsilon 51.73 at delta 0.1, or delta 0.986"),
+    "published/ldp-obi-laplace": ("epsilon 1", "epsilon 0.8333"),
+    "published/offline-vapvi": ("rho 1", "rho 1.4"),
+    "published/sdp-pe-split": ("epsilon 1", "epsilon 2"),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_published_mechanism_has_an_example_that_it_can_be_computed_at(name):
+    at = example(name)
+    truth = PUBLISHED[name].truth(at.shape, epsilon=at.epsilon, delta=at.delta, rho=at.rho, episodes=at.episodes)
+    assert truth.claimed is not None
+    assert truth.epsilon >= 0
+
+
+def test_the_list_shows_claims_beside_truths(tmp_path):
+    file = tmp_path / "recipes.json"
+    with pytest.raises(SystemExit) as stop:
+        main(["recipes", "--json", str(file)])
+    assert stop.value.code == 0
+    entries = {entry["name"]: entry for entry in json.loads(file.read_text())}
+    assert set(PUBLISHED) <= set(entries)
+    assert {name: (entries[name]["claimed"], entries[name]["true"]) for name in SHOWN} == SHOWN
