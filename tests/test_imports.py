@@ -31,7 +31,7 @@ STATIONS = {
         "world": "worlds", "adversaries": "worlds", "layers": "planning", "layer_matrix": "planning",
         "entropy_program": "planning", "barrier_program": "planning", "barrier_dual": "planning",
         "barrier_rows": "planning", "upper_occupancy": "planning", "transition_box": "learners",
-        "shuffled": "recipes", "central": "recipes", "parts": "recipes", "budget": "recipes", "loop": "simulation",
+        "shuffled": "recipes", "central": "recipes", "parts": "recipes", "budget": "recipes", "people": "simulation",
     },
     "elimination": {
         "learner": "learners", "active_sets": "learners", "absorbing_model": "learners", "coverage": "planning",
@@ -80,7 +80,6 @@ KNOWN = {
     ("papers/__init__", "audit"), ("papers/adversarial", "audit"), ("papers/heavy_tailed", "audit"),
     ("papers/local", "audit"), ("papers/mechanism", "audit"), ("papers/offline", "audit"), ("papers/shuffle", "audit"),
     ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"), ("simulation/behaviour", "linear"),
-    ("simulation/run", "adversarial"),
 }  # fmt: skip
 
 

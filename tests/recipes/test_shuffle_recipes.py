@@ -22,7 +22,7 @@ from discreet.policies import Policy, uniform_policy
 from discreet.privacy.guarantee import compose, shuffled
 from discreet.recipes.registry import build, noise_of, recipes
 from discreet.release import Layer, Request
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 POOLED = discreet.Shape(3, 2, 4, homogeneous=True)
@@ -41,7 +41,7 @@ def target(epsilon=1.0, delta=1e-5, recipe="shuffle/first-visit-binomial", **opt
 
 def session(total=200, **options):
     privatizer = build(target(recipe="shuffle/joint-histogram-binomial", **options), WORLD.shape, total)
-    users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     return privatizer.open(users, SimulatedNoise(generator(0, 0, NOISE)), total)
 
 

@@ -27,7 +27,6 @@ import numpy as np
 from discreet.adversarial.adversaries import Recorded
 from discreet.adversarial.layers import Layers
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, LayeredState
-from discreet.adversarial.loop import run_adversarial
 from discreet.adversarial.recipes import silenced
 from discreet.adversarial.world import LayeredWorld, layered
 from discreet.errors import unknown_name
@@ -37,6 +36,7 @@ from discreet.recipes.registry import build
 from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy
 from discreet.release import Release, Request
 from discreet.reproduce.adversarial_kinds import kinds_world
+from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.run import simulate
 from discreet.streams import Stream
 from discreet.types import Floats
@@ -82,7 +82,7 @@ def noise_off(sizes: Scale) -> Verdict:
         target = Central(1.0, recipe=f"central/{recipe}", options=options)
         private = silenced(build(target, world.shape, K))
         plain = build(NoPrivacy(recipe=f"none/{recipe}"), world.shape, K)
-        runs = [run_adversarial(world, learner, p, K, sizes.seed, 0, lambda _served: None) for p in (private, plain)]
+        runs = [run_blocks(world, learner, p, K, sizes.seed, 0, lambda _served: None) for p in (private, plain)]
         differences[learner.name] = float(np.abs(runs[0].regret - runs[1].regret).max())
     return Verdict("S1", "noise off equals no privacy", not any(differences.values()), differences)
 
@@ -243,5 +243,5 @@ def _watched(sizes: Scale, run: int, privacy: Privacy) -> _Seen:
     assert isinstance(world, LayeredWorld)
     watcher = _Watcher(UCOREPS(), np.array(world.transitions), [])
     privatizer = build(privacy, world.shape, sizes.episodes, watcher.needs)
-    run_adversarial(world, watcher, privatizer, sizes.episodes, sizes.seed, run, lambda _served: None)
+    run_blocks(world, watcher, privatizer, sizes.episodes, sizes.seed, run, lambda _served: None)
     return watcher.seen[0]

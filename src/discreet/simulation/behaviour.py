@@ -17,7 +17,7 @@ from discreet.encoders.marginal_table import JointCounts, MarginalTable
 from discreet.errors import Unsupported
 from discreet.linear.channel import LEVELS
 from discreet.policies import StochasticPolicy
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
@@ -32,7 +32,7 @@ class BehaviourUsers:
     ) -> None:
         world.check_policy(behaviour)
         self._world, self._behaviour, self._rng = world, behaviour, rng
-        self._played = SimulatedUsers(world, stream, rng)
+        self._played = TabularUsers(world, stream, rng)
         self.sizes: tuple[int, ...] = (0,)  # how many users each part has, where questions are about parts
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:

@@ -11,26 +11,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.adversarial.loop import run_adversarial
-from discreet.adversarial.world import LayeredWorld
 from discreet.errors import DiscreetError, Unsupported
 from discreet.learners.base import Learner
 from discreet.recipes.registry import build
 from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes
+from discreet.simulation.judge import RunRecord
 from discreet.simulation.progress import progress_bar
-from discreet.simulation.record import RunRecord
 from discreet.simulation.result import SimulationResult
 from discreet.streams import WORLD, seed_sequence
 from discreet.validation import check_count
-from discreet.worlds.family import WorldFamily
+from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.tabular import TabularWorld
 
 # Shorter runs are over in the block loop before a loop for them would be compiled.
 _WORTH_COMPILING = 1_000
 
-AnyWorld: TypeAlias = TabularWorld | LayeredWorld | WorldFamily[Any]
+AnyWorld: TypeAlias = World | WorldFamily[Any]
 
 
 class Interrupted(DiscreetError):
@@ -70,9 +68,7 @@ def simulate(
                 raise Interrupted(f"simulation stopped in run {run}")
 
         instance = world_of_run(world, seed, run)
-        if isinstance(instance, LayeredWorld):
-            return run_adversarial(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
-        if fast:
+        if fast and isinstance(instance, TabularWorld):
             return run_episodes(instance, learner, privatizer, episodes, seed, run, checked_tick)
         return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
 
@@ -96,10 +92,10 @@ def simulate(
     )
 
 
-def world_of_run(world: AnyWorld, seed: int, run: int) -> TabularWorld | LayeredWorld:
+def world_of_run(world: AnyWorld, seed: int, run: int) -> Any:
     """The world of one run: the same for all, or a fresh draw of a family."""
     instance = world.instance(_instance_of_run(seed, run)) if isinstance(world, WorldFamily) else world
-    if not isinstance(instance, TabularWorld | LayeredWorld):
+    if not isinstance(instance, World):
         raise Unsupported(f"cannot simulate a {type(world).__name__}; use a world from discreet.worlds")
     return instance
 
