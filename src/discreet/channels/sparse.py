@@ -24,6 +24,8 @@ class SparseTable:
     """A table of which only the cells that occur are tallied: rows (cell, count)."""
 
     table: MarginalTable
+    reward_levels: ClassVar[int] = 2
+    parts: ClassVar[int] = 1
     sparse: bool = True
 
     @property
@@ -49,7 +51,7 @@ class SparseTable:
     def sensitivity(self) -> Sensitivity:
         return self.table.sensitivity()
 
-    def from_joint(self, joint: JointCounts) -> Floats:
+    def from_joint(self, joint: JointCounts, part: int = 0) -> Floats:
         """The cells that occur, sorted, and their counts."""
         where, counts = self.table.place(joint)
         cells, inverse = np.unique(where, return_inverse=True)

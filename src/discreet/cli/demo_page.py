@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from discreet.cli.demo_run import UNIFORM, Comparison, Row
+
 from discreet.privacy.guarantee import Guarantee
 from discreet.simulation.plots import draw_results
 

@@ -19,12 +19,12 @@ database counts by one grouped query; a test holds them together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.encoders.base import Cells, Statistic, encode_into, marginals_into, reward_bit
+from discreet.encoders.base import Cells, Encoder, Statistic, encode_into, marginals_into, reward_bit
 from discreet.encoders.seen_pairs import Seen, is_first_visit, next_user, nobody_seen
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
@@ -48,6 +48,33 @@ class JointCounts(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<JointCounts of {len(self.keys)} cells, contents not shown>"
+
+
+@runtime_checkable
+class CountedEncoder(Protocol):
+    """What can be counted from a joint histogram, so that a database can do it."""
+
+    @property
+    def first_visit(self) -> bool:
+        """Whether only the first of a user's visits to a pair counts."""
+
+    @property
+    def reward_levels(self) -> int:
+        """How many levels rewards are rounded to in the joint histogram."""
+
+    @property
+    def parts(self) -> int:
+        """How many parts the users are split into, each counted by itself."""
+
+    def from_joint(self, joint: JointCounts, part: int = 0) -> Floats:
+        """The tally of one part of the users, from their joint histogram."""
+
+
+def as_counted(encoder: Encoder) -> CountedEncoder:
+    """The encoder as one that can be counted from a joint histogram, or a refusal."""
+    if not isinstance(encoder, CountedEncoder):
+        raise Unsupported(f"{encoder.name} counts are not made from a data set: use a recipe of discreet.offline")
+    return encoder
 
 
 class MarginalTableArrays(NamedTuple):
@@ -77,6 +104,8 @@ class MarginalTable:
     first_visit: bool = False
     separate: bool = False
     per_user: int = 1
+    reward_levels: ClassVar[int] = 2
+    parts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_count("per_user", self.per_user)
@@ -157,7 +186,7 @@ class MarginalTable:
             found["rewards"] = summed(table[..., 1].sum(axis=3), possible[..., 1])
         return found
 
-    def from_joint(self, joint: JointCounts) -> Cells:
+    def from_joint(self, joint: JointCounts, part: int = 0) -> Cells:
         """The cells of users whom a database has counted."""
         cells = np.zeros(self.size)
         np.add.at(cells, *self.place(joint))

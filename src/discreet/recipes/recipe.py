@@ -13,13 +13,19 @@ from discreet.shape import Shape
 
 Options = Mapping[str, Any]
 
+# What is learned: from counts of states and actions, from rewards without a range, from losses in layers; or from one
+# data set that is there already, by tables or by linear questions.
+TABULAR, HEAVY, LAYERED, DATA_SET, LINEAR = "tabular", "heavy tails", "layered", "data set", "linear questions"
+PROBLEMS = (TABULAR, HEAVY, LAYERED, DATA_SET, LINEAR)
+
 
 @dataclass(frozen=True)
 class Recipe:
     """A named combination of encoder, law and accumulator for one trust model.
 
     ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
-    delta = 0, ``automatic`` that "auto" may choose it, ``heavy_tails`` that it is made for rewards without a range.
+    delta = 0, ``automatic`` that "auto" may choose it (and ``suits`` for which targets and shapes), ``heavy_tails``
+    that it is made for rewards without a range, ``problem`` what is learned from it.
     ``build(target, shape, episodes, options)`` calibrates it.
     """
 
@@ -35,6 +41,8 @@ class Recipe:
     source: str = "discreet"
     options: Options = field(default_factory=dict)
     heavy_tails: bool = False
+    problem: str = TABULAR
+    suits: Callable[[Privacy, Shape], bool] = field(default=lambda privacy, shape: True, repr=False)
 
     def assemble(self, privacy: Privacy, shape: Shape, episodes: int) -> Privatizer:
         """The recipe calibrated to a target, with the options that the target carries."""

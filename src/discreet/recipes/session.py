@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.schedule import Schedule
+from discreet.accumulators.schedule import SameUsers, Schedule
 from discreet.channels.base import AnyChannel
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
@@ -88,6 +88,8 @@ class Session:
                 f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {kind.__name__} request"
             )
         users = request.users or self.privatizer.schedule.next_block(self.served, self.total_users)
+        if isinstance(self.privatizer.schedule, SameUsers):
+            self.served = 0  # a question about users who have answered before
         if users > self.left:
             raise Unsupported(f"a request for {users} users with {self.left} left")
         return users

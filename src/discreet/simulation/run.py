@@ -7,19 +7,23 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.errors import DiscreetError, Unsupported
+from discreet.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.learners.base import Learner
-from discreet.recipes.registry import build
+from discreet.learners.registry import make_learner
+from discreet.recipes.registry import Target, build
+from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.simulation.block_loop import run_blocks
+from discreet.simulation.data_sets import Behaviour, simulate_data_sets
 from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.judge import RunRecord
 from discreet.simulation.progress import progress_bar
-from discreet.simulation.result import SimulationResult
+from discreet.simulation.result import OfflineResult, SimulationResult
 from discreet.streams import WORLD, seed_sequence
 from discreet.validation import check_count
 from discreet.worlds.family import World, WorldFamily
@@ -35,10 +39,24 @@ class Interrupted(DiscreetError):
     """The simulation was stopped before its end."""
 
 
+@overload
+def simulate(
+    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False,
+) -> SimulationResult: ...  # fmt: skip
+
+
+@overload
+def simulate(
+    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    seed: int = 0, progress: bool = False, behaviour: Behaviour, known_rewards: bool | ArrayLike = False,
+) -> OfflineResult: ...  # fmt: skip
+
+
 def simulate(
     world: AnyWorld,
-    learner: Learner,
-    privacy: Privacy | None = None,
+    learner: Learner | str,
+    privacy: Target | None = None,
     *,
     episodes: int,
     runs: int = 1,
@@ -46,18 +64,41 @@ def simulate(
     threads: int | None = None,
     progress: bool = False,
     keep_release: bool = False,
-) -> SimulationResult:
+    behaviour: Behaviour | None = None,
+    known_rewards: bool | ArrayLike = False,
+) -> SimulationResult | OfflineResult:
     """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
 
-    Every run has its own random streams, derived from ``seed``: the result is the same, bit for bit, whatever the
-    number of threads. A family of random worlds gives a fresh world to every run. ``keep_release`` keeps the last
-    release of each run.
+    ``learner`` is a learner or its name; ``privacy`` a trust model, a privatizer of your own or a function of shape and
+    episodes that makes one. Every run has its own random streams, derived from ``seed``: the result is the same, bit
+    for bit, whatever the number of threads. A family of random worlds gives a fresh world to every run.
+    ``keep_release`` keeps the last release of each run.
+
+    With ``behaviour`` nobody learns while users act: ``episodes`` users have acted under that policy ("uniform",
+    "mostly-first", "clinicians" of the world icu-sepsis, or a policy), and one policy is learned from one private
+    release of their data. ``known_rewards`` then declares the mean rewards public.
     """
     episodes, runs = check_count("episodes", episodes), check_count("runs", runs)
     seed = check_count("seed", seed, at_least=0)
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
-    privacy = NoPrivacy() if privacy is None else privacy
-    privatizer = build(privacy, world.shape, episodes, learner.needs)
+    target = NoPrivacy() if privacy is None else privacy
+    chosen = make_learner(learner) if isinstance(learner, str) else learner
+    if behaviour is not None:
+        return simulate_data_sets(
+            world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
+            known_rewards=known_rewards, progress=progress, world_of_run=world_of_run,
+        )  # fmt: skip
+    if known_rewards is not False:
+        raise InvalidInput("known_rewards is about a data set: give its behaviour= policy too")
+    privatizer = build(target, world.shape, episodes, chosen.needs)
+    return _simulate_users(world, chosen, target, privatizer, episodes, runs, seed, threads, progress, keep_release)
+
+
+def _simulate_users(
+    world: AnyWorld, learner: Learner, target: Target, privatizer: Privatizer, episodes: int, runs: int, seed: int,
+    threads: int, progress: bool, keep_release: bool,
+) -> SimulationResult:  # fmt: skip
+    """Users act while the learner learns."""
     fast = compiles(learner, privatizer) and not keep_release and episodes >= _WORTH_COMPILING
     stop = Event()
 
@@ -78,7 +119,7 @@ def simulate(
     return SimulationResult(
         world=world.name,
         learner=learner.name,
-        privacy=privacy.model,
+        privacy=target.model if isinstance(target, Privacy) else privatizer.guarantee.model,
         recipe=privatizer.recipe,
         seed=seed,
         episodes=records[0].episodes,
