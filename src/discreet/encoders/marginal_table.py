@@ -18,8 +18,9 @@ database counts by one grouped query; a test holds them together.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,8 @@ class MarginalTable:
     first_visit: bool = False
     separate: bool = False
     per_user: int = 1
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_count("per_user", self.per_user)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.channels.sparse import SparseTable
 from discreet.data.table import Table, TableUsers
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
@@ -87,7 +88,7 @@ def train(
     target = Central(epsilon, delta, rho, recipe, {**(recipe_options or {}), **settings})
     users = data.users()
     privatizer = build(target, data.shape, users, chosen.needs - (set() if known is None else {"rewards"}))
-    dense = [channel.encoder for channel in privatizer.channels if hasattr(channel.encoder, "possible")]
+    dense = [channel.encoder for channel in privatizer.channels if not isinstance(channel.encoder, SparseTable)]
     cells = sum(int(np.count_nonzero(encoder.possible())) for encoder in dense)
     with progress_bar("drawing noise", cells, progress) as tick:
         session = privatizer.open(TableUsers(data), ThreadedSecureNoise(tick=tick), users)
