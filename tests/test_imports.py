@@ -75,11 +75,10 @@ FORBIDDEN = {
 KNOWN = {
     ("adversarial/channels", "audit"), ("adversarial/shuffled", "audit"), ("channels/continual", "audit"),
     ("channels/focused", "audit"), ("channels/shuffled_response", "audit"),
-    ("data/table", "linear"), ("linear/channel", "recipes"), ("noise/__init__", "linear"),
-    ("offline/driver", "linear"), ("offline/simulate", "linear"), ("offline/train", "linear"),
+    ("noise/__init__", "linear"),
     ("papers/__init__", "audit"), ("papers/adversarial", "audit"), ("papers/heavy_tailed", "audit"),
     ("papers/local", "audit"), ("papers/mechanism", "audit"), ("papers/offline", "audit"), ("papers/shuffle", "audit"),
-    ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"), ("simulation/behaviour", "linear"),
+    ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"),
 }  # fmt: skip
 
 

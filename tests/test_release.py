@@ -14,14 +14,14 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.policies import Policy
 from discreet.recipes.registry import build
-from discreet.recipes.session import Session
+from discreet.recipes.session import Intake, Session
 from discreet.release import Estimate, Layer, Linear, Release, Request, as_statistics
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 from discreet.trajectories import Trajectories
 from discreet.worlds.tabular import TabularWorld
 
-RAW = (Session, TabularUsers, Trajectories, TabularWorld)
+RAW = (Session, Intake, TabularUsers, Trajectories, TabularWorld)
 PRIVACIES = {
     "central": discreet.Central(1.0),
     "gaussian": discreet.Central(1.0, 1e-5, recipe="central/first-visit-gaussian"),
@@ -70,7 +70,7 @@ def test_nothing_raw_can_be_reached_from_a_release_or_from_a_learners_state(priv
     state = learner.init(Problem(shape, 40), stream(0, 0, COINS))
     release = session.answer(learner.ask(state))
     state = learner.update(state, release)
-    inside = {id(thing) for thing in reachable(session._runs) if isinstance(thing, np.ndarray)}
+    inside = {id(thing) for thing in reachable(session._intake._runs) if isinstance(thing, np.ndarray)}
     assert len(inside) >= 2
     for root in (release, state, learner.ask(state), learner):
         found = reachable(root)
@@ -82,7 +82,7 @@ def test_the_walk_finds_what_is_hidden_in_closures_and_views():
     """The twin: a release that does hold on to its session, in the ways that Python makes easy."""
     session, _ = session_of(PRIVACIES["central"])
     release = session.answer(Request(Policy(np.zeros((3, 3), np.int64))))
-    values = next(thing for thing in reachable(session._runs) if isinstance(thing, np.ndarray))
+    values = next(thing for thing in reachable(session._intake._runs) if isinstance(thing, np.ndarray))
     for hidden in (lambda: session, session.answer, {"x": (values.ravel()[:2],)}, [lambda s=session: s]):
         found = reachable([release, hidden])
         assert any(isinstance(thing, RAW) or thing is values for thing in found)
@@ -119,7 +119,9 @@ def test_a_release_names_what_it_has():
     assert release["visits"].values[0, 0, 0] == 2.0
     with pytest.raises(Unsupported, match=r"no losses; it has rewards, transitions, visits"):
         release["losses"]
-    assert release.width(3, 0.5)[0, 0, 0] == 1.5
+    assert release.width(3, 0.5)[0, 0, 0] == release.width(3, 0.5, "visits")[0, 0, 0] == 1.5
+    with pytest.raises(Unsupported, match="no losses"):
+        release.width(3, 0.5, "losses")
     assert not release.thresholded
     assert release.public == {}
 

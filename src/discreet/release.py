@@ -82,7 +82,8 @@ class Release:
     ``statistics`` maps visits, transitions, rewards (and others that a recipe offers) to estimates over
     (group, state, action[, successor]). Rewards are in units of the declared range, so each lies in [0, 1].
     ``thresholded`` says that small counts were set to zero before they left; estimates are then not unbiased.
-    ``public`` carries what was declared public and needs no noise.
+    ``public`` carries what was declared public and needs no noise. ``width_of`` bounds the noise in sums of cells, and
+    ``widths_of`` that of single statistics where their noises differ.
     """
 
     statistics: Mapping[str, Estimate]
@@ -92,18 +93,23 @@ class Release:
     thresholded: bool = False
     public: Mapping[str, Floats] = field(default_factory=dict)
     radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
+    widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.statistics:
             raise Unsupported(f"this release has no {name}; it has {', '.join(sorted(self.statistics))}")
         return self.statistics[name]
 
-    def width(self, cells_summed: int, failure_probability: float) -> Floats:
+    def width(self, cells_summed: int, failure_probability: float, statistic: str | None = None) -> Floats:
         """For each (group, state, action): a bound on the noise in a sum of that many cells of the row.
 
-        It is exceeded with at most the given probability, by the exact law of the accumulated noise.
+        It is exceeded with at most the given probability, by the exact law of the accumulated noise. The cells are
+        those of ``statistic``; without one, those of the statistics that the recipe lists first.
         """
-        return self.width_of(cells_summed, failure_probability)
+        if statistic is None:
+            return self.width_of(cells_summed, failure_probability)
+        self[statistic]  # refused if it is not there
+        return self.widths_of.get(statistic, self.width_of)(cells_summed, failure_probability)
 
     def radius(self, statistic: str, failure_probability: float) -> Floats:
         """For each (group, state, action): a bound on the noise in one count that holds for all releases at once.

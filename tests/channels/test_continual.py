@@ -95,7 +95,7 @@ def test_the_matrix_can_be_released_in_earnest(recipe):
     for _ in range(12):
         run.add(tally, 1, RIGHT)
     off = run.estimates()["visits"].values - 12 * channel.encoder.marginals(tally)["visits"].values
-    width = run.width_now()(int(channel.cells()["visits"]), 1e-9)
+    width = run.width_now()(int(channel.cells_per_count()["visits"]), 1e-9)
     assert (np.abs(off) <= width).all()
     assert np.abs(off).max() > 0.05 * width.max()
     assert channel.law.discrete

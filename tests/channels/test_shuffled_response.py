@@ -169,13 +169,13 @@ def test_steps_are_pooled_after_the_shuffler():
     np.testing.assert_allclose(visits.variance, 4 * channel.response(40).variance)
     assert abs(visits.values[0, 0, 0] - 160) < 5 * math.sqrt(visits.variance[0, 0, 0])
     np.testing.assert_allclose(run.estimates()["transitions"].variance, 3 * channel.response(40).variance)
-    assert channel.cells() == {"visits": 4, "transitions": 3, "rewards": 4}
+    assert channel.cells_per_count() == {"visits": 4, "transitions": 3, "rewards": 4}
     log, step = math.log(2 / 0.05), channel.response(40).response.p / (1 - 2 * channel.response(40).response.q)
     bernstein = math.sqrt(2 * visits.variance[0, 0, 0] * log + (step * log / 3) ** 2) + step * log / 3
     np.testing.assert_allclose(run.width_now()(4, 0.05), bernstein)
     assert (run.width_now()(8, 0.05) > 1.3 * bernstein).all()
     assert (run.radius_now()("followed", 0.05) > run.radius_now()("transitions", 0.05)).all()
-    assert build(target(levels=3), POOLED, 200).channels[0].cells()["rewards"] == 4
+    assert build(target(levels=3), POOLED, 200).channels[0].cells_per_count()["rewards"] == 4
 
 
 def test_masked_rows_are_not_sent_and_layers_only_when_asked():

@@ -24,6 +24,7 @@ from discreet.trajectories import Trajectories
 
 SHAPE = Shape(2, 1, 2, False, (-1.0, 1.0), moments=Moments(2.0, 0.5))
 RELEASED = {"thresholds": "released"}
+CONTEXT = Context(uniform_policy(SHAPE))
 
 
 def channel_of(model, shape=SHAPE, episodes=8, epsilon=1.0, **options):
@@ -62,8 +63,8 @@ def played(channel, shape, people, seed):
     run, levels = channel.start(shape, Recorded(seed), False), []
     context = Context(uniform_policy(shape))
     for record in people:
-        levels.append(run.encoder.levels)
-        run.add(encode(run.encoder, record, stream(0, 0, USERS))[0], 1, context)
+        levels.append(run.encoder_now(CONTEXT).levels)
+        run.add(encode(run.encoder_now(CONTEXT), record, stream(0, 0, USERS))[0], 1, context)
     return run, levels
 
 
@@ -132,13 +133,13 @@ def levels_under(channel, people, script):
     run, possible = channel.start(SHAPE, noise, False), channel.encoder.possible()[: channel.encoder.counts]
     found = []
     for t, record in enumerate(people):
-        cells = encode(run.encoder, record, stream(0, 0, USERS))[0]
+        cells = encode(run.encoder_now(CONTEXT), record, stream(0, 0, USERS))[0]
         noise.arrive(cells[: channel.encoder.counts][possible])
         run.add(cells, 1, Context(uniform_policy(SHAPE)))
         released = channel.encoder.marginals(np.zeros(channel.encoder.size))["visits"].values.size
         assert run.estimates()["visits"].values.sum() == pytest.approx(script[t].sum())
-        assert len(run.encoder.levels) == released
-        found.append(run.encoder.levels)
+        assert len(run.encoder_now(CONTEXT).levels) == released
+        found.append(run.encoder_now(CONTEXT).levels)
     return found
 
 
@@ -158,9 +159,11 @@ def test_a_level_is_the_largest_released_count_in_binary_digits():
     run = channel.start(SHAPE, SimulatedNoise(np.random.default_rng(5)), False)
     largest = np.ones(4)
     for t in range(1, 40):
-        assert run.encoder.levels == tuple(int(math.log2(m)) for m in largest)
+        assert run.encoder_now(CONTEXT).levels == tuple(int(math.log2(m)) for m in largest)
         thresholds = run.public["thresholds"].reshape(-1)
-        np.testing.assert_allclose(thresholds, [channel.encoder.thresholds[level] for level in run.encoder.levels])
+        np.testing.assert_allclose(
+            thresholds, [channel.encoder.thresholds[level] for level in run.encoder_now(CONTEXT).levels]
+        )
         run.add(np.zeros(channel.encoder.size), 1, Context(uniform_policy(SHAPE)))
         visits = run.estimates()["visits"].values.reshape(-1)
         largest = np.maximum(largest, np.clip(visits, 1, t))  # nobody can visit more often than there were users

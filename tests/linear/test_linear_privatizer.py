@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -12,18 +13,12 @@ import discreet
 from discreet.accumulators.base import SimulatedNoise
 from discreet.encoders.marginal_table import JointCounts
 from discreet.errors import InvalidInput, Unsupported
-from discreet.linear.channel import (
-    LEVELS,
-    bounded_features,
-    build_linear,
-    concentrated_budget,
-    matrix_sensitivity,
-    on_grid,
-    tally,
-    vector_sensitivity,
-)
+from discreet.linear.channel import LEVELS, matrix_sensitivity, on_grid, vector_sensitivity
+from discreet.linear.channel import sums as tally
+from discreet.linear.recipes import bounded_features, concentrated_budget
 from discreet.policies import uniform_policy
 from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.recipes.registry import build
 from discreet.release import Linear, Request
 from discreet.shape import Shape
 
@@ -32,6 +27,14 @@ RNG = np.random.default_rng(0)
 FEATURES = bounded_features(RNG.normal(size=(2, 3, 4)), SHAPE)
 TARGETS = RNG.uniform(-1, 1, (1, LEVELS, 3))
 TARGETS[0, [0, -1]] = [[1, -1, 1], [-1, 1, -1]]
+
+
+def build_linear(privacy, shape, features, vectors, *, parts=None, per_user=1, as_printed=False):
+    """The privatizer of these questions, by the one registry."""
+    options = {"features": features, "vectors": vectors, "parts": parts, "per_user": per_user}
+    recipe = "offline/linear-as-printed" if as_printed else "auto"
+    target = replace(privacy, recipe=recipe, options=options)
+    return build(target, shape, 1_000, frozenset({"matrix", "vectors"}), data_set=True)
 
 
 def one_user(s, a, successor, level):
@@ -77,8 +80,8 @@ class One:
     def __init__(self, record):
         self._record = record
 
-    def joint(self, part):
-        return self._record
+    def tally(self, encoders, context, users):
+        return [encoder.from_joint(self._record) for encoder in encoders]
 
 
 def unchecked(what, **changes):
@@ -197,7 +200,7 @@ def test_the_noise_as_printed_costs_1_4_rho():
     """Five statistics a step: three vectors at rho_0, two matrices at 2 rho_0."""
     H = 5
     vectors = (2, 1) * H
-    printed = build_linear(discreet.Central(rho=0.3, recipe="x"), Shape(2, 3, H), FEATURES, vectors, as_printed=True)
+    printed = build_linear(discreet.Central(rho=0.3), Shape(2, 3, H), FEATURES, vectors, as_printed=True)
     assert printed.guarantee.rho == pytest.approx(1.4 * 0.3)
     assert "NOT TRUE" in printed.guarantee.explain()
 

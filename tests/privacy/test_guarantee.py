@@ -18,6 +18,7 @@ from discreet.privacy.guarantee import (
     compose,
     describe_law,
     describe_sensitivity,
+    drawn,
     finite_or_none,
     from_mechanism,
     group,
@@ -25,7 +26,6 @@ from discreet.privacy.guarantee import (
     nothing,
     parallel,
     post_process,
-    real,
 )
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -125,9 +125,9 @@ def test_post_processing_is_free_and_noted():
 
 def test_a_real_release_says_where_its_noise_came_from():
     assert "simulated noise" in laplace().explain()
-    assert "operating system" in real(laplace()).explain()
+    assert "operating system" in drawn(laplace(), simulated=False).explain()
     assert laplace().simulated
-    assert not real(laplace()).simulated
+    assert not drawn(laplace(), simulated=False).simulated
 
 
 def test_no_privacy_promises_nothing():

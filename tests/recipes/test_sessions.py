@@ -15,14 +15,15 @@ from discreet.channels.base import widths
 from discreet.encoders.base import Context, playable_rows
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
+from discreet.encoders.marginal_table import MarginalTable
 from discreet.encoders.tables import ThreeTables
-from discreet.errors import Unsupported
+from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes import additive
 from discreet.recipes.registry import build
-from discreet.recipes.session import Privatizer
+from discreet.recipes.session import Intake, Privatizer
 from discreet.release import Layer, Linear, Request
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
@@ -118,6 +119,69 @@ def test_questions_that_a_recipe_does_not_answer_are_refused_before_anybody_acts
         with pytest.raises(Unsupported, match=type(what).__name__):
             noisy.answer(Request(RIGHT, what=what))
     assert noisy.served == 0
+
+
+FED = {
+    "blocks": discreet.Central(1.0),
+    "focused": discreet.Central(1.0, recipe="central/focused-first-visit-laplace"),
+    "matrix": discreet.Central(1.0, 1e-5, recipe="central/first-visit-matrix"),
+    "tree": discreet.Central(1.0, recipe="central/three-tables-laplace-tree"),
+    "local": discreet.Local(1.0),
+    "shuffle": discreet.Shuffle(1.0, 1e-3, recipe="shuffle/first-visit-binomial"),
+}
+
+
+@pytest.mark.parametrize("privacy", FED.values(), ids=FED.keys())
+def test_an_intake_that_is_fed_by_hand_releases_the_same_bit_for_bit(privacy):
+    privatizer = build(privacy, WORLD.shape, 300)
+    pulled = privatizer.open(users(), SimulatedNoise(generator(0, 0, NOISE)), 300)
+    fed = privatizer.take_in(SimulatedNoise(generator(0, 0, NOISE)), 300)
+    people = users()  # whoever brings the tallies: the intake never sees them
+    for policy in (RIGHT, LEFT, RIGHT):
+        context = Context(policy)
+        tallies = people.tally(fed.encoders(context), context, 100)
+        first, second = pulled.answer(Request(policy, users=100)), fed.take(tallies, 100, context)
+        assert first.statistics.keys() == second.statistics.keys()
+        for name, estimate in first.statistics.items():
+            np.testing.assert_array_equal(estimate.values, second[name].values)
+            np.testing.assert_array_equal(estimate.variance, second[name].variance)
+            np.testing.assert_array_equal(first.width(2, 0.1, name), second.width(2, 0.1, name))
+        assert (first.users, first.guarantee) == (second.users, second.guarantee)
+    assert (fed.left, fed.served) == (0, 300)
+
+
+def test_an_intake_refuses_what_a_session_would_refuse():
+    noisy = session(JointHistogram, DiscreteLaplace(5.0)).privatizer
+    fed = noisy.take_in(SimulatedNoise(generator(0, 0, NOISE)), 10)
+    assert isinstance(fed, Intake)
+    nobody = np.zeros(JointHistogram(WORLD.shape).size)
+    with pytest.raises(Unsupported, match="Layer"):
+        fed.take([nobody], 1, Context(RIGHT, Layer(1)))
+    with pytest.raises(Unsupported, match="11 users with 10 left"):
+        fed.take([nobody], 11, Context(RIGHT))
+    with pytest.raises(InvalidInput, match="2 tallies were brought for 1 channels"):
+        fed.take([nobody, nobody], 1, Context(RIGHT))
+    assert fed.served == 0
+    assert fed.take([nobody], 10, Context(RIGHT)).users == 10
+
+
+def test_two_channels_must_not_release_one_statistic():
+    both = tuple(Channel(encoder(WORLD.shape), DiscreteLaplace(1.0), Blocks()) for encoder in (FirstVisit, ThreeTables))
+    with pytest.raises(Unsupported, match="several channels that release rewards, transitions, visits"):
+        Privatizer("test", WORLD.shape, both, Equal(1), nothing())
+
+
+def test_every_statistic_has_the_width_of_its_own_channel():
+    laws = DiscreteLaplace(2.0), DiscreteLaplace(50.0)
+    tables = MarginalTable(WORLD.shape, successors=False, bits=True), MarginalTable(WORLD.shape, separate=True)
+    channels = tuple(Channel(table, law, Blocks()) for table, law in zip(tables, laws, strict=True))
+    privatizer = Privatizer("test", WORLD.shape, channels, Equal(1), nothing(), masked=False)
+    release = privatizer.open(users(), SimulatedNoise(generator(0, 0, NOISE)), 10).answer(Request(RIGHT))
+    quiet, loud = (law.sum_quantile(2, 0.1) for law in laws)
+    assert (release.width(2, 0.1) == quiet).all()
+    assert (release.width(2, 0.1, "visits") == quiet).all()
+    assert (release.width(2, 0.1, "rewards") == quiet).all()
+    assert (release.width(2, 0.1, "transitions") == loud).all()
 
 
 def test_a_data_set_is_released_once():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.noise.law import Law
 from discreet.types import Floats, Integers, Mask
 
 
@@ -15,7 +16,7 @@ class NoiseSource(Protocol):
 
     simulated: bool
 
-    def draw(self, law: Any, copies: int, size: int) -> Floats:
+    def draw(self, law: Law, copies: int, size: int) -> Floats:
         """``size`` independent sums of ``copies`` independent draws of ``law``."""
 
 
@@ -27,7 +28,7 @@ class SimulatedNoise:
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
 
-    def draw(self, law: Any, copies: int, size: int) -> Floats:
+    def draw(self, law: Law, copies: int, size: int) -> Floats:
         if copies == 1:
             return np.asarray(law.draw(self.generator, size), np.float64)
         return np.asarray(law.draw_sum(copies, self.generator, size), np.float64)
@@ -42,7 +43,7 @@ class SecureNoise:
         if seed is not None:
             raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
 
-    def draw(self, law: Any, copies: int, size: int) -> Floats:
+    def draw(self, law: Law, copies: int, size: int) -> Floats:
         return np.asarray(sum(law.secure(size) for _ in range(copies)), np.float64)
 
 
@@ -59,5 +60,5 @@ class Run(Protocol):
 class Accumulator(Protocol):
     """How tallies become releases; frozen data."""
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> Run:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> Run:
         """Begin a run over ``size`` cells in ``rows`` = (groups, states, actions) rows."""

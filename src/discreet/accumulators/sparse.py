@@ -40,6 +40,7 @@ from discreet.accumulators.base import NoiseSource
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
+from discreet.noise.law import Law
 from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import sparse
@@ -119,7 +120,10 @@ class ThresholdedGaussian:
         return _profile(self.noise, self.threshold, sensitivity)
 
 
-def _profile(noise: Any, threshold: float, sensitivity: Sensitivity) -> ThresholdedProfile:
+SparseLaw = ThresholdedLaplace | ThresholdedGaussian
+
+
+def _profile(noise: Law, threshold: float, sensitivity: Sensitivity) -> ThresholdedProfile:
     appears = tail_from(noise, threshold - sensitivity.linf)
     return ThresholdedProfile(noise.profile(sensitivity), appears, own_cells(sensitivity))
 
@@ -143,9 +147,7 @@ def tail_from(law: Any, least: float) -> float:
     return float(np.exp(law.log_probability(np.arange(first, max(first, 0) + reach + 1))).sum()) * (1 + 1e-12)
 
 
-def calibrate_sparse(
-    gaussian: bool, sensitivity: Sensitivity, *, epsilon: float, delta: float
-) -> ThresholdedLaplace | ThresholdedGaussian:
+def calibrate_sparse(gaussian: bool, sensitivity: Sensitivity, *, epsilon: float, delta: float) -> SparseLaw:
     """Noise and threshold for (epsilon, delta): half of delta is for cells that appear, half for the noise."""
     if delta <= 0:
         raise Unsupported("a sparse release shows which cells occur, which needs delta above 0: try delta=1e-6")
@@ -167,7 +169,7 @@ def calibrate_sparse(
     return ThresholdedGaussian(law.sigma, threshold) if gaussian else ThresholdedLaplace(law.scale, threshold)
 
 
-def release_sparse(keys: Integers, counts: Floats, law: Any, noise: NoiseSource) -> tuple[Integers, Floats]:
+def release_sparse(keys: Integers, counts: Floats, law: SparseLaw, noise: NoiseSource) -> tuple[Integers, Floats]:
     """The keys, sorted, and the noisy counts of the cells that reach the threshold; cells that do not occur cannot."""
     keys, counts = keys[counts > 0], counts[counts > 0]
     order = np.argsort(keys)

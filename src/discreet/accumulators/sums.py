@@ -16,20 +16,20 @@ independent across cells.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.compiled import TotalArrays
 from discreet.errors import Unsupported
+from discreet.noise.law import Law
 from discreet.types import Floats, Mask
 
 
 class SumRun:
     """Running sums of noisy increments."""
 
-    def __init__(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource, per_user: bool) -> None:
+    def __init__(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource, per_user: bool) -> None:
         self.values = np.zeros(size)
         self.copies = np.zeros(rows, np.int64)
         self._law, self._noise, self._per_user = law, noise, per_user
@@ -47,7 +47,7 @@ class Blocks:
 
     name: str = "blocks"
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> SumRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> SumRun:
         return SumRun(size, rows, law, noise, per_user=False)
 
 
@@ -57,7 +57,7 @@ class Total:
 
     name: str = "total"
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> SumRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> SumRun:
         return SumRun(size, rows, law, noise, per_user=True)
 
     def arrays(self, size: int) -> TotalArrays:
@@ -83,14 +83,14 @@ class Once:
 
     name: str = "once"
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> OnceRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> OnceRun:
         return OnceRun(size, rows, law, noise, per_user=False)
 
 
 class StreamRun:
     """The noisy vector of the last user, or of the last block of them."""
 
-    def __init__(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource, blocks: bool) -> None:
+    def __init__(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource, blocks: bool) -> None:
         self.values = np.zeros(size)
         self.copies = np.ones(rows, np.int64)
         self._law, self._noise, self._blocks = law, noise, blocks
@@ -112,5 +112,5 @@ class Stream:
     blocks: bool = False
     name: str = "stream"
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> StreamRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> StreamRun:
         return StreamRun(size, rows, law, noise, self.blocks)

@@ -29,6 +29,7 @@ from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.compiled import advance, draws_at
 from discreet.errors import Unsupported
 from discreet.noise.kernels import add_noise, exchange_noise
+from discreet.noise.law import Law
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
@@ -61,7 +62,7 @@ class Tree:
         """In how many nodes one user can be."""
         return self.users.bit_length()
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> TreeRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> TreeRun:
         return TreeRun(self.levels, size, rows, law, noise)
 
     def arrays(self, size: int) -> TreeArrays:
@@ -84,7 +85,7 @@ class EqualLawTree:
         """In how many nodes one user can be."""
         return self.users.bit_length()
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> EqualLawRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EqualLawRun:
         return EqualLawRun(self.levels, size, rows, law, noise)
 
 
@@ -149,7 +150,7 @@ class RefinedNoise:
 class TreeRun:
     """Counting over batches: time advances by one batch per release."""
 
-    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> None:
+    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
         self.values = np.zeros(size)
         self.copies = np.zeros(rows, np.int64)
         self._law, self._noise = law, noise
@@ -181,7 +182,7 @@ class TreeRun:
 class EqualLawRun(TreeRun):
     """Counting with noise that is topped up to the same number of draws at every release."""
 
-    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> None:
+    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
         super().__init__(levels, size, rows, law, noise)
         self._levels, self._extra = levels, np.zeros(size)
 
@@ -265,7 +266,7 @@ def _draws_refined(tree: RefinedTreeArrays, t: int) -> float:
 class EvenTreeRun:
     """A tree's releases, filled up to the same number of draws."""
 
-    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> None:
+    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
         self.values = np.zeros(size)
         self.copies = np.full(rows, levels, np.int64)
         self._levels, self._law, self._noise, self._time = levels, law, noise, 0
@@ -296,5 +297,5 @@ class EvenTree:
         """In how many nodes one user can be."""
         return Tree(self.users).levels
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Any, noise: NoiseSource) -> EvenTreeRun:
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EvenTreeRun:
         return EvenTreeRun(self.levels, size, rows, law, noise)

@@ -27,7 +27,7 @@ from discreet.accumulators.base import NoiseSource, Run
 from discreet.accumulators.sums import Total
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
 from discreet.audit.likelihoods import BitTranscript, LayerTranscript
-from discreet.channels.base import WidthOf
+from discreet.channels.base import PlainRun, Tabular, WidthOf, estimated, row_shape
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteLaplace, RandomizedResponse
@@ -39,12 +39,11 @@ from discreet.types import Floats, Mask
 
 
 @dataclass(frozen=True)
-class OneBitChannel:
+class OneBitChannel(Tabular):
     """One entry of a user's loss table, picked by a coin and answered as one bit."""
 
     encoder: LossTable
     epsilon: float
-    answers: frozenset[type] = frozenset()
 
     @cached_property
     def law(self) -> RandomizedResponse:
@@ -66,19 +65,15 @@ class OneBitChannel:
     def noise_per_row(self) -> float:
         return self.variance
 
-    def cells(self) -> dict[str, int]:
-        return {"losses": 1}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
-
     def transcript(self) -> BitTranscript:
         """Two users whose tables differ in every entry."""
         return BitTranscript(self.law.shipped_epsilon)
 
 
-class OneBitRun:
+class OneBitRun(PlainRun):
     """Decoded tables, summed over users."""
+
+    _channel: OneBitChannel
 
     def __init__(self, channel: OneBitChannel, noise: NoiseSource) -> None:
         self._channel, self._noise = channel, noise
@@ -93,28 +88,27 @@ class OneBitRun:
         self._users += 1
 
     def estimates(self) -> dict[str, Estimate]:
-        marginals = self._channel.encoder.marginals(self._values)
-        unit = self._channel.variance * self._users
-        shape = self._channel.encoder.shape
-        rows = np.full((shape.groups, shape.states, shape.actions), unit)
-        return {name: Estimate(statistic.values, rows * statistic.cells) for name, statistic in marginals.items()}
+        """The variance is an upper bound, the same in every entry."""
+        channel = self._channel
+        unit = np.full(row_shape(channel.encoder.shape), channel.variance * self._users)
+        return estimated(channel.encoder, self._values, unit)
 
     def width_now(self) -> WidthOf:
         """Bernstein's bound."""
-        channel, shape = self._channel, self._channel.encoder.shape
+        channel, rows = self._channel, row_shape(self._channel.encoder.shape)
         variance, users = channel.variance, self._users
         largest = channel.encoder.size / (2 * (channel.law.p - channel.law.q)) + 1.0
 
         def width(cells_summed: int, failure_probability: float) -> Floats:
             log = math.log(2 / failure_probability)
             bound = math.sqrt(2 * variance * users * cells_summed * log) + largest * log / 3
-            return np.full((shape.groups, shape.states, shape.actions), bound)
+            return np.full(rows, bound)
 
         return width
 
 
 @dataclass(frozen=True)
-class SampledLayerChannel:
+class SampledLayerChannel(Tabular):
     """The cell of one layer, picked by public coins, with discrete Laplace noise for that layer alone.
 
     ``alone``: every user's vector is released by itself, scaled up to all layers; otherwise vectors add up as they are.
@@ -123,7 +117,6 @@ class SampledLayerChannel:
     encoder: LayeredTransitions | LossBits
     epsilon: float
     alone: bool = False
-    answers: frozenset[type] = frozenset()
 
     @cached_property
     def law(self) -> DiscreteLaplace:
@@ -149,28 +142,22 @@ class SampledLayerChannel:
 
     def rows(self, layer: int) -> Mask:
         """The rows of one layer."""
-        shape = self.encoder.shape
-        rows = np.zeros((shape.groups, shape.states, shape.actions), np.bool_)
+        rows = np.zeros(row_shape(self.encoder.shape), np.bool_)
         rows[layer] = True
         return rows
 
     def noise_per_row(self) -> float:
         return self.law.variance * self.encoder.shape.states
 
-    def cells(self) -> dict[str, int]:
-        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
-        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
-
     def transcript(self) -> LayerTranscript:
         """Two users whose transitions differ in the layer that was picked."""
         return LayerTranscript(self.law)
 
 
-class SampledLayerRun:
+class SampledLayerRun(PlainRun):
     """Noisy counts of every layer, of the users who were asked about it; or what the last user was asked, scaled up."""
+
+    _channel: SampledLayerChannel
 
     def __init__(self, channel: SampledLayerChannel, noise: NoiseSource) -> None:
         self._channel, self._noise = channel, noise
@@ -189,10 +176,7 @@ class SampledLayerRun:
         values, copies = self._run.values, self._run.copies.astype(np.float64)
         if channel.alone:
             values, copies = layers * values, np.full(copies.shape, float(layers))
-        return {
-            name: Estimate(statistic.values, channel.law.variance * copies * statistic.cells)
-            for name, statistic in channel.encoder.marginals(values).items()
-        }
+        return estimated(channel.encoder, values, channel.law.variance * copies)
 
     def width_now(self) -> WidthOf:
         """A bound that holds for all numbers of users at once: sums over users are a random walk."""
@@ -203,9 +187,8 @@ class SampledLayerRun:
         )
 
     def _begun(self) -> Run:
-        encoder, shape = self._channel.encoder, self._channel.encoder.shape
-        rows = (shape.groups, shape.states, shape.actions)
-        return Total().start(encoder.size, rows, self._channel.law, self._noise)
+        encoder = self._channel.encoder
+        return Total().start(encoder.size, row_shape(encoder.shape), self._channel.law, self._noise)
 
 
 def unrounded(encoder: LossTable) -> LossTable:

@@ -24,6 +24,7 @@ A step outside its layer is dropped: a fixed public rule that never aborts on co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -75,6 +76,8 @@ class LayeredTransitions:
     shape: LayeredShape
     name: ClassVar[str] = "layered-transitions"
     statistics: ClassVar[frozenset[str]] = frozenset({"transitions"})
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
     def size(self) -> int:
@@ -107,6 +110,7 @@ class _OfPairs:
     """The layout of cells over (x, a), shared by everything that has one cell per pair."""
 
     shape: LayeredShape
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
     def size(self) -> int:
@@ -148,6 +152,7 @@ class LayeredVisits(_OfPairs):
 
     name: ClassVar[str] = "layered-visits"
     statistics: ClassVar[frozenset[str]] = frozenset({"visits"})
+    rounded: ClassVar[bool] = True
 
     def sensitivity(self) -> Sensitivity:
         return self._along_the_path()

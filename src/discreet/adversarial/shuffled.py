@@ -40,7 +40,7 @@ from discreet.adversarial.parts import WHY, epsilon_of, layered
 from discreet.audit.likelihoods import AdditiveTranscript
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
 from discreet.channels.additive import Channel
-from discreet.channels.base import WidthOf
+from discreet.channels.base import PlainRun, Tabular, WidthOf, estimated, row_shape
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise
@@ -69,7 +69,7 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BitsChannel:
+class BitsChannel(Tabular):
     """Bits of one encoder through a shuffler, with the noise that was certified for each size of block.
 
     ``latest``: a release holds the last block alone, and not the sum of all.
@@ -79,7 +79,6 @@ class BitsChannel:
     noise: tuple[tuple[int, ShuffledBits], ...]
     latest: bool
     bit_level: bool = False
-    answers: frozenset[type] = frozenset()
 
     @property
     def law(self) -> BinomialNoise:
@@ -98,20 +97,6 @@ class BitsChannel:
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> BitsRun:
         return BitsRun(self, noise)
 
-    def noise_per_row(self) -> float:
-        counts = (
-            float(statistic.cells.mean()) * statistic.values[0, 0, 0].size
-            for statistic in self.encoder.marginals(np.zeros(self.encoder.size)).values()
-        )
-        return float(self.law.variance * sum(counts))
-
-    def cells(self) -> dict[str, int]:
-        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
-        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
-
     @property
     def profile(self) -> Profile:
         """Of the two records that were found to differ most."""
@@ -125,13 +110,14 @@ class BitsChannel:
         return AdditiveTranscript(Channel(self.encoder, self.law, Blocks()), cells, releases=2)
 
 
-class BitsRun:
+class BitsRun(PlainRun):
     """Counts of ones, debiased: of the last block, or of all of them."""
 
+    _channel: BitsChannel
+
     def __init__(self, channel: BitsChannel, noise: NoiseSource) -> None:
-        shape = channel.encoder.shape
         self._channel, self._noise = channel, noise
-        self._rows = (shape.groups, shape.states, shape.actions)
+        self._rows = row_shape(channel.encoder.shape)
         self._run = self._begun()
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
@@ -141,9 +127,7 @@ class BitsRun:
         self._run.add(tally, users, self._channel.bits(users), *everywhere)
 
     def estimates(self) -> dict[str, Estimate]:
-        unit = self._run.variance()
-        marginals = self._channel.encoder.marginals(self._run.values)
-        return {name: Estimate(found.values.copy(), unit * found.cells) for name, found in marginals.items()}
+        return estimated(self._channel.encoder, self._run.values, self._run.variance())
 
     def width_now(self) -> WidthOf:
         copies, rows = self._run.copies(), self._rows

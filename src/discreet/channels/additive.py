@@ -1,83 +1,71 @@
-"""To be described."""
+"""Additive noise: counts of an encoder, a law, and an accumulator that says how sums become releases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from discreet.accumulators.base import Accumulator, NoiseSource, Run
 from discreet.accumulators.sums import Blocks, Total
-from discreet.channels.base import RadiusOf, WidthOf, widths
-from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, estimated, row_shape, widths
+from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
+from discreet.noise.law import Law
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats
 
 
 @dataclass(frozen=True)
-class Channel:
+class Channel(Tabular):
     """A channel with additive noise: encoder, law, accumulator, and its share of the budget."""
 
     encoder: Encoder
-    law: Any
+    law: Law
     accumulator: Accumulator
     share: float = 1.0
-    answers: frozenset[type] = frozenset()
 
     def __post_init__(self) -> None:
-        if not getattr(self.encoder, "rounded", True) and self.law.discrete and self.law.variance > 0:
+        if not self.encoder.rounded and self.law.discrete and self.law.variance > 0:
             raise Unsupported(
                 f"{type(self.law).__name__} noise hides whole numbers only, and {self.encoder.name} counts would be "
                 "fractions: encode rewards as bits (rounded=True)"
             )
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AdditiveRun:
+        """Begin a run."""
         return AdditiveRun(self, shape, noise, masked)
 
-    def noise_per_row(self) -> float:
-        counts = (
-            float(statistic.cells.mean()) * statistic.values[0, 0, 0].size for statistic in self._marginals().values()
-        )
-        return float(self.law.variance * sum(counts))
-
-    def cells(self) -> dict[str, int]:
-        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
-
     def shortcut(self, blocks: list[int]) -> list[int]:
+        """Two blocks for a sum over users: its noise is counted by users, not by releases."""
         if isinstance(self.accumulator, Total) and len(blocks) > 1:
-            return [blocks[0], sum(blocks[1:])]  # noise is counted by users, not by releases
+            return [blocks[0], sum(blocks[1:])]
         return blocks
 
-    def _marginals(self) -> dict[str, Statistic]:
-        return self.encoder.marginals(np.zeros(self.encoder.size))
 
-
-class AdditiveRun:
+class AdditiveRun(PlainRun):
     """Cells with additive noise, accumulated; statistics are sums of cells."""
 
+    _channel: Channel
+
     def __init__(self, channel: Channel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
-        rows = (shape.groups, shape.states, shape.actions)
         self._channel, self._shape, self._masked = channel, shape, masked
-        self._run: Run = channel.accumulator.start(channel.encoder.size, rows, channel.law, noise)
+        self._run: Run = channel.accumulator.start(channel.encoder.size, row_shape(shape), channel.law, noise)
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in a tally; cells that the policy or the encoder makes known zeros stay without noise."""
         encoder = self._channel.encoder
-        rows = np.ones(self._run.copies.shape, np.bool_)
-        if self._masked:
-            rows = playable_rows(self._shape, context.policy)
+        rows = asked_rows(self._shape, context, self._masked)
         self._run.add(tally, users, rows, encoder.rows_to_cells(rows) & encoder.possible())
 
     def estimates(self) -> dict[str, Estimate]:
-        unit = self._channel.law.variance * self._run.copies
-        return {
-            name: Estimate(statistic.values.copy(), unit * statistic.cells)
-            for name, statistic in self._channel.encoder.marginals(self._run.values).items()
-        }
+        """Every row carries as many draws of noise as its accumulator has counted."""
+        unit = self._channel.law.variance * self._run.copies.astype(np.float64)
+        return estimated(self._channel.encoder, self._run.values, unit)
 
     def width_now(self) -> WidthOf:
+        """The exact quantile of sums of draws."""
         law, copies = self._channel.law, self._run.copies.copy()
         return lambda cells_summed, failure_probability: widths(law, copies * cells_summed, failure_probability)
 
@@ -89,7 +77,7 @@ class AdditiveRun:
         if not isinstance(self._channel.accumulator, Blocks | Total):
             return None
         law, copies = self._channel.law, self._run.copies.copy()
-        cells = self._channel.cells()
+        cells = self._channel.cells_per_count()
         cells["followed"] = cells.get("transitions", 0) * self._shape.states
         return lambda statistic, failure_probability: np.asarray(
             law.anytime_radius(copies * cells[statistic], failure_probability)

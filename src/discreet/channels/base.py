@@ -1,17 +1,28 @@
-"""To be described."""
+"""What a channel is: one statistic's way out, from tallies of users to estimates with noise of a known law.
+
+A channel is frozen data: what is tallied (an encoder), with which noise, and how tallies become releases. ``start``
+begins a run, which takes in one tally after another and says what has been released so far. A channel run never asks
+for data: it is handed sums of encodings, by a session that asked users for them or by a service that received them.
+
+``Tabular`` and ``PlainRun`` are what most channels and runs have in common; a new channel on top of them is ``start``,
+``add``, ``estimates`` and ``width_now``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
-from discreet.encoders.base import Context, Encoder
+from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.noise.law import Law
+from discreet.privacy.profiles import Profile
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
 from discreet.shape import Shape
-from discreet.types import Floats, Integers
+from discreet.types import Floats, Integers, Mask
 
 WidthOf = Callable[[int, float], Floats]
 
@@ -22,6 +33,13 @@ RadiusOf = Callable[[str, float], Floats]
 class ChannelRun(Protocol):
     """A channel at work: takes in tallies, gives out estimates."""
 
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """Tables that a release states beside its statistics, which need no noise: functions of what is public."""
+
+    def encoder_now(self, context: Context) -> Encoder:
+        """What the next users are encoded with: a function of the question and of what has been released."""
+
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Take in the sum of the encodings of some users who acted under the context's policy."""
 
@@ -30,6 +48,25 @@ class ChannelRun(Protocol):
 
     def width_now(self) -> WidthOf:
         """The bound on the noise in a sum of cells of each row, as it is now: it must not hold on to the run."""
+
+    def radius_now(self) -> RadiusOf | None:
+        """The bound on the noise in one count that holds for all releases at once; None where none is stated."""
+
+
+class HasProfile(Protocol):
+    """Noise whose privacy loss can be asked for."""
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """The exact loss where one user moves that much."""
+
+
+class Mechanism(NamedTuple):
+    """One noisy statistic: how many cells it has, what one user moves in it, and the noise."""
+
+    name: str
+    cells: int
+    sensitivity: Sensitivity
+    law: HasProfile
 
 
 class AnyChannel(Protocol):
@@ -43,21 +80,117 @@ class AnyChannel(Protocol):
     def encoder(self) -> Encoder:
         """What is tallied."""
 
+    @property
+    def share(self) -> float:
+        """Its part of the budget; zero for what was declared public and leaves as it is."""
+
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ChannelRun:
         """Begin a run. ``masked``: counts that the public policy makes known zeros carry no noise."""
 
     def noise_per_row(self) -> float:
         """The noise variance in all counts of one (state, action) of one release; "auto" makes it small."""
 
-    def cells(self) -> dict[str, int]:
+    def cells_per_count(self) -> dict[str, int]:
         """How many noisy cells a count of each statistic sums, at most."""
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         """Fewer blocks, the first one kept, that leave as much noise in the last release as these do."""
 
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Everything that leaves, with what one user moves in it and the noise that hides that; for receipts."""
 
-def widths(law: Any, copies: Integers, failure_probability: float) -> Floats:
+
+class _Encoded(Protocol):
+    @property
+    def encoder(self) -> Encoder:
+        """What is tallied."""
+
+
+class _Noisy(_Encoded, Protocol):
+    @property
+    def law(self) -> Law:
+        """The noise in every cell."""
+
+
+class Tabular:
+    """What channels say unless they know better: noise of one ``law`` in all cells of an ``encoder``."""
+
+    @property
+    def answers(self) -> frozenset[type]:
+        """Whole tables only."""
+        return frozenset()
+
+    @property
+    def share(self) -> float:
+        """The whole budget, or some of it: what leaves is private."""
+        return 1.0
+
+    def noise_per_row(self: _Noisy) -> float:
+        """The noise variance in all counts of one (state, action) of one release."""
+        return float(self.law.variance * counts_per_row(self.encoder))
+
+    def cells_per_count(self: _Encoded) -> dict[str, int]:
+        """How many noisy cells a count of each statistic sums, at most."""
+        return {name: int(statistic.cells.max()) for name, statistic in _empty(self.encoder).items()}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        """All of them: noise is counted by releases."""
+        return blocks
+
+    def mechanisms(self: _Noisy) -> tuple[Mechanism, ...]:
+        """The cells of the encoder."""
+        encoder = self.encoder
+        return (Mechanism(encoder.name, encoder.size, encoder.sensitivity(), self.law),)
+
+
+class PlainRun:
+    """What runs say unless they know better: everybody is encoded alike, and no bound holds for all releases."""
+
+    _channel: AnyChannel
+
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """What the encoder states."""
+        return self._channel.encoder.public
+
+    def encoder_now(self, context: Context) -> Encoder:
+        """The channel's encoder, whatever is asked."""
+        return self._channel.encoder
+
+    def radius_now(self) -> RadiusOf | None:
+        """No bound."""
+        return None
+
+
+def counts_per_row(encoder: Encoder) -> float:
+    """How many noisy cells all counts of one (state, action) sum."""
+    return float(sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in _empty(encoder).values()))
+
+
+def row_shape(shape: Shape) -> tuple[int, int, int]:
+    """The rows of a table: (groups, states, actions)."""
+    return shape.groups, shape.states, shape.actions
+
+
+def asked_rows(shape: Shape, context: Context, masked: bool) -> Mask:
+    """The rows that are released: those that the public policy can play, or all of them."""
+    return playable_rows(shape, context.policy) if masked else np.ones(row_shape(shape), np.bool_)
+
+
+def estimated(encoder: Encoder, values: Floats, unit: Floats) -> dict[str, Estimate]:
+    """All statistics of released cells; ``unit`` is the variance of the noise in one cell of each row."""
+    return {
+        name: Estimate(statistic.values.copy(), unit * statistic.cells)
+        for name, statistic in encoder.marginals(values).items()
+    }
+
+
+def widths(law: Law, copies: Integers, failure_probability: float) -> Floats:
     """The exact quantile of the noise in each entry, computed once per distinct number of draws."""
     distinct, where = np.unique(copies, return_inverse=True)
     quantiles = [0.0 if n == 0 else float(law.sum_quantile(int(n), failure_probability)) for n in distinct]
     return np.asarray(quantiles)[where].reshape(copies.shape)
+
+
+def _empty(encoder: Encoder) -> dict[str, Statistic]:
+    return encoder.marginals(np.zeros(encoder.size))

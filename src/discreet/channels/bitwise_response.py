@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
-from discreet.channels.base import WidthOf
-from discreet.encoders.base import Context, playable_rows
+from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows
+from discreet.encoders.base import Context
 from discreet.encoders.tables import ThreeTables
 from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse
@@ -28,12 +28,11 @@ from discreet.types import Floats
 
 
 @dataclass(frozen=True)
-class AnsweredBitsChannel:
+class AnsweredBitsChannel(Tabular):
     """Bits of three tables per step, each answered by ``law``."""
 
     shape: Shape
     law: RandomizedResponse
-    answers: frozenset[type] = frozenset()
 
     @property
     def encoder(self) -> ThreeTables:
@@ -46,7 +45,7 @@ class AnsweredBitsChannel:
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AnsweredBitsRun:
         return AnsweredBitsRun(self, shape, noise, masked)
 
-    def cells(self) -> dict[str, int]:
+    def cells_per_count(self) -> dict[str, int]:
         H = self.shape.horizon if self.shape.homogeneous else 1
         followed = H - 1 if self.shape.homogeneous else int(self.shape.horizon > 1)
         return {"visits": H, "transitions": followed, "rewards": H}
@@ -55,12 +54,14 @@ class AnsweredBitsChannel:
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks
 
     def noise_per_row(self) -> float:
-        counts = self.cells()
+        counts = self.cells_per_count()
         return self.bit_variance * (counts["visits"] + counts["transitions"] * self.shape.states + counts["rewards"])
 
 
-class AnsweredBitsRun:
+class AnsweredBitsRun(PlainRun):
     """Decoded sums of answered bits."""
+
+    _channel: AnsweredBitsChannel
 
     def __init__(self, channel: AnsweredBitsChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
@@ -72,9 +73,7 @@ class AnsweredBitsRun:
         if not self._noise.simulated:
             raise Unsupported("in the local model no tally of clear bits exists: let users answer their own bits")
         law, encoder = self._channel.law, self._encoder
-        rows = np.ones(self._bits.shape, np.bool_)
-        if self._masked:
-            rows = playable_rows(encoder.shape, context.policy)
+        rows = asked_rows(encoder.shape, context, self._masked)
         cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
         true = tally[cells].astype(np.int64)
         draw: np.random.Generator = self._noise.generator  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from discreet.audit.likelihoods import AdditiveTranscript
 from discreet.audit.matrix_likelihood import MatrixTranscript
 from discreet.audit.neighbours import worst_pair
 from discreet.channels.additive import Channel
-from discreet.channels.base import WidthOf
-from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
+from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise import Gaussian, GridGaussian
 from discreet.privacy.profiles import Profile
@@ -41,15 +41,15 @@ _FEWEST, _MOST = 80, 600
 
 
 @dataclass(frozen=True)
-class ContinualChannel:
+class ContinualChannel(Tabular):
     """Counts whose prefix sums are released with correlated noise."""
 
     encoder: Encoder
     law: Gaussian | GridGaussian
     accumulator: Matrix | RefinedTree
-    answers: frozenset[type] = field(default=frozenset())
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ContinualRun:
+        """Begin a run."""
         return ContinualRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
@@ -59,14 +59,7 @@ class ContinualChannel:
         """
         errors = self.accumulator.errors()
         early = max(1, round(math.sqrt(len(errors) - 1)))
-        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
-        return float(self.law.variance * counts * errors[early] / early)
-
-    def cells(self) -> dict[str, int]:
-        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
+        return float(self.law.variance * counts_per_row(self.encoder) * errors[early] / early)
 
     def transcript(self) -> MatrixTranscript | AdditiveTranscript:
         """For audits: all noisy mixtures of the worst pair of records, or all nodes of the tree."""
@@ -89,35 +82,30 @@ class ContinualChannel:
         moved = self.accumulator.sensitivity(worst_pair(self.encoder).sensitivity)
         return self.law.profile(moved)
 
-    def _marginals(self) -> dict[str, Statistic]:
-        return self.encoder.marginals(np.zeros(self.encoder.size))
 
-
-class ContinualRun:
+class ContinualRun(PlainRun):
     """Prefix sums of one run, and how often each row has been released: its clock."""
+
+    _channel: ContinualChannel
 
     def __init__(self, channel: ContinualChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         size = channel.encoder.size
         self._channel, self._shape, self._masked = channel, shape, masked
-        self._values, self._clock = np.zeros(size), np.zeros((shape.groups, shape.states, shape.actions), np.int64)
+        self._values, self._clock = np.zeros(size), np.zeros(row_shape(shape), np.int64)
         self._errors = channel.accumulator.errors()
         self._step = _steps(channel, noise)
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in what was counted since the last release; the clocks of the rows that are released move on."""
         encoder = self._channel.encoder
-        rows = np.ones(self._clock.shape, np.bool_)
-        if self._masked:
-            rows = playable_rows(self._shape, context.policy)
+        rows = asked_rows(self._shape, context, self._masked)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
         self._values[where] += self._step(where, tally[where])
         self._clock += rows
 
     def estimates(self) -> dict[str, Estimate]:
-        unit = self._channel.law.variance * self._errors[self._clock]
-        return {
-            name: Estimate(statistic.values.copy(), unit * statistic.cells)
-            for name, statistic in self._channel.encoder.marginals(self._values).items()
-        }
+        """The noise of a row is that of the release which its clock has reached."""
+        return estimated(self._channel.encoder, self._values, self._channel.law.variance * self._errors[self._clock])
 
     def width_now(self) -> WidthOf:
         """The quantile of Gaussian noise, and what the grid can add."""

@@ -32,8 +32,8 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -42,8 +42,9 @@ from discreet.accumulators.sums import Blocks
 from discreet.audit.likelihoods import AdditiveTranscript
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
 from discreet.channels.additive import Channel
-from discreet.channels.base import WidthOf
-from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.channels.base import PlainRun, Tabular, WidthOf, counts_per_row, estimated, row_shape
+from discreet.encoders.base import Context, Encoder, playable_rows
+from discreet.noise.law import Law
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
@@ -68,7 +69,7 @@ class RowEncoder(Encoder, Protocol):
 
 
 @dataclass(frozen=True)
-class FocusedChannel:
+class FocusedChannel(Tabular):
     """First-visit tables of the rows that are asked about, with noise calibrated to their number.
 
     ``laws[i]`` is the noise of a release of at most ``rows[i]`` rows.
@@ -76,28 +77,20 @@ class FocusedChannel:
 
     encoder: RowEncoder
     rows: tuple[int, ...]
-    laws: tuple[Any, ...]
+    laws: tuple[Law, ...]
     enough: float = _ENOUGH
-    answers: frozenset[type] = field(default=frozenset())
 
-    def law_for(self, rows: int) -> Any:
+    def law_for(self, rows: int) -> Law:
         """The least noise that hides a user in this many rows."""
         return self.laws[bisect.bisect_left(self.rows, rows)]
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> FocusedRun:
+        """Begin a run."""
         return FocusedRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
         """For a release of one row per state, which is what a policy that does not depend on the step plays."""
-        shape = self.encoder.shape
-        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in self._marginals().values())
-        return float(self.law_for(shape.states).variance * counts)
-
-    def cells(self) -> dict[str, int]:
-        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
+        return float(self.law_for(self.encoder.shape.states).variance * counts_per_row(self.encoder))
 
     def transcript(self) -> AdditiveTranscript:
         """For audits: one block that is asked about the rows in which two records come nearest to what is allowed."""
@@ -111,7 +104,7 @@ class FocusedChannel:
         profile: Profile = law.profile(shift_sensitivity(first - second))
         return profile
 
-    def _tightest(self) -> tuple[Any, tuple[Floats, Floats]]:
+    def _tightest(self) -> tuple[Law, tuple[Floats, Floats]]:
         """A law, and two encodings in the rows that it is for; among equals the fewest rows, whose worst is likeliest.
 
         The policy of a block decides which rows are asked about, so an adversary may choose them.
@@ -125,21 +118,21 @@ class FocusedChannel:
         differs = np.isin(number, largest[: self.rows[best]]) & (pair.shift != 0)
         return self.laws[best], (pair.cells[0][differs], pair.cells[1][differs])
 
-    def _marginals(self) -> dict[str, Statistic]:
-        return self.encoder.marginals(np.zeros(self.encoder.size))
 
-
-class FocusedRun:
+class FocusedRun(PlainRun):
     """Released tables, and for each row how much noise of which law it carries."""
+
+    _channel: FocusedChannel
 
     def __init__(self, channel: FocusedChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
         self._values = np.zeros(channel.encoder.size)
         # Draws of each law in each cell of a row.
-        self._draws = np.zeros((len(channel.laws), shape.groups, shape.states, shape.actions), np.int64)
+        self._draws = np.zeros((len(channel.laws), *row_shape(shape)), np.int64)
         self._releases, self._learned = 0, True
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in a block: what it says about the rows that are wanted of it, and nothing else."""
         rows = self.wanted(context, users)
         self._releases += 1
         asked = int(np.count_nonzero(rows))
@@ -162,38 +155,36 @@ class FocusedRun:
             return np.ones(self._draws.shape[1:], np.bool_)
         rows = playable_rows(self._shape, context.policy)
         visits = self._visits(self._values)
-        deviation = np.sqrt(self._variance() * max(self._channel.cells().values()))
+        deviation = np.sqrt(self._variance() * max(self._channel.cells_per_count().values()))
         ratio = np.divide(visits, deviation, out=np.zeros_like(visits), where=deviation > 0)
-        loudest = math.sqrt(self._channel.laws[-1].variance * max(self._channel.cells().values()))
+        loudest = math.sqrt(self._channel.laws[-1].variance * max(self._channel.cells_per_count().values()))
         reachable = 0.5 * math.sqrt(self._releases + 1) * users / loudest
         known = ratio > max(self._channel.enough, reachable, float(ratio[rows].min(initial=math.inf)))
         return np.asarray(rows & known if not self._learned and (rows & known).any() else rows & ~known)
 
-    def _start_anew(self, rows: Mask, block: Floats, law: Any) -> None:
+    def _start_anew(self, rows: Mask, block: Floats, law: Law) -> None:
         """Forget what was released of rows about which this block says more by itself."""
-        cells, new = self._channel.cells()["visits"], self._visits(block)
+        cells, new = self._channel.cells_per_count()["visits"], self._visits(block)
         alone = new / math.sqrt(law.variance * cells)
         together = (self._visits(self._values) + new) / np.sqrt((self._variance() + law.variance) * cells)
         anew = rows & (alone > np.maximum(together, _STANDS_OUT))
         self._values[self._channel.encoder.rows_to_cells(anew)] = 0.0
         self._draws[:, anew] = 0
 
-    def _stands_out(self, rows: Mask, block: Floats, law: Any) -> bool:
+    def _stands_out(self, rows: Mask, block: Floats, law: Law) -> bool:
         """Whether users were seen in these rows."""
-        noise = math.sqrt(law.variance * self._channel.cells()["visits"] * np.count_nonzero(rows))
+        noise = math.sqrt(law.variance * self._channel.cells_per_count()["visits"] * np.count_nonzero(rows))
         return float(self._visits(block)[rows].sum()) > _STANDS_OUT * noise
 
     def _visits(self, cells: Floats) -> Floats:
         return self._channel.encoder.marginals(cells)["visits"].values
 
     def estimates(self) -> dict[str, Estimate]:
-        variance = self._variance()
-        return {
-            name: Estimate(statistic.values.copy(), variance * statistic.cells)
-            for name, statistic in self._channel.encoder.marginals(self._values).items()
-        }
+        """Every row carries the draws of the blocks that were asked about it, each of its own law."""
+        return estimated(self._channel.encoder, self._values, self._variance())
 
     def width_now(self) -> WidthOf:
+        """A bound on sums of draws of several laws, see :func:`mixed_widths`."""
         laws, draws = self._channel.laws, self._draws.copy()
         return lambda cells_summed, failure_probability: mixed_widths(laws, draws * cells_summed, failure_probability)
 
@@ -217,7 +208,7 @@ def _played_early(shape: Shape, context: Context) -> Mask:
     return rows
 
 
-def mixed_widths(laws: tuple[Any, ...], draws: Integers, failure_probability: float) -> Floats:
+def mixed_widths(laws: tuple[Law, ...], draws: Integers, failure_probability: float) -> Floats:
     """A bound on sums of draws of several symmetric unimodal laws, ``draws[i]`` of law i (loudest law last).
 
     The smaller of two bounds: one quantile per law with an equal share of the failure probability, and the quantile

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
-from discreet.channels.base import RadiusOf, WidthOf
+from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf
 from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
 from discreet.errors import Unsupported
@@ -74,13 +74,12 @@ class Domain(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReportChannel:
+class ReportChannel(Tabular):
     """Sampled steps, each item sent by ``response`` ("kary" or "unary") with its part of ``epsilon``."""
 
     encoder: SampledStep
     epsilon: float
     response: str
-    answers: frozenset[type] = frozenset()
 
     @property
     def shipped_epsilon(self) -> float:
@@ -90,10 +89,6 @@ class ReportChannel:
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ReportRun:
         return ReportRun(self, shape, noise, masked)
-
-    def cells(self) -> dict[str, int]:
-        marginals = self.encoder.marginals(np.zeros(self.encoder.size))
-        return {name: int(statistic.cells.max()) for name, statistic in marginals.items()}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks  # noise is counted by users
@@ -162,8 +157,10 @@ class ReportChannel:
         return _law(self.response, self.epsilon / self.encoder.steps, items)
 
 
-class ReportRun:
+class ReportRun(PlainRun):
     """Decoded counts of reports, summed over users."""
+
+    _channel: ReportChannel
 
     def __init__(self, channel: ReportChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
@@ -211,7 +208,7 @@ class ReportRun:
 
     def radius_now(self) -> RadiusOf:
         """The same for all releases at once, however policies were chosen: Freedman's bound, peeled by variance."""
-        bound, cells = self._bound(always=True), self._channel.cells()
+        bound, cells = self._bound(always=True), self._channel.cells_per_count()
         cells["followed"] = cells["transitions"] * self._shape.states
         return lambda statistic, failure_probability: bound(cells[statistic], failure_probability)
 

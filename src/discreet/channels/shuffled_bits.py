@@ -27,8 +27,8 @@ import numpy as np
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.shuffled import ShuffledRun, shuffled_widths
-from discreet.channels.base import WidthOf
-from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
+from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, estimated, row_shape
+from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits, calibrate_binomial
@@ -44,7 +44,7 @@ _PER_STEP = {"first-visit": 1, "joint-histogram": 1, "three-tables": 3, "first-v
 
 
 @dataclass(frozen=True)
-class ShuffledChannel:
+class ShuffledChannel(Tabular):
     """Bits of one encoder through a shuffler, with noise that suits the size of each batch.
 
     ``absent`` is the share of a batch whose noise does not count, ``block`` the size of a usual batch.
@@ -87,33 +87,20 @@ class ShuffledChannel:
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ShuffledChannelRun:
         return ShuffledChannelRun(self, shape, noise, masked)
 
-    def noise_per_row(self) -> float:
-        counts = (
-            float(statistic.cells.mean()) * statistic.values[0, 0, 0].size for statistic in self._marginals().values()
-        )
-        return float(self.law.variance * sum(counts))
 
-    def cells(self) -> dict[str, int]:
-        return {name: int(statistic.cells.max()) for name, statistic in self._marginals().items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
-
-    def _marginals(self) -> dict[str, Statistic]:
-        return self.encoder.marginals(np.zeros(self.encoder.size))
-
-
-class ShuffledChannelRun:
+class ShuffledChannelRun(PlainRun):
     """A channel at work: only the counters that were asked for, and that the policy can reach, are sent."""
+
+    _channel: ShuffledChannel
 
     def __init__(self, channel: ShuffledChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._masked = channel, shape, masked
-        self._rows = (shape.groups, shape.states, shape.actions)
+        self._rows = row_shape(shape)
         self._run = ShuffledRun(channel.encoder.size, self._rows, noise, channel.bit_level)
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         encoder = self._channel.encoder
-        rows = playable_rows(self._shape, context.policy) if self._masked else np.ones(self._rows, np.bool_)
+        rows = asked_rows(self._shape, context, self._masked)
         what = context.what if isinstance(context.what, Layer) else None
         if what is not None:
             rows = rows & layer_rows(self._shape, what.step)
@@ -121,11 +108,7 @@ class ShuffledChannelRun:
         self._run.add(tally, users, self._channel.bits(users, what), rows, cells)
 
     def estimates(self) -> dict[str, Estimate]:
-        unit = self._run.variance()
-        return {
-            name: Estimate(statistic.values.copy(), unit * statistic.cells)
-            for name, statistic in self._channel.encoder.marginals(self._run.values).items()
-        }
+        return estimated(self._channel.encoder, self._run.values, self._run.variance())
 
     def width_now(self) -> WidthOf:
         copies, rows = self._run.copies(), self._rows

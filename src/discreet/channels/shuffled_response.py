@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.shuffled import shuffle
 from discreet.audit.likelihoods import ResponseTranscript
-from discreet.channels.base import RadiusOf, WidthOf
+from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
 from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity
-from discreet.encoders.base import Context, Encoder, playable_rows
+from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
@@ -51,7 +51,7 @@ _EPOCH = 1.5  # how much the variance grows between two looks of a bound that ho
 
 
 @dataclass(frozen=True)
-class ResponseChannel:
+class ResponseChannel(Tabular):
     """Answered bits of one encoder through a shuffler, as truthful as the size of each batch allows.
 
     The encoder may have a table per step where ``shape`` pools them: its counts are added up after the shuffler.
@@ -121,20 +121,17 @@ class ResponseChannel:
 
     def noise_per_row(self) -> float:
         """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
-        cells = self.cells()
+        cells = self.cells_per_count()
         followed = self.shape.states * cells["transitions"]
         counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels
         return self.law.variance * counts
 
-    def cells(self) -> dict[str, int]:
+    def cells_per_count(self) -> dict[str, int]:
         """Of all steps where they are pooled. A reward in levels is a mean of cells, and quieter than one of them."""
         marginals = self.encoder.marginals(np.zeros(self.encoder.size))
         over = np.sum if self._pools else np.max
         counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
         return {**counts, "rewards": counts["rewards"] // self._levels}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
 
     def _counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
         # A user who stays away, or sides with the analyser, is nobody's crowd; she who is to be hidden is present.
@@ -150,14 +147,15 @@ class ResponseChannel:
         return getattr(self.encoder, "levels", 1)
 
 
-class ResponseRun:
+class ResponseRun(PlainRun):
     """Decoded numbers of ones, added up over batches."""
+
+    _channel: ResponseChannel
 
     def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
         if not noise.simulated:
             raise Unsupported("no tally of true bits exists outside simulations: let users answer their own bits")
-        shape = channel.encoder.shape
-        rows = (shape.groups, shape.states, shape.actions)
+        rows = row_shape(channel.encoder.shape)
         self._channel, self._masked = channel, masked
         self._draw: np.random.Generator = noise.generator  # type: ignore[attr-defined]
         self._values = np.zeros(channel.encoder.size)
@@ -166,9 +164,7 @@ class ResponseRun:
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         encoder, what = self._channel.encoder, context.what if isinstance(context.what, Layer) else None
-        rows = np.ones(self._variance.shape, np.bool_)
-        if self._masked:
-            rows = playable_rows(encoder.shape, context.policy)
+        rows = asked_rows(encoder.shape, context, self._masked)
         if what is not None:
             rows = rows & layer_rows(encoder.shape, what.step)
         cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())

@@ -1,22 +1,28 @@
-"""To be described."""
+"""Sparse tables: noise on the cells that occur, and a release of those that are above a threshold.
+
+A table whose declared domain is far larger than what occurs in it never has to be held in memory
+(:mod:`discreet.accumulators.sparse` has the threshold and what it promises).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.sparse import release_sparse, sparse_rows
-from discreet.channels.base import WidthOf
-from discreet.encoders.base import Context
-from discreet.encoders.marginal_table import JointCounts, MarginalTable
+from discreet.accumulators.sparse import SparseLaw, release_sparse, sparse_rows
+from discreet.channels.base import PlainRun, Tabular, WidthOf
+from discreet.encoders.base import Context, Statistic
+from discreet.encoders.marginal_table import JointCounts, MarginalTable, MarginalTableArrays
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
 from discreet.shape import Shape
-from discreet.types import Floats, Integers
+from discreet.types import Floats, Integers, Mask
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class SparseTable:
     reward_levels: ClassVar[int] = 2
     parts: ClassVar[int] = 1
     sparse: bool = True
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
     def shape(self) -> Shape:
@@ -51,6 +59,22 @@ class SparseTable:
     def sensitivity(self) -> Sensitivity:
         return self.table.sensitivity()
 
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Those of the whole table."""
+        return self.table.rows_to_cells(rows)
+
+    def possible(self) -> Mask:
+        """Those of the whole table."""
+        return self.table.possible()
+
+    def marginals(self, cells: Floats) -> dict[str, Statistic]:
+        """Of a whole table; what leaves sparsely never becomes one."""
+        return self.table.marginals(cells)
+
+    def arrays(self) -> MarginalTableArrays:
+        """The compiled form of the whole table."""
+        return self.table.arrays()
+
     def from_joint(self, joint: JointCounts, part: int = 0) -> Floats:
         """The cells that occur, sorted, and their counts."""
         where, counts = self.table.place(joint)
@@ -59,29 +83,38 @@ class SparseTable:
 
 
 @dataclass(frozen=True)
-class SparseChannel:
+class SparseChannel(Tabular):
     """One sparse release of a table."""
 
     encoder: SparseTable
-    law: Any
-    answers: frozenset[type] = frozenset()
+    law: SparseLaw
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SparseRun:
+        """Begin a run, which has a single release."""
         return SparseRun(self, noise)
 
     def noise_per_row(self) -> float:
         """For a choice between laws: the threshold is what hurts."""
         return float(self.law.threshold**2)
 
+    def cells_per_count(self) -> dict[str, int]:
+        """If every cell of a row were above the threshold."""
+        *_, columns, bits = self.encoder.table.axes
+        counts = {"visits": columns * bits, "transitions": bits, "rewards": columns}
+        return {name: cells for name, cells in counts.items() if name in self.encoder.statistics}
 
-class SparseRun:
+
+class SparseRun(PlainRun):
     """Takes in one tally, and gives out what is above the threshold."""
+
+    _channel: SparseChannel
 
     def __init__(self, channel: SparseChannel, noise: NoiseSource) -> None:
         self._channel, self._noise = channel, noise
         self._released: tuple[Integers, Floats] | None = None
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in rows (cell, count), once."""
         if self._released is not None:
             raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
         cells, counts = tally[:, 0].astype(np.int64), tally[:, 1]
@@ -105,5 +138,6 @@ class SparseRun:
         return found
 
     def width_now(self) -> WidthOf:
+        """Of the noise in cells that left; what the threshold took is not in it."""
         law = self._channel.law
         return lambda cells, tail: np.full((1,), law.noise.sum_quantile(cells, tail))

@@ -188,7 +188,7 @@ def _unknown_option(
 
 def learner_options(learner: str, options: Iterable[str] | None) -> dict[str, Any]:
     """Options of a learner from data, parsed by the types of its fields."""
-    from discreet.learners.registry import offline_names, LEARNERS
+    from discreet.learners.registry import LEARNERS, offline_names
     from discreet.registry import parse_options
 
     if learner not in offline_names():

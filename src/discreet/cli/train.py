@@ -98,7 +98,7 @@ def train(
 ) -> None:
     """Learn a policy from a table of trajectories under differential privacy; write it and its receipt."""
     check_names(out, receipt)
-    from discreet.offline.train import train as run
+    from discreet.offline.training import train as run
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,

@@ -7,6 +7,7 @@ statistic is that of a known number of cells, and a row that nobody can play is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -58,6 +59,14 @@ class Encoder(Protocol):
     @property
     def statistics(self) -> frozenset[str]:
         """The statistics that its cells add up to."""
+
+    @property
+    def rounded(self) -> bool:
+        """Whether cells are whole numbers, which discrete noise needs."""
+
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """Tables that every release states, because they follow from public things alone; usually none."""
 
     @property
     def size(self) -> int:

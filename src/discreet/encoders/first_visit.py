@@ -14,6 +14,7 @@ Not valid with these counts: flow consistency between states, and "the total is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -51,6 +52,8 @@ class FirstVisit:
     shape: Shape
     name: ClassVar[str] = "first-visit"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_homogeneous(self.shape)

@@ -21,6 +21,7 @@ The signs of the moves are not stated: this profile is for noise that is symmetr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,6 +53,8 @@ class FirstVisitTables:
     shape: Shape
     name: ClassVar[str] = "first-visit-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_homogeneous(self.shape)

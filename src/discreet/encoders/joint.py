@@ -10,6 +10,7 @@ moves one unit out of a cell and one into a cell at each of the H steps:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,6 +44,8 @@ class JointHistogram:
     shape: Shape
     name: ClassVar[str] = "joint-histogram"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
     def size(self) -> int:

@@ -18,6 +18,7 @@ database counts by one grouped query; a test holds them together.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -106,6 +107,8 @@ class MarginalTable:
     per_user: int = 1
     reward_levels: ClassVar[int] = 2
     parts: ClassVar[int] = 1
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_count("per_user", self.per_user)

@@ -12,6 +12,7 @@ With m = 1 these are the cells of :class:`~discreet.encoders.tables.ThreeTables`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,6 +47,8 @@ class RewardLevels:
     levels: int = 2
     name: ClassVar[str] = "reward-levels"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_count("levels", self.levels)

@@ -15,6 +15,7 @@ the coins make public, so that the channel knows how many reports there are whet
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -49,6 +50,8 @@ class SampledStep:
     early_end: bool = False
     name: ClassVar[str] = "sampled-step"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_count("steps", self.steps)

@@ -8,6 +8,7 @@ same thing; a transition then carries as much noise as S cells. For simulation o
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,6 +41,7 @@ class ScaledTables:
     shape: Shape
     name: ClassVar[str] = "scaled-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    public: ClassVar[Mapping[str, Floats]] = {}
     rounded: bool = False
 
     @property

@@ -9,6 +9,7 @@ scaling; both have the same norms, but only bits can be released with a discrete
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,6 +47,7 @@ class ThreeTables:
     rounded: bool = True
     name: ClassVar[str] = "three-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
     def rows(self) -> int:

@@ -24,16 +24,17 @@ add up over steps and nodes, and along the transcript, to epsilon_N + epsilon_R.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.tree import Tree, lowest_digit, next_digit
-from discreet.channels.base import WidthOf, widths
+from discreet.channels.base import PlainRun, Tabular, WidthOf, counts_per_row, row_shape, widths
 from discreet.encoders.base import Context, Encoder
 from discreet.heavy_tails.encoders import ClippedTables, clipping_bias, moments_of
+from discreet.noise.law import Law
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats, Integers
@@ -55,7 +56,7 @@ class RewardTables(Encoder, Protocol):
 
 
 @dataclass(frozen=True)
-class ClippedRewardsChannel:
+class ClippedRewardsChannel(Tabular):
     """Counts and clipped rewards; reward noise is proportional to the threshold of its moment.
 
     ``tree`` is None where every user adds noise of her own, or nobody any. ``released`` takes thresholds from released
@@ -63,29 +64,21 @@ class ClippedRewardsChannel:
     """
 
     encoder: RewardTables
-    count_law: Any
-    reward_law: Any  # in units of the threshold
+    count_law: Law
+    reward_law: Law  # in units of the threshold
     tree: Tree | None
     episodes: int
     released: bool = False
     local: bool = False
-    answers: frozenset[type] = field(default=frozenset())
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ClippedRewardsRun:
         return ClippedRewardsRun(self, noise)
 
     def noise_per_row(self) -> float:
-        statistics = self.encoder.marginals(np.zeros(self.encoder.size))
-        tau = self.encoder.shape.rewards[1]
-        counts = sum(float(s.cells.mean()) * s.values[0, 0, 0].size for s in statistics.values())
+        """Counts, and a reward sum with the largest threshold of the run."""
+        counts, tau = counts_per_row(self.encoder), self.encoder.shape.rewards[1]
         rewards = self.reward_law.variance * (self.encoder.threshold(self.episodes) / (2 * tau)) ** 2
         return float(self.count_law.variance * counts + rewards)
-
-    def cells(self) -> dict[str, int]:
-        return {name: int(s.cells.max()) for name, s in self.encoder.marginals(np.zeros(self.encoder.size)).items()}
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        return blocks
 
     def levels(self, visits: Floats, users: int) -> Integers:
         """The place on the grid of thresholds that released counts of visits are worth after that many users."""
@@ -96,8 +89,10 @@ class ClippedRewardsChannel:
         return np.asarray(np.frexp(counts)[1] - 1, np.int64)
 
 
-class ClippedRewardsRun:
+class ClippedRewardsRun(PlainRun):
     """Noisy sums of one run, the variance of the reward noise in each of them, and the draws of count noise."""
+
+    _channel: ClippedRewardsChannel
 
     def __init__(self, channel: ClippedRewardsChannel, noise: NoiseSource) -> None:
         self._channel, self._noise = channel, noise
@@ -111,8 +106,7 @@ class ClippedRewardsRun:
         self._current = levels
         self._rising = RisingThresholds(channel) if isinstance(encoder, ClippedTables) else None
 
-    @property
-    def encoder(self) -> RewardTables:
+    def encoder_now(self, context: Context) -> RewardTables:
         """What the next users are encoded with: a function of what has been released."""
         return self._channel.encoder if self._rising is None else self._rising.encoder
 
@@ -121,10 +115,9 @@ class ClippedRewardsRun:
         """The thresholds in force, and how far clipping can have moved a mean."""
         if self._rising is None:
             return {}
-        shape = self._channel.encoder.shape
         bias = self._rising.bias(self._visits(), self._users)
         tables = {"thresholds": self._thresholds(self._users + 1), "clipping_bias": bias}
-        return {name: table.reshape(shape.groups, shape.states, shape.actions) for name, table in tables.items()}
+        return {name: table.reshape(row_shape(self._channel.encoder.shape)) for name, table in tables.items()}
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         self._values += tally
@@ -189,8 +182,7 @@ class ClippedRewardsRun:
 
     def width_now(self) -> WidthOf:
         """Of counts; the noise of rewards is stated by its variance."""
-        shape = self._channel.encoder.shape
-        law, draws = self._channel.count_law, np.full((shape.groups, shape.states, shape.actions), self._draws)
+        law, draws = self._channel.count_law, np.full(row_shape(self._channel.encoder.shape), self._draws)
         return lambda cells_summed, failure_probability: widths(law, draws * cells_summed, failure_probability)
 
 

@@ -23,6 +23,7 @@ divide by N to get a number in [0, 1], as for rewards with a range.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -69,6 +70,7 @@ class SignedFirstVisitTables:
     threshold: float
     name: ClassVar[str] = "signed-first-visit-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         moments_of(self.shape)
@@ -176,6 +178,8 @@ class ClippedTables:
     levels: tuple[int, ...] | None = None
     name: ClassVar[str] = "clipped-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = False
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         moments_of(self.shape)

@@ -10,6 +10,7 @@ later one adds: the sensitivity stated here is that of her own vector, given the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -43,6 +44,8 @@ class RawCountTables:
     per_visit: float
     name: ClassVar[str] = "raw-count-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
+    rounded: ClassVar[bool] = False
+    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         moments_of(self.shape)

@@ -74,12 +74,13 @@ class RewardNodes:
     @cached_property
     def losses(self) -> Floats:
         """How far every node moves, in units of its noise."""
-        encoder, users = self.channel.encoder, self.channel.episodes
+        encoder, users, law = self.channel.encoder, self.channel.episodes, self.channel.reward_law
+        assert isinstance(law, Laplace)
         cell = encoder.counts + (encoder.shape.start or 0) * encoder.shape.actions
         leaves = [encode(encoder, _people(self.channel, visits), stream(0, 0, USERS)) for visits in (True, False)]
         moved = np.concatenate([[0.0], np.cumsum((leaves[0] - leaves[1])[:, cell])])
         t = np.arange(1, users + 1)
-        scales = np.array([encoder.threshold(int(k)) for k in t]) * self.channel.reward_law.scale
+        scales = np.array([encoder.threshold(int(k)) for k in t]) * law.scale
         return np.asarray(np.abs(moved[t] - moved[t - (t & -t)]) / scales)
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:

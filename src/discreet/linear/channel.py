@@ -26,15 +26,16 @@ and gives 2 rho_0 for replacing one: 1.4 rho in all. ``as_printed`` has that noi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
-from discreet.channels.base import WidthOf
-from discreet.encoders.base import Context
+from discreet.channels.base import Mechanism, RadiusOf, WidthOf
+from discreet.encoders.base import Context, Statistic
 from discreet.encoders.marginal_table import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
@@ -43,7 +44,7 @@ from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Linear
 from discreet.shape import Shape
-from discreet.types import Floats
+from discreet.types import Floats, Mask
 from discreet.validation import check_array, check_positive
 
 LEVELS = 17  # rewards are rounded, without bias, to sixteenths of their range
@@ -66,6 +67,28 @@ class FineCounts:
     first_visit: ClassVar[bool] = False
     reward_levels: ClassVar[int] = LEVELS
     size: ClassVar[int] = 0
+    rounded: ClassVar[bool] = True
+    public: ClassVar[Mapping[str, Floats]] = {}
+
+    def sensitivity(self) -> Sensitivity:
+        """Refused: the counts never leave, and what one user moves in an answer is that of the answer."""
+        raise Unsupported("fine counts are not released: ask linear questions about them")
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """There are no cells that leave."""
+        return np.zeros(0, rows.dtype)
+
+    def possible(self) -> Mask:
+        """There are no cells that leave."""
+        return np.zeros(0, np.bool_)
+
+    def marginals(self, cells: Floats) -> dict[str, Statistic]:
+        """None: answers are statistics of their own."""
+        return {}
+
+    def arrays(self) -> Any:
+        """Refused: linear questions are about data that are there already."""
+        raise Unsupported("linear questions are about one data set: nobody acts while they are answered")
 
     def from_joint(self, joint: JointCounts, part: int = 0) -> Floats:
         """The rows of one part of the users."""
@@ -87,7 +110,24 @@ class LinearChannel:
     about: tuple[int, ...]  # which part of the users each question is about
     laws: tuple[Laws | None, ...]  # matrix and vector noise of each question; None without privacy
     per_user: int = 1
-    answers: ClassVar[frozenset[type]] = frozenset({Linear})
+
+    @property
+    def answers(self) -> frozenset[type]:
+        """Linear questions, and nothing else."""
+        return frozenset({Linear})
+
+    @property
+    def share(self) -> float:
+        """The whole budget."""
+        return 1.0
+
+    def cells_per_count(self) -> dict[str, int]:
+        """An entry of an answer carries noise of its own."""
+        return {"matrix": 1, "vectors": 1}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        """All of them."""
+        return blocks
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> LinearRun:
         """Begin to answer questions."""
@@ -97,9 +137,9 @@ class LinearChannel:
         """The noise of one answer; there is nothing to choose between."""
         return 0.0 if self.laws[0] is None else float(self.laws[0][1].variance)
 
-    def mechanisms(self) -> tuple[LinearStatistics, ...]:
+    def mechanisms(self) -> tuple[Mechanism, ...]:
         """Everything that leaves, by kind; for receipts."""
-        found: list[LinearStatistics] = []
+        found: list[Mechanism] = []
         for part in sorted(set(self.about)):
             asked = [(laws, n) for laws, n, p in zip(self.laws, self.vectors, self.about, strict=True) if p == part]
             if asked[0][0] is not None:
@@ -151,6 +191,19 @@ class LinearRun:
             "matrix": Estimate(matrix, spread[0]),
             "vectors": Estimate(bound * vectors, bound**2 * spread[1]),
         }
+
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """Nothing beside the answers."""
+        return {}
+
+    def encoder_now(self, context: Context) -> FineCounts:
+        """The same counts for every question."""
+        return self._channel.encoder
+
+    def radius_now(self) -> RadiusOf | None:
+        """No bound for all answers at once."""
+        return None
 
     def estimates(self) -> dict[str, Estimate]:
         """The answer to the last question."""
@@ -217,27 +270,18 @@ def vector_sensitivity(dimension: int, per_user: int = 1) -> Sensitivity:
     return Sensitivity(math.sqrt(dimension) * norm, norm, norm)
 
 
-class LinearStatistics(NamedTuple):
-    """All statistics of one kind: what they are, what one user moves in them together, and the noise."""
-
-    name: str
-    cells: int
-    sensitivity: Sensitivity
-    law: Any
-
-
-def statistics_of(laws: tuple[Any, Any], matrices: int, vectors: int, per_user: int) -> tuple[LinearStatistics, ...]:
+def statistics_of(laws: tuple[Any, Any], matrices: int, vectors: int, per_user: int) -> tuple[Mechanism, ...]:
     on_matrix, on_vector = laws
     d = on_matrix.dimension
     entries, adaptive = SymmetricMatrixNoise(d, on_matrix.off_diagonal), "each asked after the answers before it"
     return (
-        LinearStatistics(
+        Mechanism(
             f"{matrices} sums of phi phi^T, {adaptive}",
             matrices * d * (d + 1) // 2,
             _together(matrix_sensitivity(d, per_user), matrices),
             entries,
         ),
-        LinearStatistics(
+        Mechanism(
             f"{vectors} sums of phi times a target, {adaptive}",
             vectors * d,
             _together(vector_sensitivity(d, per_user), vectors),

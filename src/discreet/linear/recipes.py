@@ -38,7 +38,9 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
     if shape.homogeneous and shape.horizon > 1:
         raise Unsupported("linear statistics are released step by step: declare homogeneous=False")
     rho, per_user = concentrated_budget(privacy), channel.per_user
-    asked = {part: [n for n, p in zip(channel.vectors, channel.about, strict=True) if p == part] for part in _parts(channel)}
+    asked = {
+        part: [n for n, p in zip(channel.vectors, channel.about, strict=True) if p == part] for part in _parts(channel)
+    }
     shares = {part: rho / sum(1 + n for n in vectors) for part, vectors in asked.items()}
     laws = {part: _laws(channel.features.shape[2], share, per_user, as_printed) for part, share in shares.items()}
     promises = [_whole(laws[part], vectors, per_user, privacy.delta) for part, vectors in asked.items()]
@@ -48,9 +50,7 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
         guarantee = parallel(guarantee, why)
     if as_printed:
         delta = privacy.delta or 1e-5
-        guarantee = replace(
-            guarantee, claimed=Claim(ZeroConcentratedProfile(rho).epsilon(delta), delta, "DP-VAPVI")
-        )
+        guarantee = replace(guarantee, claimed=Claim(ZeroConcentratedProfile(rho).epsilon(delta), delta, "DP-VAPVI"))
     unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
     noisy = _with_laws(channel, tuple(laws[part] for part in channel.about))
     name = "offline/linear-as-printed" if as_printed else "offline/linear"
@@ -66,7 +66,9 @@ def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Pr
 def _questions(shape: Shape, options: Options) -> LinearChannel:
     """The questions that the options describe, answered exactly."""
     if options["features"] is None or options["vectors"] is None:
-        raise InvalidInput("linear questions need features= of shape (S, A, d) and the number of vectors of each question")
+        raise InvalidInput(
+            "linear questions need features= of shape (S, A, d) and the number of vectors of each question"
+        )
     vectors = tuple(int(n) for n in options["vectors"])
     parts = (0,) * len(vectors) if options["parts"] is None else tuple(int(part) for part in options["parts"])
     features, per_user = bounded_features(options["features"], shape), check_count("per_user", options["per_user"])

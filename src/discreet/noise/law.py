@@ -40,8 +40,8 @@ class Law(Protocol):
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
         """Sums of ``copies`` independent draws, at a cost that does not depend on how many."""
 
-    def secure(self, size: Size) -> Integers:
-        """Draws for a real release, from the operating system's entropy."""
+    def secure(self, size: Size) -> Integers | Floats:
+        """Draws for a real release, from the operating system's entropy: whole numbers, or whole steps of a grid."""
 
     def sum_quantile(self, copies: int, tail: float) -> float:
         """A t with P(|sum of ``copies`` draws| > t) <= ``tail``."""

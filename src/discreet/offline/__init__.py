@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from discreet.learners.base import Learner
     from discreet.offline.receipt import policy_hash
-    from discreet.offline.train import Fit, train
+    from discreet.offline.training import Fit, train
     from discreet.recipes.registry import Target
     from discreet.simulation.data_sets import Behaviour
     from discreet.simulation.plots import plot_values
@@ -52,11 +52,11 @@ def simulate(
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "Fit": "discreet.offline.train",
+        "Fit": "discreet.offline.training",
         "OfflineResult": "discreet.simulation.result",
         "plot_values": "discreet.simulation.plots",
         "policy_hash": "discreet.offline.receipt",
         "simulate": "discreet.offline",
-        "train": "discreet.offline.train",
+        "train": "discreet.offline.training",
     },
 )

@@ -15,6 +15,7 @@ function                    rule
 ``shuffled``                noise bits of all users, sent through a shuffler, in batches of any size
 ``group``                   a user who contributes several trajectories
 ``post_process``            a function of releases and public coins
+``drawn``                   where the noise came from: a seed, or the operating system's entropy
 ``nothing``                 no promise at all
 ==========================  ================================================================================
 """
@@ -191,10 +192,10 @@ def from_mechanism(law: Any, sensitivity: Sensitivity, *, delta: float, name: st
     A law that draws whole vectors says so by its ``drawn``.
     """
     profile: Profile = law.profile(sensitivity)
-    drawn = getattr(law, "drawn", "independent noise in every cell")
+    how = getattr(law, "drawn", "independent noise in every cell")
     reasons = (
         Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
-        Reason("law", f"{drawn}, {describe_law(law)}"),
+        Reason("law", f"{how}, {describe_law(law)}"),
     )
     return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
 
@@ -290,9 +291,9 @@ def post_process(part: Guarantee, why: str) -> Guarantee:
     return replace(part, derivation=Reason("post-processing", why, (part.derivation,)))
 
 
-def real(part: Guarantee) -> Guarantee:
-    """The same guarantee for a release whose noise came from the operating system's entropy."""
-    return replace(part, simulated=False)
+def drawn(part: Guarantee, simulated: bool) -> Guarantee:
+    """The same guarantee for a release whose noise came from a seed, or else from the operating system's entropy."""
+    return replace(part, simulated=simulated)
 
 
 def _at(model: str, profile: Profile, delta: float, derivation: Reason) -> Guarantee:

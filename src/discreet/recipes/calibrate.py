@@ -102,7 +102,7 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
     for block in channel.shortcut(blocks):
         run.add(nobody, block, context)
         first = first or run.estimates()
-    cells, width_of = channel.cells(), run.width_now()
+    cells, width_of = channel.cells_per_count(), run.width_now()
     return [
         StatisticError(
             name,

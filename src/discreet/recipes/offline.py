@@ -37,7 +37,7 @@ from discreet.privacy.guarantee import Claim, Guarantee, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.session import Privatizer
-from discreet.recipes.trust import NoPrivacy, Privacy
+from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count
 

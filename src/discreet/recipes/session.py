@@ -1,22 +1,28 @@
 """A privatizer: channels over the same users, the session that answers requests, and nothing that leaks.
 
-``Privatizer`` is frozen data: what is released, with which noise, under which guarantee. ``open`` starts a
-``Session``, the one object that holds raw tallies on their way to a release.
+``Privatizer`` is frozen data: what is released, with which noise, under which guarantee. Two objects put it to work:
+
+* ``Intake`` takes: it says what the next users are to be encoded with, is handed the sums of their encodings, adds
+  noise and releases. It asks nobody for data, so a service can feed it with what has arrived.
+* ``Session`` pulls: it answers a request by letting users act, and feeds an intake with their tallies.
+
+Both see raw tallies on their way to a release only, and never a record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.schedule import SameUsers, Schedule
-from discreet.channels.base import AnyChannel
-from discreet.encoders.base import Context
-from discreet.errors import Unsupported
-from discreet.privacy.guarantee import Guarantee
-from discreet.release import Release, Request
+from discreet.channels.base import AnyChannel, WidthOf
+from discreet.encoders.base import Context, Encoder
+from discreet.errors import InvalidInput, Unsupported
+from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.release import Estimate, Release, Request
 from discreet.shape import Shape
 from discreet.trajectories import Users
 from discreet.types import Floats
@@ -34,6 +40,15 @@ class Privatizer:
     masked: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        times = Counter(name for channel in self.channels for name in channel.encoder.statistics)
+        twice = sorted(name for name, channels in times.items() if channels > 1)
+        if twice:
+            raise Unsupported(
+                f"recipe {self.recipe!r} has several channels that release {', '.join(twice)}, and a release has one "
+                "estimate of each statistic: leave one channel to each"
+            )
+
     @property
     def statistics(self) -> frozenset[str]:
         """The statistics that a release has."""
@@ -47,61 +62,119 @@ class Privatizer:
                 f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"
             )
 
+    def take_in(self, noise: NoiseSource, total_users: int) -> Intake:
+        """Start taking in tallies of users, whoever brings them."""
+        return Intake(self, noise, total_users)
+
     def open(self, users: Users, noise: NoiseSource, total_users: int) -> Session:
         """Start answering requests about these users."""
-        return Session(self, users, noise, total_users)
+        return Session(self.take_in(noise, total_users), users)
 
 
-class Session:
-    """Answers requests: hands the policy to the users, tallies, adds noise, releases. Holds no raw record."""
+class Intake:
+    """Takes in tallies, adds noise, releases. ``served`` users of ``total_users`` have been counted so far."""
 
-    def __init__(self, privatizer: Privatizer, users: Users, noise: NoiseSource, total_users: int) -> None:
+    def __init__(self, privatizer: Privatizer, noise: NoiseSource, total_users: int) -> None:
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
-        self._users = users
-        self._guarantee = replace(privatizer.guarantee, simulated=noise.simulated)
+        self._guarantee = drawn(privatizer.guarantee, noise.simulated)
         self._runs = [channel.start(privatizer.shape, noise, privatizer.masked) for channel in privatizer.channels]
 
     @property
     def left(self) -> int:
-        """How many users have not been asked yet."""
+        """How many users have not been counted yet."""
         return self.total_users - self.served
 
-    def answer(self, request: Request) -> Release:
-        """Let users act under the request's policy and release what they leave behind."""
-        users = self._check(request)
-        context = Context(request.policy, request.what)
-        # A run whose thresholds follow its own releases says what the next users are encoded with.
-        encoders = [
-            getattr(run, "encoder", channel.encoder)
-            for run, channel in zip(self._runs, self.privatizer.channels, strict=True)
-        ]
-        tallies = self._users.tally(encoders, context, users)
+    def users_for(self, request: Request) -> int:
+        """How many users answer this request: as many as it asks for, or as the schedule has next."""
+        self._check_served(request.what)
+        users = request.users or self.privatizer.schedule.next_block(self.served, self.total_users)
+        self._check_left(users)
+        return users
+
+    def encoders(self, context: Context) -> list[Encoder]:
+        """What the next users are to be encoded with, one encoder for each channel."""
+        return [run.encoder_now(context) for run in self._runs]
+
+    def take(self, tallies: Sequence[Floats], users: int, context: Context) -> Release:
+        """Take in the sums of the encodings of ``users`` users, one for each channel, and release.
+
+        All of them must have acted under the context's policy and been encoded by :meth:`encoders`, asked after the
+        last release: that is what their noise and the guarantee are for.
+        """
+        if len(tallies) != len(self._runs):
+            raise InvalidInput(
+                f"{len(tallies)} tallies were brought for {len(self._runs)} channels: bring one for each"
+            )
+        self._check_served(context.what)
+        self._check_left(users)
         for run, tally in zip(self._runs, tallies, strict=True):
             run.add(tally, users, context)
         self.served += users
         return self._release()
 
-    def _check(self, request: Request) -> int:
-        kind = type(request.what)
-        if request.what is not None and not all(kind in channel.answers for channel in self.privatizer.channels):
+    def _check_served(self, what: object) -> None:
+        kind = type(what)
+        if what is not None and not all(kind in channel.answers for channel in self.privatizer.channels):
             raise Unsupported(
                 f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {kind.__name__} request"
             )
-        users = request.users or self.privatizer.schedule.next_block(self.served, self.total_users)
+
+    def _check_left(self, users: int) -> None:
         if isinstance(self.privatizer.schedule, SameUsers):
-            self.served = 0  # a question about users who have answered before
+            self.served = 0  # another question about the same users
         if users > self.left:
             raise Unsupported(f"a request for {users} users with {self.left} left")
-        return users
 
     def _release(self) -> Release:
-        statistics = {name: estimate for run in self._runs for name, estimate in run.estimates().items()}
-        radius_of = None
-        if len(self._runs) == 1 and hasattr(self._runs[0], "radius_now"):
-            radius_of = self._runs[0].radius_now()
+        statistics: dict[str, Estimate] = {}
         public: dict[str, Floats] = {}
-        for run, channel in zip(self._runs, self.privatizer.channels, strict=True):
-            public |= getattr(run, "public", getattr(channel.encoder, "public", {}))
+        widths = [run.width_now() for run in self._runs]
+        widths_of: dict[str, WidthOf] = {}
+        for run, width in zip(self._runs, widths, strict=True):
+            estimates = run.estimates()
+            statistics |= estimates
+            widths_of |= dict.fromkeys(estimates, width)
+            public |= run.public
         return Release(
-            statistics, self.served, self._guarantee, self._runs[0].width_now(), public=public, radius_of=radius_of
+            statistics,
+            self.served,
+            self._guarantee,
+            widths[0],
+            public=public,
+            radius_of=self._runs[0].radius_now() if len(self._runs) == 1 else None,
+            widths_of=widths_of,
         )
+
+
+class Session:
+    """Answers requests: hands the policy to the users, and what they leave behind to an intake."""
+
+    def __init__(self, intake: Intake, users: Users) -> None:
+        self._intake, self._users = intake, users
+
+    @property
+    def privatizer(self) -> Privatizer:
+        """What is released, and under which guarantee."""
+        return self._intake.privatizer
+
+    @property
+    def total_users(self) -> int:
+        """How many users there are in all."""
+        return self._intake.total_users
+
+    @property
+    def served(self) -> int:
+        """How many users have been asked."""
+        return self._intake.served
+
+    @property
+    def left(self) -> int:
+        """How many users have not been asked yet."""
+        return self._intake.left
+
+    def answer(self, request: Request) -> Release:
+        """Let users act under the request's policy and release what they leave behind."""
+        users = self._intake.users_for(request)
+        context = Context(request.policy, request.what)
+        tallies = self._users.tally(self._intake.encoders(context), context, users)
+        return self._intake.take(tallies, users, context)

@@ -71,7 +71,7 @@ def matrix_jobs(
     epsilon: float, delta: float, learners: Sequence[str], places: Sequence[Place], users: int
 ) -> list[Job]:
     """One job per cell; offline learners get a data set of as many users as others have episodes."""
-    from discreet.offline.driver import LEARNERS as OFFLINE
+    from discreet.learners.registry import offline_names
 
     jobs = []
     for learner in learners:
@@ -82,7 +82,7 @@ def matrix_jobs(
                     Job(
                         "matrix", _name(learner, model, place), learner, place.world, learner, model,
                         world_options=place.options, per_step=place.per_step,
-                        users=users if learner in OFFLINE else None,
+                        users=users if learner in offline_names() else None,
                         episodes=min(users, LAYERED_EPISODES) if place.world == "layered" else None,
                         learner_options=_options(learner, model), **private,
                     )

@@ -1,7 +1,7 @@
 """Learning from one data set: what training on a real table and simulating data sets of known worlds share.
 
-All users have acted already, under a behaviour policy. The learner asks its questions, one after the other, of a session
-that holds the data; there is no regret, only the value of what was learned.
+All users have acted already, under a behaviour policy. The learner asks its questions, one after the other, of a
+session that holds the data; there is no regret, only the value of what was learned.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def privatizer_for(
     """
     linear = "matrix" in learner.needs
     if known and linear:
-        raise InvalidInput(f"learner {learner.name} regresses rewards too: leave known_rewards out")
+        raise Unsupported(f"learner {learner.name} regresses rewards too: leave known_rewards out")
     if isinstance(target, Privacy):
         if target.model not in ("none", "central"):
             raise Unsupported(

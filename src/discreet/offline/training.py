@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.data.table import Table, TableUsers
+from discreet.encoders.marginal_table import as_counted
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
+from discreet.learners.registry import offline_learner
+from discreet.offline.entropy import ThreadedSecureNoise
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -23,13 +26,10 @@ from discreet.offline.receipt import (
 )
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
-from discreet.recipes.trust import Central
 from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
-from discreet.learners.registry import offline_learner
-from discreet.accumulators.base import SecureNoise
-from discreet.encoders.marginal_table import as_counted
 from discreet.types import Floats
 
 _COINS = 0  # planners here break no ties at random, so public coins are a constant
@@ -83,14 +83,17 @@ def train(
     if known is None and data.declaration.columns.reward is None:
         raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
     if "matrix" in chosen.needs:
+        if known is not None:
+            raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
     users, target = data.users(), Central(epsilon, delta, rho, recipe, recipe_options or {})
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
-    with progress_bar("drawing noise", sum(channel.drawn_cells() for channel in privatizer.channels), progress) as tick:
-        session = privatizer.open(TableUsers(data), SecureNoise(tick=tick), users)
+    cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
+    with progress_bar("drawing noise", cells, progress) as tick:
+        session = privatizer.open(TableUsers(data), ThreadedSecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = chosen.policy(state)
