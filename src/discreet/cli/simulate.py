@@ -59,7 +59,6 @@ def simulate(
     chosen_world = o.choose_world(world, shorthands, world_option, homogeneous)
     chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
     from discreet.learners.registry import LEARNERS
-    from discreet.simulation.result import OfflineResult
     from discreet.simulation.run import simulate as run
 
     sizes: dict[str, Any] = {"runs": runs, "seed": seed, "progress": True}
@@ -72,38 +71,7 @@ def simulate(
         result.plot(plot)
     if save is not None:
         result.save(save)
+    facts = result.facts()
     write_json(json, result.as_dict())
-    print_facts(_offline_facts(result) if isinstance(result, OfflineResult) else _facts(result))
+    print_facts(facts)
     typer.echo(f"\n{result.statement}")
-
-
-def _offline_facts(result: OfflineResult) -> list[tuple[str, str]]:
-    from discreet.simulation.result import standard_error
-
-    return [
-        ("world", result.world),
-        ("learner", result.learner),
-        ("recipe", result.recipe),
-        ("users", f"{result.users:,} under the {result.behaviour} policy, {result.runs} runs, seed {result.seed}"),
-        ("final gap", f"{result.final_gap.mean():.4g} ± {standard_error(result.final_gap):.2g}"),
-        ("value", f"{result.value.mean():.4g}"),
-        ("best policy", f"{result.optimal_value.mean():.4g}"),
-        ("behaviour", f"{result.behaviour_value.mean():.4g}"),
-        ("seconds", f"{result.seconds:.2f}"),
-    ]
-
-
-def _facts(result: SimulationResult) -> list[tuple[str, str]]:
-    from discreet.simulation.result import standard_error
-
-    total, gaps = result.total_regret, result.final_gap
-    return [
-        ("world", result.world),
-        ("learner", result.learner),
-        ("recipe", result.recipe),
-        ("episodes", f"{int(result.episodes[-1]):,}, {result.runs} runs, seed {result.seed}"),
-        ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
-        ("final gap", "none" if (gaps != gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"),
-        ("switches", f"{result.switches.mean():,.1f}"),
-        ("seconds", f"{result.seconds:.2f}"),
-    ]

@@ -29,10 +29,11 @@ def run_blocks(
     keep_release: bool = False,
 ) -> RunRecord:
     """One run: ask, let a block of users act, release, update, until everybody has been served."""
-    people: People = load(world.people)(world, episodes, seed, run)
-    session = privatizer.open(people.users, SimulatedNoise(generator(seed, run, NOISE)), episodes)
-    state = learner.init(Problem(world.shape, episodes), stream(seed, run, COINS))
+    source, coins = SimulatedNoise(generator(seed, run, NOISE)), stream(seed, run, COINS)
     record, deployed = empty_record(episodes), None
+    people: People = load(world.people)(world, episodes, seed, run)
+    session = privatizer.open(people.users, source, episodes)
+    state = learner.init(Problem(world.shape, episodes), coins)
     while session.left:
         request = learner.ask(state)
         if request.policy != deployed:
@@ -42,10 +43,10 @@ def run_blocks(
         served = session.served
         release = session.answer(request)
         people.judge.count(served, session.served)
+        tick(session.served - served)
         state = learner.update(state, release)
         if keep_release:
             record.release = release
-        tick(session.served - served)
     record.deterministic_switches = people.users.deterministic_switches
     people.judge.verdict(record, learner.policy(state))
     return record

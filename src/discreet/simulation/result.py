@@ -66,6 +66,20 @@ class SimulationResult:
         """The guarantee in one line."""
         return self.guarantee["statement"] if isinstance(self.guarantee, dict) else self.guarantee.statement()
 
+    def facts(self) -> list[tuple[str, str]]:
+        """What was run and what came out, as a person reads it."""
+        total, gaps = self.total_regret, self.final_gap
+        return [
+            ("world", self.world),
+            ("learner", self.learner),
+            ("recipe", self.recipe),
+            ("episodes", f"{int(self.episodes[-1]):,}, {self.runs} runs, seed {self.seed}"),
+            ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
+            ("final gap", "none" if (gaps != gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"),
+            ("switches", f"{self.switches.mean():,.1f}"),
+            ("seconds", f"{self.seconds:.2f}"),
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Absent and infinite values are null."""
         gaps = None if np.isnan(self.final_gap).all() else self.final_gap.tolist()
@@ -148,6 +162,20 @@ class OfflineResult:
             f"{standard_error(self.final_gap):.2g} from {self.users:,} users ({self.runs} runs), value "
             f"{self.value.mean():.4g} of {self.optimal_value.mean():.4g}; {self.guarantee.statement()}"
         )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What was learned and what it is worth, as a person reads it."""
+        return [
+            ("world", self.world),
+            ("learner", self.learner),
+            ("recipe", self.recipe),
+            ("users", f"{self.users:,} under the {self.behaviour} policy, {self.runs} runs, seed {self.seed}"),
+            ("final gap", f"{self.final_gap.mean():.4g} ± {standard_error(self.final_gap):.2g}"),
+            ("value", f"{self.value.mean():.4g}"),
+            ("best policy", f"{self.optimal_value.mean():.4g}"),
+            ("behaviour", f"{self.behaviour_value.mean():.4g}"),
+            ("seconds", f"{self.seconds:.2f}"),
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Absent and infinite values are null."""
