@@ -1,6 +1,7 @@
 """The command line. One file per command; a command imports what it needs when it runs, so ``--help`` is instant.
 
-To add a command, write ``cli/<name>.py`` with a function of that name and put the function into ``COMMANDS``.
+To add a command, write ``cli/<name>.py`` with a function of that name and put the function into ``COMMANDS``. The two
+studies, ``reproduce`` and ``matrix``, share a file.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from discreet.cli.check import check
 from discreet.cli.demo import demo
 from discreet.cli.evaluate import evaluate
 from discreet.cli.learners import learners
-from discreet.cli.matrix import matrix
 from discreet.cli.output import plain_errors
 from discreet.cli.recipes import recipes
-from discreet.cli.reproduce import reproduce
+from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.simulate import simulate
 from discreet.cli.train import train
 from discreet.cli.worlds import worlds
