@@ -61,8 +61,10 @@ def test_a_small_run_has_worlds_of_its_own_for_every_number_of_episodes():
 
 
 def test_the_page_has_statements_and_a_picture(monkeypatch, tmp_path):
-    made = lambda hard, order, _scale: panel(hard, order, 1 / (1 + order))  # noqa: E731
-    monkeypatch.setattr(heavy_tailed, "measure_panel", made)
+    def as_the_theorems_say(hard, order, _scale):
+        return panel(hard, order, 1 / (1 + order))
+
+    monkeypatch.setattr(heavy_tailed, "measure_panel", as_the_theorems_say)
     page = reproduce(LOWER_BOUNDS, out=tmp_path).page
     text = page.read_text()
     assert "(figure.png)" in text
