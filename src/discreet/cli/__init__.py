@@ -18,10 +18,9 @@ from discreet.cli.calibrate import calibrate
 from discreet.cli.demo import demo
 from discreet.cli.evaluate import evaluate
 from discreet.cli.lists import learners, worlds
-from discreet.cli.matrix import matrix
 from discreet.cli.output import plain_errors
 from discreet.cli.recipes import recipes
-from discreet.cli.reproduce import reproduce
+from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.simulate import simulate
 from discreet.cli.train import check, train
 
