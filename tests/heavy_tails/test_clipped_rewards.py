@@ -62,7 +62,7 @@ def played(channel, shape, people, seed):
     run, levels = channel.start(shape, Recorded(seed), False), []
     context = Context(uniform_policy(shape))
     for record in people:
-        levels.append(run.encoder.levels)
+        levels.append(run.encoder.positions)
         run.add(encode(run.encoder, record, stream(0, 0, USERS))[0], 1, context)
     return run, levels
 
@@ -73,7 +73,7 @@ def node_losses(channel, levels, replaced, first, second):
     A node that closes at user t covers the users after t - (t & -t); its reward noise has the thresholds of user t.
     """
     grid, encoder, total = np.array(channel.encoder.thresholds), channel.encoder, 0.0
-    own = replace(encoder, levels=levels[replaced - 1])
+    own = replace(encoder, positions=levels[replaced - 1])
     one_cells, other_cells = (encode(own, record, stream(0, 0, USERS))[0] for record in (first, second))
     shift = np.abs(one_cells - other_cells)
     for t in range(replaced, len(levels) + 1):
@@ -137,8 +137,8 @@ def levels_under(channel, people, script):
         run.add(cells, 1, Context(uniform_policy(SHAPE)))
         released = channel.encoder.marginals(np.zeros(channel.encoder.size))["visits"].values.size
         assert run.estimates()["visits"].values.sum() == pytest.approx(script[t].sum())
-        assert len(run.encoder.levels) == released
-        found.append(run.encoder.levels)
+        assert len(run.encoder.positions) == released
+        found.append(run.encoder.positions)
     return found
 
 
@@ -158,9 +158,9 @@ def test_a_level_is_the_largest_released_count_in_binary_digits():
     run = channel.start(SHAPE, SimulatedNoise(np.random.default_rng(5)), False)
     largest = np.ones(4)
     for t in range(1, 40):
-        assert run.encoder.levels == tuple(int(math.log2(m)) for m in largest)
+        assert run.encoder.positions == tuple(int(math.log2(m)) for m in largest)
         thresholds = run.public["thresholds"].reshape(-1)
-        np.testing.assert_allclose(thresholds, [channel.encoder.thresholds[level] for level in run.encoder.levels])
+        np.testing.assert_allclose(thresholds, [channel.encoder.thresholds[level] for level in run.encoder.positions])
         run.add(np.zeros(channel.encoder.size), 1, Context(uniform_policy(SHAPE)))
         visits = run.estimates()["visits"].values.reshape(-1)
         largest = np.maximum(largest, np.clip(visits, 1, t))  # nobody can visit more often than there were users

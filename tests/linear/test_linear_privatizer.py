@@ -10,7 +10,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.linear.channel import (
     LEVELS,

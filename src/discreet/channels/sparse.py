@@ -11,7 +11,7 @@ from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.sparse import release_sparse, sparse_rows
 from discreet.channels.base import WidthOf
 from discreet.encoders.base import Context
-from discreet.encoders.marginal_table import JointCounts, MarginalTable
+from discreet.encoders.joint import JointCounts, MarginalTable
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import NoiseSource
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteSymmetricGaussianMatrix
 from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.channels.sparse import SparseTable
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.marginal_table import JointCounts, MarginalTable
+from discreet.encoders.joint import JointCounts, MarginalTable
 from discreet.errors import Unsupported
 from discreet.linear.channel import LEVELS
 from discreet.policies import StochasticPolicy
