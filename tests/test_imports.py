@@ -75,11 +75,11 @@ FORBIDDEN = {
 KNOWN = {
     ("adversarial/channels", "audit"), ("adversarial/shuffled", "audit"), ("channels/continual", "audit"),
     ("channels/focused", "audit"), ("channels/shuffled_response", "audit"),
-    ("data/table", "linear"), ("linear/channel", "recipes"), ("noise/__init__", "linear"),
+    ("data/table", "linear"), ("linear/channel", "recipes"),
     ("offline/driver", "linear"), ("offline/simulate", "linear"), ("offline/train", "linear"),
     ("papers/__init__", "audit"), ("papers/adversarial", "audit"), ("papers/heavy_tailed", "audit"),
     ("papers/local", "audit"), ("papers/mechanism", "audit"), ("papers/offline", "audit"), ("papers/shuffle", "audit"),
-    ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"), ("simulation/behaviour", "linear"),
+    ("recipes/calibrate", "learners"), ("simulation/behaviour", "linear"),
     ("simulation/run", "adversarial"),
 }  # fmt: skip
 

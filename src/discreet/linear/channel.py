@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,9 @@ from numpy.typing import ArrayLike
 from discreet.accumulators.base import NoiseSource
 from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise import DiscreteGaussian, DiscreteSymmetricGaussianMatrix
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.noise import DiscreteGaussian
+from discreet.noise.law import IN_EVERY_CELL
 from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -313,6 +315,8 @@ class SymmetricMatrixNoise:
 
     dimension: int
     off_diagonal: float
+    discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     @property
     def variance(self) -> float:
