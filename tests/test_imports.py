@@ -38,7 +38,7 @@ STATIONS = {
         "policy_factors": "planning", "implicit_set": "planning",
     },
     "heavy_tails": {
-        "rewards": "worlds", "hard_central": "worlds", "hard_tree": "worlds", "channel": "channels",
+        "rewards": "worlds", "channel": "channels",
         "raw_count_tables": "encoders", "raw_counts": "recipes",
     },
     "linear": {"world": "worlds", "channel": "channels", "symmetric_matrix": "noise"},

@@ -26,6 +26,8 @@ from discreet.validation import check_positive
 
 
 class RawCountArrays(NamedTuple):
+    """What the kernel of raw counts needs to know, and the counts."""
+
     states: int
     actions: int
     homogeneous: bool
@@ -83,6 +85,7 @@ class RawCountTables(LaidOut):
         return marginals | {"rewards": Statistic((rewards + tau * visits) / (2 * tau), one)}
 
     def arrays(self) -> RawCountArrays:
+        """What its kernel needs to know, and no visits yet."""
         s = self.shape
         power = 1 / (1 + moments_of(s).order)
         return RawCountArrays(s.states, s.actions, s.homogeneous, self.per_visit, power, np.zeros(self.rows, np.int64))

@@ -26,7 +26,7 @@ from discreet.simulation.run import AnyWorld
 from discreet.streams import COINS, NOISE, USERS, WORLD, generator, seed_sequence, stream
 from discreet.validation import check_count
 from discreet.worlds.family import WorldFamily
-from discreet.worlds.icu_sepsis import clinicians
+from discreet.worlds.imported import clinicians
 from discreet.worlds.tabular import TabularWorld
 
 Behaviour = str | Policy | StochasticPolicy
