@@ -38,7 +38,7 @@ STATIONS = {
         "policy_factors": "planning", "implicit_set": "planning",
     },
     "heavy_tails": {
-        "rewards": "worlds", "hard_central": "worlds", "hard_tree": "worlds", "channel": "channels",
+        "rewards": "worlds", "channel": "channels",
         "raw_count_tables": "encoders", "raw_counts": "recipes",
     },
     "linear": {"world": "worlds", "channel": "channels", "symmetric_matrix": "noise"},
@@ -75,10 +75,9 @@ FORBIDDEN = {
 KNOWN = {
     ("adversarial/channels", "audit"), ("adversarial/shuffled", "audit"), ("channels/continual", "audit"),
     ("channels/focused", "audit"), ("channels/shuffled_response", "audit"),
-    ("noise/__init__", "linear"),
     ("papers/__init__", "audit"), ("papers/adversarial", "audit"), ("papers/heavy_tailed", "audit"),
     ("papers/local", "audit"), ("papers/mechanism", "audit"), ("papers/offline", "audit"), ("papers/shuffle", "audit"),
-    ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"),
+    ("recipes/calibrate", "learners"),
 }  # fmt: skip
 
 

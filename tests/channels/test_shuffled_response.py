@@ -15,8 +15,7 @@ from discreet.audit.binomial_test import Charge, audit_pairs
 from discreet.audit.likelihoods import FixedUsers, ResponseTranscript, WholeSession, worst_pair
 from discreet.channels.shuffled_response import ResponseRun, respond
 from discreet.encoders.base import Context, encode
-from discreet.encoders.reward_levels import RewardLevels
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse

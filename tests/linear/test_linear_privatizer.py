@@ -11,7 +11,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.linear.channel import LEVELS, matrix_sensitivity, on_grid, vector_sensitivity
 from discreet.linear.channel import sums as tally

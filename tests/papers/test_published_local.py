@@ -11,8 +11,7 @@ import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.channels.bitwise_response import AnsweredBitsRun
 from discreet.encoders.base import Context, encode
-from discreet.encoders.scaled_tables import ScaledTables
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import ScaledTables, ThreeTables
 from discreet.errors import Unsupported
 from discreet.papers import published
 from discreet.policies import Policy

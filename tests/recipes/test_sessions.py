@@ -14,8 +14,7 @@ from discreet.channels.additive import Channel
 from discreet.channels.base import widths
 from discreet.encoders.base import Context, playable_rows
 from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import JointHistogram, MarginalTable
 from discreet.encoders.tables import ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise

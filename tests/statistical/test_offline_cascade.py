@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 import discreet
 from discreet.encoders.base import Context
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.policies import StochasticPolicy
 from discreet.simulation.behaviour import BehaviourUsers
 from discreet.simulation.users import TabularUsers

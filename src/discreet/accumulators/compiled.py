@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from discreet.compiled import dispatch
-from discreet.noise.kernels import add_noise
+from discreet.noise.law import add_noise
 from discreet.streams import Stream
 from discreet.types import Floats
 

@@ -18,7 +18,7 @@ import numpy as np
 from discreet.accumulators.base import NoiseSource
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.noise.law import Law
-from discreet.privacy.profiles import Profile
+from discreet.privacy.guarantee import StatedLaw
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
 from discreet.shape import Shape
@@ -53,20 +53,13 @@ class ChannelRun(Protocol):
         """The bound on the noise in one count that holds for all releases at once; None where none is stated."""
 
 
-class HasProfile(Protocol):
-    """Noise whose privacy loss can be asked for."""
-
-    def profile(self, sensitivity: Sensitivity) -> Profile:
-        """The exact loss where one user moves that much."""
-
-
 class Mechanism(NamedTuple):
     """One noisy statistic: how many cells it has, what one user moves in it, and the noise."""
 
     name: str
     cells: int
     sensitivity: Sensitivity
-    law: HasProfile
+    law: StatedLaw
 
 
 class AnyChannel(Protocol):

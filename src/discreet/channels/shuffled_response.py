@@ -1,7 +1,7 @@
 r"""The shuffle appendix of the local paper in batches: bits answered on the device, shuffled once, and what that gives.
 
 Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
-(2021), appendix I, algorithms 8 to 10. A trajectory becomes bits (:mod:`discreet.encoders.reward_levels`), each bit x
+(2021), appendix I, algorithms 8 to 10. A trajectory becomes bits (:mod:`discreet.encoders.tables`), each bit x
 is sent as
 
     R_p(x) = x with probability 1 - p, a fair coin otherwise            (randomised response with q = p / 2),

@@ -17,7 +17,7 @@ from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.sparse import SparseLaw, release_sparse, sparse_rows
 from discreet.channels.base import PlainRun, Tabular, WidthOf
 from discreet.encoders.base import Context, Statistic
-from discreet.encoders.marginal_table import JointCounts, MarginalTable, MarginalTableArrays
+from discreet.encoders.joint import JointCounts, MarginalTable, MarginalTableArrays
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
@@ -34,6 +34,7 @@ class SparseTable:
     parts: ClassVar[int] = 1
     sparse: bool = True
     rounded: ClassVar[bool] = True
+    levels: ClassVar[int] = 1
     public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
@@ -58,6 +59,10 @@ class SparseTable:
 
     def sensitivity(self) -> Sensitivity:
         return self.table.sensitivity()
+
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """That of the whole table."""
+        return self.table.layer_sensitivity(step)
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Those of the whole table."""

@@ -13,7 +13,7 @@ from discreet.data.columns import Columns, Declaration, Domain, domain
 from discreet.data.engines import Source, check_columns, open_source
 from discreet.data.query import count_users, joint_histogram
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.marginal_table import JointCounts, as_counted
+from discreet.encoders.joint import JointCounts, as_counted
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
 from discreet.types import Floats

@@ -36,10 +36,11 @@ from numpy.typing import NDArray
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.base import Mechanism, RadiusOf, WidthOf
 from discreet.encoders.base import Context, Statistic
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
 from discreet.noise import DiscreteGaussian
+from discreet.noise.law import IN_EVERY_CELL
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Linear
@@ -68,11 +69,16 @@ class FineCounts:
     reward_levels: ClassVar[int] = LEVELS
     size: ClassVar[int] = 0
     rounded: ClassVar[bool] = True
+    levels: ClassVar[int] = 1
     public: ClassVar[Mapping[str, Floats]] = {}
 
     def sensitivity(self) -> Sensitivity:
         """Refused: the counts never leave, and what one user moves in an answer is that of the answer."""
         raise Unsupported("fine counts are not released: ask linear questions about them")
+
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """Refused, as for all steps together."""
+        return self.sensitivity()
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         """There are no cells that leave."""
@@ -301,6 +307,8 @@ class SymmetricMatrixNoise:
 
     dimension: int
     off_diagonal: float
+    discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     @property
     def variance(self) -> float:

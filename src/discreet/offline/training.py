@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.data.table import Table, TableUsers
-from discreet.encoders.marginal_table import as_counted
+from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner

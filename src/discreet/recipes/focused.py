@@ -7,7 +7,7 @@ from functools import partial
 
 from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule
 from discreet.channels.focused import _ENOUGH, _FEWEST, _MOST, FocusedChannel, RowEncoder, row_numbers
-from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.first_visit import FirstVisitTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel

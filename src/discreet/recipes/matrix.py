@@ -11,7 +11,7 @@ from discreet.accumulators.schedule import Equal, EveryEpisode
 from discreet.accumulators.tree import RefinedTree
 from discreet.channels.continual import _FEWEST, _MOST, ContinualChannel
 from discreet.encoders.base import Encoder
-from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.first_visit import FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
 from discreet.noise import Gaussian, GridGaussian

@@ -1,6 +1,6 @@
 """Recipes for a data set that is there already: one release of everybody's counts, then planning.
 
-A recipe chooses a table (:class:`~discreet.encoders.marginal_table.MarginalTable`) and a discrete law. Options:
+A recipe chooses a table (:class:`~discreet.encoders.joint.MarginalTable`) and a discrete law. Options:
 
 ``release``   "one": a joint table of successors, visits are its sums; one user moves 2H cells.
               "both": visits have a table of their own, as in the paper; one user moves 4H - 2 cells.
@@ -29,7 +29,7 @@ from discreet.accumulators.sparse import calibrate_sparse
 from discreet.accumulators.sums import Once
 from discreet.channels.additive import Channel
 from discreet.channels.sparse import SparseChannel, SparseTable
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise

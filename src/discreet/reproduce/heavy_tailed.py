@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.heavy_tails.hard_central import central_lower_bound
-from discreet.heavy_tails.hard_tree import local_lower_bound
+from discreet.heavy_tails.worlds import central_lower_bound, local_lower_bound
 from discreet.learners import UCBVI, HeavyUCBVI
 from discreet.learners.base import Learner
 from discreet.policies import uniform_policy

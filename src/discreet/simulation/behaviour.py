@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.channels.sparse import SparseTable
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.marginal_table import CountedEncoder, JointCounts, as_counted
+from discreet.encoders.joint import JointCounts, as_counted
 from discreet.errors import Unsupported
 from discreet.policies import StochasticPolicy
 from discreet.simulation.users import TabularUsers
@@ -38,25 +38,26 @@ class BehaviourUsers:
         """The encodings of everybody: drawn when they are first asked for, and the same ever after."""
         key = tuple(encoders)
         if key not in self._counted:
-            self._counted[key] = self._count([as_counted(encoder) for encoder in encoders], users)
+            self._counted[key] = self._count(encoders, users)
         return self._counted[key]
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
         """Refused: a data set is counted as a whole."""
         raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
 
-    def _count(self, encoders: Sequence[CountedEncoder], users: int) -> list[Floats]:
-        if any(encoder.first_visit for encoder in encoders):  # depends on whole paths
+    def _count(self, encoders: Sequence[Encoder], users: int) -> list[Floats]:
+        counted = [as_counted(encoder) for encoder in encoders]
+        if any(encoder.first_visit for encoder in counted):  # depends on whole paths
             tables = [encoder.table if isinstance(encoder, SparseTable) else encoder for encoder in encoders]
-            played = self._played.tally(tables, Context(self._behaviour), users)  # type: ignore[arg-type]
+            played = self._played.tally(tables, Context(self._behaviour), users)
             return [_occurring(cells) if isinstance(e, SparseTable) else cells for e, cells in zip(encoders, played)]
-        (how,) = {(encoder.reward_levels, encoder.parts) for encoder in encoders}
+        (how,) = {(encoder.reward_levels, encoder.parts) for encoder in counted}
         levels, parts = how
         sizes = [users // parts + (part < users % parts) for part in range(parts)]
         joint = [self.joint_counts(size, levels) for size in sizes]
         return [
             np.concatenate([encoder.from_joint(counts, part) for part, counts in enumerate(joint)])
-            for encoder in encoders
+            for encoder in counted
         ]
 
     def joint_counts(self, users: int, levels: int) -> JointCounts:

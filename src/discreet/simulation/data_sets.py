@@ -149,7 +149,7 @@ def behaviour_policy(behaviour: Behaviour, shape: Shape) -> StochasticPolicy:
         case "uniform":
             return uniform_policy(shape)
         case "clinicians":
-            policy: StochasticPolicy = load("discreet.worlds.icu_sepsis:clinicians")(shape.horizon)
+            policy: StochasticPolicy = load("discreet.worlds.imported:clinicians")(shape.horizon)
             return policy
         case "mostly-first":
             share = np.full(shape.actions, 0.4 / max(1, shape.actions - 1))
