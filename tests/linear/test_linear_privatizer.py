@@ -150,7 +150,7 @@ def test_the_stated_bound_is_the_clip_and_scales_the_noise():
             answer = session.answer(Request(uniform_policy(SHAPE), what=wanted))["vectors"]
             clipped = np.clip(level - 8.0, -bound, bound)
             np.testing.assert_allclose(answer.values[0], clipped * FEATURES[1, 2], atol=2e-3 * bound)
-            assert answer.variance[0, 0] == pytest.approx(bound**2 * privatizer.laws[0][1].variance / 2048**2)
+            assert answer.variance[0, 0] == pytest.approx(bound**2 * privatizer.channels[0].laws[0][1].variance / 2048**2)
             grid = tally(one_user(1, 2, 0, level), SHAPE, FEATURES, wanted, exact=False)[1]
             assert np.linalg.norm(grid) <= 2048
     plain = build_linear(discreet.NoPrivacy(), SHAPE, FEATURES, (1,))
@@ -188,11 +188,11 @@ def test_the_grid_changes_sums_by_less_than_its_step():
 @pytest.mark.parametrize("vectors", [(1, 1), (1, 2, 1)])
 def test_the_budget_adds_up(vectors):
     privatizer = build_linear(discreet.Central(rho=0.8), SHAPE, FEATURES, vectors)
-    matrix, vector = privatizer.laws[0]
+    matrix, vector = privatizer.channels[0].laws[0]
     share = 0.8 / (len(vectors) + sum(vectors))
     assert matrix.off_diagonal == pytest.approx(64**4 / (2 * share))
     assert vector.sigma**2 == pytest.approx(2 * 2048**2 / share)
-    parts = [part.law.profile(part.sensitivity).rho for part in privatizer.statistics()]
+    parts = [part.law.profile(part.sensitivity).rho for part in privatizer.channels[0].mechanisms()]
     assert sum(parts) == pytest.approx(privatizer.guarantee.rho) == pytest.approx(0.8)
 
 
@@ -214,14 +214,14 @@ def test_halves_of_the_users_have_the_whole_budget_each():
     assert "parallel composition: each user is in one of 2 parts" in split.guarantee.explain()
     whole = build_linear(discreet.Central(rho=0.5), Shape(2, 3, H), FEATURES, vectors)
     assert "parallel" not in whole.guarantee.explain()
-    (_, first), (_, second) = split.laws[:2]
+    (_, first), (_, second) = split.channels[0].laws[:2]
     assert first.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (3 * H)))
     assert second.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (2 * H)))
 
 
 def test_users_with_several_trajectories():
     once, thrice = (build_linear(discreet.Central(rho=0.5), SHAPE, FEATURES, (1, 1), per_user=m) for m in (1, 3))
-    assert thrice.laws[0][1].sigma == pytest.approx(3 * once.laws[0][1].sigma)
+    assert thrice.channels[0].laws[0][1].sigma == pytest.approx(3 * once.channels[0].laws[0][1].sigma)
     assert thrice.guarantee.rho == pytest.approx(0.5)
 
 
@@ -235,15 +235,10 @@ def test_an_epsilon_target_is_converted():
         build_linear(discreet.Central(1.0), SHAPE, FEATURES, (1, 1))
 
 
-class Source:
-    def joint(self, part):
-        return one_user(0, 1, 1, 3)
-
-
 def test_answers_are_sums_with_noise_of_the_stated_law():
     """Standardised noise of 600 matrices and vectors: six deviations either side; 2/3 and 3/2 are rejected."""
     privatizer = build_linear(discreet.Central(rho=50.0), SHAPE, FEATURES, (1,) * 600)
-    session = privatizer.open(Source(), SimulatedNoise(np.random.default_rng(3)), 1)
+    session = privatizer.open(One(one_user(0, 1, 1, 3)), SimulatedNoise(np.random.default_rng(3)), 1)
     exact = tally(one_user(0, 1, 1, 3), SHAPE, FEATURES, question(), exact=False)
     off, vectors = [], []
     for _ in range(600):
@@ -260,7 +255,7 @@ def test_answers_are_sums_with_noise_of_the_stated_law():
 
 def test_only_budgeted_questions_are_answered():
     privatizer = build_linear(discreet.Central(rho=1.0), SHAPE, FEATURES, (1,))
-    session = privatizer.open(Source(), SimulatedNoise(np.random.default_rng(0)), 1)
+    session = privatizer.open(One(one_user(0, 1, 1, 3)), SimulatedNoise(np.random.default_rng(0)), 1)
     policy = uniform_policy(SHAPE)
     with pytest.raises(Unsupported, match="linear questions only"):
         session.answer(Request(policy))

@@ -67,6 +67,8 @@ def build(
         privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
         if privatizer.shape != shape:
             raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}")
+    elif data_set and target.model not in ("none", "central"):
+        raise Unsupported(f"a data set is released by the one who holds it: the {target.model} model does not apply")
     elif target.recipe == "auto":
         return _quietest(target, shape, episodes, needs, _problems(shape, needs, data_set))
     else:
@@ -94,13 +96,13 @@ def noise_of(privatizer: Privatizer) -> float:
 
 
 def _known(*problems: str) -> list[Recipe]:
-    found = [
-        replace(recipe, problem=problem)
-        for problem in problems
-        for home in _HOMES[problem]
-        for recipe in importlib.import_module(home).RECIPES
-    ]
-    return [*found, *(recipe for recipe in _REGISTERED if recipe.problem in problems)]
+    """The recipes for these problems; of two with one name (nothing is promised) the first."""
+    found: dict[str, Recipe] = {}
+    for problem in problems:
+        for home in _HOMES[problem]:
+            for recipe in importlib.import_module(home).RECIPES:
+                found.setdefault(recipe.name, replace(recipe, problem=problem))
+    return [*found.values(), *(recipe for recipe in _REGISTERED if recipe.problem in problems)]
 
 
 def _problems(shape: Shape, needs: frozenset[str], data_set: bool) -> tuple[str, ...]:
@@ -120,6 +122,7 @@ def _quietest(
         if recipe.model != privacy.model or not recipe.automatic or not recipe.suits(privacy, shape):
             continue
         if privacy.delta == 0 and privacy.rho is None and not recipe.pure:
+            reasons.append(f"{recipe.name}: needs delta above 0, try delta=1e-5")
             continue
         unknown = [name for name in privacy.options if name not in recipe.options]
         if unknown:

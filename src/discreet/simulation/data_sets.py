@@ -47,10 +47,6 @@ def privatizer_for(
     if known and linear:
         raise Unsupported(f"learner {learner.name} regresses rewards too: leave known_rewards out")
     if isinstance(target, Privacy):
-        if target.model not in ("none", "central"):
-            raise Unsupported(
-                f"a data set is released by the one who holds it: the {target.model} model does not apply"
-            )
         own = learner.recipe_options(Problem(shape, users)) if linear else {"rewards": "known" if known else "private"}
         target = replace(target, options={**own, **target.options, **declared})
     return build(target, shape, users, learner.needs - ({"rewards"} if known else set()), data_set=True)
