@@ -29,7 +29,7 @@ from discreet.elimination.absorbing_model import Model
 from discreet.elimination.coverage import Design, atoms, coverage_design
 from discreet.elimination.implicit_set import ImplicitSet
 from discreet.elimination.policy_factors import LIMIT, PolicyFactors, count_classes
-from discreet.planning.backward import plan
+from discreet.planning.backward import best_policy
 from discreet.types import Floats, Integers, Mask
 
 RULES = ("paper", "data", "sink")
@@ -181,7 +181,5 @@ def common_radius(model: Model, rule: Rule) -> float:
 
 def _best(transitions: Floats, rewards: Floats) -> tuple[Floats, Integers]:
     """The highest values at the first step, and the policy that has them."""
-    H, X, _ = rewards.shape
-    values, actions = np.empty((H + 1, X)), np.empty((H, X), np.int64)
-    plan(np.ascontiguousarray(transitions), np.ascontiguousarray(rewards), H, values, actions)
-    return values[0], actions
+    policy, values = best_policy(transitions, rewards, len(rewards))
+    return values[0], np.array(policy.actions)

@@ -38,7 +38,7 @@ import numpy as np
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import PlannedState, Problem, plan_into, planned
-from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
+from discreet.planning.backward import act_greedily, rows_of_step, sum_over_successors
 from discreet.policies import Policy
 from discreet.release import Release, Request, Statistics
 from discreet.streams import Stream, fast_log
