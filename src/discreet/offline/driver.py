@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, unknown_name
-from discreet.learners.base import Problem
+from discreet.learners.base import OfflineLearner, Problem
 from discreet.learners.pessimistic import APVI
 from discreet.linear.channel import LinearPrivatizer, bounded_features, build_linear
 from discreet.linear.learners import PEVI, VAPVI
@@ -84,11 +84,12 @@ def known_table(shape: Shape, known_rewards: ArrayLike | None) -> Floats | None:
     return np.ascontiguousarray(np.broadcast_to((steps - low) / (high - low), (shape.groups, *cells)))
 
 
-def learn(learner: Any, session: Answers, problem: Problem, coins: Stream, known: Floats | None) -> tuple[Any, Release]:
+def learn(
+    learner: OfflineLearner, session: Answers, problem: Problem, coins: Stream, known: Floats | None
+) -> tuple[Any, Release]:
     """Let a learner ask all its questions; what it knows in the end, and the last answer."""
     state = learner.init(problem, coins)
-    questions = getattr(learner, "questions", None)
-    for _ in range(1 if questions is None else questions(problem)):
+    for _ in range(learner.questions(problem)):
         release = session.answer(learner.ask(state))
         if "threshold" in release.statistics:
             release = replace(release, thresholded=True)

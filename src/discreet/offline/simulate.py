@@ -73,7 +73,7 @@ def simulate(
             instance = _instance(world, seed, run)
             acted = behaviour_policy(behaviour, instance.shape)
             people = BehaviourUsers(instance, acted, stream(seed, run, USERS), generator(seed, run, USERS))
-            people.sizes = (users - users // 2, users // 2) if getattr(chosen, "split", False) else (users,)
+            people.sizes = (users - users // 2, users // 2) if chosen.split else (users,)
             session = privatizer.open(people, SimulatedNoise(generator(seed, run, NOISE)), users)
             means = _known(instance, known_rewards) if known else None
             problem = Problem(instance.shape, users)
