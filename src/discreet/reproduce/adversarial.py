@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.adversarial.adversaries import Recorded
 from discreet.adversarial.layers import Layers
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, LayeredState
 from discreet.adversarial.loop import run_adversarial
 from discreet.adversarial.recipes import silenced
-from discreet.adversarial.world import LayeredWorld, layered
+from discreet.adversarial.world import LayeredWorld, Recorded, layered
 from discreet.errors import unknown_name
 from discreet.learners.base import Learner, Problem
 from discreet.policies import StochasticPolicy
@@ -226,7 +225,7 @@ class _Watcher:
         return self.inner.ask(state.state)
 
     def policy(self, state: _Seen) -> StochasticPolicy:
-        return self.inner.policy(state.state)
+        return state.state.policy
 
     def update(self, state: _Seen, release: Release) -> _Seen:
         after = self.inner.update(state.state, release)

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.adversarial.adversaries import FixedLosses
 from discreet.adversarial.layers import Layers
-from discreet.adversarial.world import LayeredWorld
+from discreet.adversarial.world import FixedLosses, LayeredWorld
 
 _KIND = 4  # states of each kind in a layer
 _LAYERS = Layers((1, 2 * _KIND, 2 * _KIND, 2 * _KIND, 1), actions=3)
