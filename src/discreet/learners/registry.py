@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from discreet.learners.base import Learner
 from discreet.registry import Named, Registry
+
+if TYPE_CHECKING:
+    from discreet.learners.base import Learner
 
 LEARNERS = Registry(
     "learner",
