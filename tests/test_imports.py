@@ -28,9 +28,8 @@ SLICES = {"adversarial", "elimination", "heavy_tails", "linear"}
 # Which station a file of a slice stands for; a file that is named like a station needs no entry.
 STATIONS = {
     "adversarial": {
-        "world": "worlds", "adversaries": "worlds", "layers": "planning", "layer_matrix": "planning",
-        "entropy_program": "planning", "barrier_program": "planning", "barrier_dual": "planning",
-        "barrier_rows": "planning", "upper_occupancy": "planning", "transition_box": "learners",
+        "world": "worlds", "layers": "planning", "entropy_program": "planning", "barrier_program": "planning",
+        "barrier_dual": "planning", "barrier_rows": "planning", "transition_box": "learners",
         "shuffled": "recipes", "central": "recipes", "parts": "recipes", "budget": "recipes", "people": "simulation",
     },
     "elimination": {

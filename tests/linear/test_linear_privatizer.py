@@ -150,7 +150,9 @@ def test_the_stated_bound_is_the_clip_and_scales_the_noise():
             answer = session.answer(Request(uniform_policy(SHAPE), what=wanted))["vectors"]
             clipped = np.clip(level - 8.0, -bound, bound)
             np.testing.assert_allclose(answer.values[0], clipped * FEATURES[1, 2], atol=2e-3 * bound)
-            assert answer.variance[0, 0] == pytest.approx(bound**2 * privatizer.channels[0].laws[0][1].variance / 2048**2)
+            assert answer.variance[0, 0] == pytest.approx(
+                bound**2 * privatizer.channels[0].laws[0][1].variance / 2048**2
+            )
             grid = tally(one_user(1, 2, 0, level), SHAPE, FEATURES, wanted, exact=False)[1]
             assert np.linalg.norm(grid) <= 2048
     plain = build_linear(discreet.NoPrivacy(), SHAPE, FEATURES, (1,))
