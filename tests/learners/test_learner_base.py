@@ -128,4 +128,4 @@ def test_a_base_says_what_is_left_to_write():
         PlansBackwards()
     assert not isinstance(HoldsPolicy(), CompiledLearner)
     assert AsksOnce().questions(Problem(Shape(S, A, H), 10)) == 1
-    assert AsksOnce().split is False
+    assert AsksOnce().recipe_options(Problem(Shape(S, A, H), 10)) == {}
