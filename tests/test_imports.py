@@ -39,7 +39,7 @@ STATIONS = {
     },
     "heavy_tails": {
         "rewards": "worlds", "hard_central": "worlds", "hard_tree": "worlds", "channel": "channels",
-        "raw_count_tables": "encoders", "raw_counts": "recipes",
+        "raw_counts": "channels",
     },
     "linear": {"world": "worlds", "channel": "channels", "symmetric_matrix": "noise"},
 }  # fmt: skip
@@ -77,8 +77,6 @@ KNOWN = {
     ("channels/focused", "audit"), ("channels/shuffled_response", "audit"),
     ("data/table", "linear"), ("linear/channel", "recipes"), ("noise/__init__", "linear"),
     ("offline/driver", "linear"), ("offline/simulate", "linear"), ("offline/train", "linear"),
-    ("papers/__init__", "audit"), ("papers/adversarial", "audit"), ("papers/heavy_tailed", "audit"),
-    ("papers/local", "audit"), ("papers/mechanism", "audit"), ("papers/offline", "audit"), ("papers/shuffle", "audit"),
     ("privacy/__init__", "noise"), ("recipes/calibrate", "learners"), ("simulation/behaviour", "linear"),
     ("simulation/run", "adversarial"),
 }  # fmt: skip

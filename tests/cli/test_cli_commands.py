@@ -12,7 +12,7 @@ from discreet import Central, calibrate, load_result, simulate
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.registry import LEARNERS
 from discreet.papers import PUBLISHED
-from discreet.recipes.offline import RECIPES as OFFLINE
+from discreet.recipes.offline import recipes as offline_recipes
 from discreet.recipes.registry import recipes
 from discreet.worlds import WORLDS, random_mdp, river_swim
 
@@ -85,7 +85,7 @@ def test_calibrate_says_what_the_library_says(discreet, tmp_path):
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        ("recipes", [*(r.name for r in (*recipes(), *OFFLINE)), *PUBLISHED]),
+        ("recipes", [*(r.name for r in (*recipes(), *offline_recipes())), *PUBLISHED]),
         ("worlds", list(WORLDS)),
         ("learners", [*LEARNERS]),
     ],

@@ -12,7 +12,7 @@ from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.errors import unknown_name
 
 if TYPE_CHECKING:
-    from discreet.audit.cases import Setting
+    from discreet.papers.mechanism import Setting
     from discreet.privacy.guarantee import Guarantee
 
 _MODELS = ("none", "central", "local", "shuffle")
@@ -26,7 +26,7 @@ def recipes(
     check_outputs(json_file=json)
     if model is not None and model not in _MODELS:
         raise unknown_name("trust model", model, _MODELS)
-    from discreet.recipes.offline import RECIPES as OFFLINE
+    from discreet.recipes.offline import recipes as offline
     from discreet.recipes.registry import recipes as find
 
     papers = {entry["name"]: entry for entry in _published(model)}
@@ -40,7 +40,7 @@ def recipes(
             "source": recipe.source,
             **_verdict(papers.pop(recipe.name, {})),
         }
-        for recipe in (*find(model), *(recipe for recipe in OFFLINE if model in (None, recipe.model)))
+        for recipe in (*find(model), *(recipe for recipe in offline() if model in (None, recipe.model)))
     ]
     entries += papers.values()
     write_json(json, entries)

@@ -37,7 +37,8 @@ from discreet.accumulators.base import NoiseSource
 from discreet.encoders.marginal_table import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteSymmetricGaussianMatrix
-from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel
+from discreet.privacy.guarantee import Claim, Guarantee, claimed, compose, from_mechanism, nothing, parallel
+from discreet.privacy.guarantee import about as with_unit
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.trust import NoPrivacy, Privacy
@@ -207,11 +208,11 @@ def build_linear(
         guarantee = parallel(guarantee, why)
     if as_printed:
         claim = Claim(ZeroConcentratedProfile(rho).epsilon(privacy.delta or 1e-5), privacy.delta or 1e-5, "DP-VAPVI")
-        guarantee = replace(guarantee, claimed=claim)
+        guarantee = claimed(guarantee, claim)
     unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
     name = "offline/linear-as-printed" if as_printed else "offline/linear"
     return LinearPrivatizer(
-        name, shape, phi, tuple(vectors), about, tuple(chosen), replace(guarantee, unit=unit), per_user
+        name, shape, phi, tuple(vectors), about, tuple(chosen), with_unit(guarantee, unit=unit), per_user
     )
 
 

@@ -15,8 +15,14 @@ function                    rule
 ``shuffled``                noise bits of all users, sent through a shuffler, in batches of any size
 ``group``                   a user who contributes several trajectories
 ``post_process``            a function of releases and public coins
+``through_shuffler``        messages that a shuffler hands on, in bags that promise what is known of them already
+``left_out``                less is released than was printed: what stays is promised, and the rest is named
+``unbounded``               a mechanism that no finite epsilon covers
 ``nothing``                 no promise at all
 ==========================  ================================================================================
+
+``claimed``, ``about`` and ``real`` change no promise: they put a paper's claim, the unit that is protected, the public
+things or the origin of the noise beside it.
 """
 
 from __future__ import annotations
@@ -173,6 +179,14 @@ def finite_or_none(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
+def unbounded(why: str, *, model: str, delta: float, apart: Guarantee | None = None) -> Guarantee:
+    """No finite epsilon holds, with any delta below one; ``apart`` is what would hold without that one mistake."""
+    premises = (
+        () if apart is None else (Reason("apart from that", f"epsilon {apart.epsilon:.4g}", (apart.derivation,)),)
+    )
+    return Guarantee(model, math.inf, delta, PureProfile(math.inf), Reason("no bound", why, premises))
+
+
 def nothing() -> Guarantee:
     """No promise: the learner sees the data as they are."""
     return Guarantee(
@@ -277,6 +291,22 @@ def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why:
     return Guarantee("shuffle", epsilon, delta, profile, reason)
 
 
+def through_shuffler(part: Guarantee, why: str) -> Guarantee:
+    """Messages leave through a shuffler, and ``why`` says that its bags are as private as ``part``; no more is claimed.
+
+    A user's own randomiser stays as private behind a shuffler; counts of bits are what a bag of separate bits shows.
+    """
+    if part.model not in ("central", "local"):
+        raise Unsupported(f"what a shuffler hands on is known of messages or of counts, not of the {part.model} model")
+    return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)))
+
+
+def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:
+    """``part`` is all that is released of a printed mechanism; ``whole`` is what the printed one would promise."""
+    statement = f"{why}; all that is printed would give {whole.statement()}"
+    return replace(part, derivation=Reason("left out", statement, (part.derivation,)))
+
+
 def group(part: Guarantee, trajectories: int) -> Guarantee:
     """A user who contributes up to ``trajectories`` trajectories to the same release."""
     if trajectories == 1:
@@ -288,6 +318,16 @@ def group(part: Guarantee, trajectories: int) -> Guarantee:
 def post_process(part: Guarantee, why: str) -> Guarantee:
     """Anything computed from releases and public coins costs nothing."""
     return replace(part, derivation=Reason("post-processing", why, (part.derivation,)))
+
+
+def claimed(part: Guarantee, claim: Claim) -> Guarantee:
+    """The same guarantee with what a paper says about the mechanism beside it."""
+    return replace(part, claimed=claim)
+
+
+def about(part: Guarantee, *, unit: str | None = None, public: tuple[str, ...] | None = None) -> Guarantee:
+    """The same guarantee with the unit that it protects, or with what was declared public, in words."""
+    return replace(part, unit=part.unit if unit is None else unit, public=part.public if public is None else public)
 
 
 def real(part: Guarantee) -> Guarantee:

@@ -28,10 +28,10 @@ _HOMES = {
         "discreet.recipes.local",
         "discreet.recipes.shuffle",
         "discreet.recipes.shuffled_response",
-        "discreet.papers.prefix_shuffle",
+        "discreet.papers.local",
     ),
-    HEAVY: ("discreet.heavy_tails.recipes",),
-    LAYERED: ("discreet.adversarial.recipes",),
+    HEAVY: ("discreet.heavy_tails.recipes", "discreet.papers.heavy_tailed"),
+    LAYERED: ("discreet.adversarial.recipes", "discreet.papers.adversarial"),
 }
 _REGISTERED: list[Recipe] = []
 
