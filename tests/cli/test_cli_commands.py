@@ -102,6 +102,17 @@ def test_catalogues_list_everything_with_options(discreet, tmp_path, command, na
         assert all(f"{option}=" in outcome.out for option in entry["options"])
 
 
+def test_what_papers_really_promise_is_computed_when_it_is_asked_for(discreet):
+    plain, told = (" ".join(discreet("recipes", "--model", "local", *more).out.split()) for more in ((), ("--papers",)))
+    assert "claimed: epsilon 1; runs as: local/published-psrl" in plain
+    assert "true: epsilon" not in plain
+    assert (
+        "claimed: epsilon 1; true: epsilon 0.875; runs as: local/published-psrl, which sends less: epsilon 0.625"
+        in told
+    )
+    assert "true: epsilon 0.8333; runs as: local/published-laplace" in told
+
+
 def test_recipes_of_one_model(discreet):
     outcome = discreet("recipes", "--model", "local")
     assert "local/joint-histogram-laplace" in outcome.out
