@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.schedule import EveryEpisode, Schedule
@@ -15,7 +14,7 @@ from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.channels import OneBitChannel
 from discreet.channels.base import AnyChannel
 from discreet.errors import InvalidInput, Unsupported
-from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, from_reports, parallel
+from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options
 from discreet.recipes.session import Privatizer
@@ -57,11 +56,6 @@ def times_shown(accumulator: Accumulator) -> int:
     return accumulator.levels if isinstance(accumulator, Tree | EvenTree) else 1
 
 
-def mechanism(law: Any, moves: Sensitivity, delta: float, name: str) -> Guarantee:
-    """The promise of Laplace or K-norm noise, from norms alone."""
-    return from_mechanism(law, norms(moves), delta=delta, name=name)
-
-
 def one_bit_guarantee(channel: OneBitChannel, delta: float) -> Guarantee:
     """The promise of one answered bit."""
     moves = f"the one of {channel.encoder.size} entries that a coin picked, which is rounded to a bit"
@@ -91,5 +85,5 @@ def assembled(
         whole = parallel(whole, f"every user is in exactly one block ({schedule.describe()})")
     whole = billboard(whole)
     if len(private) < len(parts):
-        whole = replace(whole, public=("the loss tables, which are published as they are",))
+        whole = about(whole, public=("the loss tables, which are published as they are",))
     return Privatizer(name, shape, channels(parts), schedule, whole, False, options)

@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.sums import Blocks
-from discreet.audit.cases import Case, Setting
+from discreet.audit.cases import Case
 from discreet.audit.likelihoods import AdditiveTranscript, Together
 from discreet.audit.matrix_likelihood import MatrixTranscript
 from discreet.audit.neighbours import worst_pair
@@ -28,6 +28,7 @@ from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian, add_noise
 from discreet.noise.calibration import calibrate_noise
 from discreet.papers import raw_count_loss
+from discreet.papers.mechanism import Setting
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, uniform
 from discreet.types import Floats, Mask

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from discreet.audit.binomial_test import Charge, Pair
-from discreet.shape import Shape
+import numpy as np
 
-
-@dataclass(frozen=True)
-class Setting:
-    """Public inputs of a mechanism: everything that an audit may choose."""
-
-    shape: Shape
-    episodes: int
-    epsilon: float | None = None
-    delta: float = 0.0
-    rho: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "states": self.shape.states,
-            "actions": self.shape.actions,
-            "horizon": self.shape.horizon,
-            "homogeneous": self.shape.homogeneous,
-            "episodes": self.episodes,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "rho": self.rho,
-        }
-
-    def describe(self) -> str:
-        """In a few words."""
-        time = "homogeneous" if self.shape.homogeneous else "per step"
-        users = f"{self.episodes:,} episodes"
-        return (
-            f"{self.shape.states} states, {self.shape.actions} actions, horizon {self.shape.horizon} ({time}), {users}"
-        )
+from discreet.audit.binomial_test import Charge, Pair, log_ratio
+from discreet.noise import RandomizedResponse, add_noise
+from discreet.noise.shuffled_response import ShuffledResponse
+from discreet.papers.mechanism import Part, Setting
+from discreet.streams import Stream, next_word
+from discreet.types import Floats
 
 
 @dataclass(frozen=True)
@@ -58,4 +31,30 @@ class Case:
     compared: str
 
     def charge(self) -> Charge:
+        """What the test is told: the two samplers and the promise."""
         return Charge(self.pair, self.claimed, self.delta)
+
+
+@dataclass(frozen=True)
+class PrintedPart:
+    """A stream as a paper prints it, on either side of the worst shift."""
+
+    part: Part
+    known: bool = True
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of runs on one side."""
+        law, moves = self.part.law, self.part.moves
+        if isinstance(law, RandomizedResponse):
+            rng = np.random.default_rng(int(next_word(draws)))
+            answers = law.randomize(np.full((trials, moves.cells), 1 - side), rng)
+            return np.asarray((law.epsilon * (2 * answers - 1)).sum(axis=1, keepdims=True))
+        if isinstance(law, ShuffledResponse):
+            rng = np.random.default_rng(int(next_word(draws)))
+            return law.log_ratios(moves.cells, side, trials, rng)[:, None]
+        shift = np.concatenate([np.repeat([m, -m], [up, down]) for m, up, down in moves.shifts or ()])
+        noise = np.zeros(trials * len(shift))
+        add_noise(law.kernel(), noise, draws)
+        x = noise.reshape(trials, len(shift)) + (shift if side == 0 else 0.0)
+        ratios = log_ratio(law.log_probability(x - shift), law.log_probability(x))
+        return np.asarray(ratios.sum(axis=1, keepdims=True))
