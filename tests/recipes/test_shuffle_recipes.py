@@ -67,10 +67,10 @@ def test_every_batch_is_certified_by_its_own_law(name, users):
     privatizer = build(target(recipe=name), POOLED if "first" in name else PER_STEP, 100)
     (channel,) = privatizer.channels
     for what in [None] if "first" in name else [None, Layer(0), Layer(3)]:
-        bits, sensitivity = channel.bits(users, what), channel.sensitivity(what)
+        bits, sensitivity = channel.bits(users, what), channel.noise.sensitivity(what)
         law = BinomialNoise(users * bits.bits, bits.probability)
         assert law.profile(sensitivity).delta(1.0) <= 1e-5
-        assert channel.certified(users, what).epsilon <= 1.0
+        assert channel.noise.certified(users, what).epsilon <= 1.0
         less = BinomialNoise(users * bits.bits, round(0.98 * bits.probability * 2**32) / 2**32)
         assert less.profile(sensitivity).delta(1.0) > 1e-5
     assert privatizer.guarantee.model == "shuffle"
@@ -81,7 +81,7 @@ def test_every_batch_is_certified_by_its_own_law(name, users):
 
 
 def test_a_batch_that_misses_the_target_has_no_guarantee():
-    batch = build(target(), POOLED, 100).channels[0].certified(100)
+    batch = build(target(), POOLED, 100).channels[0].noise.certified(100)
     assert shuffled([batch], epsilon=1.0, delta=1e-5, why="enough").epsilon == 1.0
     with pytest.raises(InvalidInput, match="above 1e-05"):
         shuffled([batch], epsilon=0.9, delta=1e-5, why="too little")
@@ -156,8 +156,8 @@ def test_noise_that_may_be_missing_is_not_counted(options):
     (plain,), (careful,) = (build(target(**given), POOLED, 20_000).channels for given in ({}, options))
     bits = careful.bits(1000)
     remaining = BinomialNoise(800 * bits.bits, bits.probability)
-    assert remaining.profile(careful.sensitivity()).delta(1.0) <= 1e-5
-    assert careful.certified(1000).epsilon <= 1.0
+    assert remaining.profile(careful.noise.sensitivity()).delta(1.0) <= 1e-5
+    assert careful.noise.certified(1000).epsilon <= 1.0
     assert 1.15 < careful.law.variance / plain.law.variance < 1.35
     assert "0.8 of the noise" in build(target(**options), POOLED, 20_000).guarantee.explain()
 

@@ -26,7 +26,6 @@ import numpy as np
 from discreet.accumulators.base import NoiseSource, Run
 from discreet.accumulators.sums import Total
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.audit.likelihoods import BitTranscript, LayerTranscript
 from discreet.channels.base import PlainRun, Tabular, WidthOf, estimated, row_shape
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
@@ -64,10 +63,6 @@ class OneBitChannel(Tabular):
 
     def noise_per_row(self) -> float:
         return self.variance
-
-    def transcript(self) -> BitTranscript:
-        """Two users whose tables differ in every entry."""
-        return BitTranscript(self.law.shipped_epsilon)
 
 
 class OneBitRun(PlainRun):
@@ -127,10 +122,6 @@ class SampledLayerChannel(Tabular):
         """What replacing a user moves in the layer that was picked."""
         return Sensitivity.unit_shifts(1, 1)
 
-    @property
-    def profile(self) -> Profile:
-        return self.law.profile(self.moves)
-
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SampledLayerRun:
         return SampledLayerRun(self, noise)
 
@@ -148,10 +139,6 @@ class SampledLayerChannel(Tabular):
 
     def noise_per_row(self) -> float:
         return self.law.variance * self.encoder.shape.states
-
-    def transcript(self) -> LayerTranscript:
-        """Two users whose transitions differ in the layer that was picked."""
-        return LayerTranscript(self.law)
 
 
 class SampledLayerRun(PlainRun):

@@ -20,8 +20,9 @@ from typing import Any, Protocol
 from discreet.audit.binomial_test import Finding, audit_pairs, text_picture
 from discreet.audit.broken import broken, raw_counts, shuffled_bits
 from discreet.audit.cases import Case, Setting
-from discreet.audit.likelihoods import Together, exact_profile, known_transcript, session_transcript
-from discreet.audit.neighbours import worst_pair
+from discreet.audit.likelihoods import Together
+from discreet.audit.trials import compared as compared_in
+from discreet.audit.trials import exact_profile, known_transcript, session_transcript
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
 from discreet.files import check_writable, write_atomically
 from discreet.papers import Published, published
@@ -242,12 +243,8 @@ def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: fl
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
     actions = None if pair.known else 1
-    compared = "; ".join(sorted({_compared(channel, actions) for channel in privatizer.channels}))
+    compared = "; ".join(sorted({compared_in(channel, actions) for channel in privatizer.channels}))
     return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
-
-
-def _compared(channel: Any, actions: int | None) -> str:
-    return getattr(channel, "compared", None) or worst_pair(channel.encoder, actions).describe()
 
 
 def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | None, list[Case]]:

@@ -23,11 +23,9 @@ TABULAR, HEAVY, LAYERED = "tabular", "heavy tails", "layered"
 _HOMES = {
     TABULAR: (
         "discreet.recipes.additive",
-        "discreet.recipes.focused",
-        "discreet.recipes.matrix",
+        "discreet.recipes.central",
         "discreet.recipes.local",
         "discreet.recipes.shuffle",
-        "discreet.recipes.shuffled_response",
         "discreet.papers.prefix_shuffle",
     ),
     HEAVY: ("discreet.heavy_tails.recipes",),

@@ -1,18 +1,30 @@
-r"""The shuffle appendix of the local paper in batches: bits answered on the device, shuffled once, and what that gives.
+r"""Bits that are answered on the device by randomised response: through a shuffler once per batch, or without one.
 
 Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
-(2021), appendix I, algorithms 8 to 10. A trajectory becomes bits (:mod:`discreet.encoders.reward_levels`), each bit x
-is sent as
+(2021). A trajectory becomes bits, and nothing leaves a device in clear. Two channels:
+
+**Without a shuffler** (``AnsweredBitsChannel``, the paper's third randomiser). A user has, at each step, one bit for
+every (state, action) in the tables of visits and rewards, and one for every (state, action, successor) in that of
+transitions. She answers each of them truly with probability e^e / (1 + e^e). A replaced trajectory changes at most 2H
+bits of visits, 2H of rewards and 2(H-1) of transitions, so the message is pure
+
+    epsilon = (6 H - 2) e.
+
+The server decodes (ones - n q) / (p - q) and, in time-homogeneous worlds, adds the steps up. A decoded bit has variance
+p q / (p - q)^2, whatever it was, so the stated variances are exact.
+
+**In shuffled batches** (``ResponseChannel``, the shuffle appendix of the paper in batches: appendix I, algorithms 8 to
+10). Bits come from :mod:`discreet.encoders.reward_levels`, and each bit x is sent as
 
     R_p(x) = x with probability 1 - p, a fair coin otherwise            (randomised response with q = p / 2),
 
 a shuffler permutes, and the analyser takes (ones - n p / 2) / (1 - p) for the count. In contrast to noise bits beside
-true ones (:mod:`discreet.channels.shuffled_bits`), nothing leaves a device in clear, a message has one bit per counter,
-and if the shuffler fails a pure local promise is left.
+true ones (:mod:`discreet.channels.shuffled_bits`), a message has one bit per counter, and if the shuffler fails a pure
+local promise is left.
 
-**Formal guarantees.** Every user is in one batch, every bit is a message of its own, and the shuffler permutes each
-counter of a batch by itself, so that of n users only the numbers of ones are left. p is the smallest that keeps
-(epsilon, delta) for replacing one whole trajectory, by the exact accounting of
+**Formal guarantees of batches.** Every user is in one batch, every bit is a message of its own, and the shuffler
+permutes each counter of a batch by itself, so that of n users only the numbers of ones are left. p is the smallest that
+keeps (epsilon, delta) for replacing one whole trajectory, by the exact accounting of
 :mod:`discreet.noise.shuffled_response` over all bits that she can flip: 2 (m + 2) H - 2 of the paper's encoding
 with m reward bits, 2 H of one joint table per step, 2 min(H, S A) of first visits. Without the shuffler her message
 alone is pure (number of flipped bits) * ln(2 / p - 1).
@@ -32,16 +44,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.shuffled import shuffle
-from discreet.audit.likelihoods import ResponseTranscript
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
-from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity
+from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity, shuffle
 from discreet.encoders.base import Context, Encoder
+from discreet.encoders.reward_levels import RewardLevels
+from discreet.encoders.tables import ThreeTables
 from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
-from discreet.privacy.profiles import LossProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Layer
 from discreet.shape import Shape
@@ -75,22 +86,17 @@ class ResponseChannel(Tabular):
         """What becomes of one counter of a batch of the usual size."""
         return self.response(self.block)
 
-    @property
-    def profile(self) -> LossProfile:
-        """Of a batch of the usual size."""
-        return self._counted(self.block).profile(self.sensitivity())
-
     def sensitivity(self, what: Layer | None = None) -> Sensitivity:
         """What replacing one user flips in a batch: bits of all steps, or of one."""
         return self.encoder.sensitivity() if what is None else layer_sensitivity(self.encoder, what.step)
 
     def response(self, users: int, what: Layer | None = None) -> ShuffledResponse:
         """How every user of a batch of that size answers each of her bits."""
-        return replace(self._counted(users, what), users=users)
+        return replace(self.counted(users, what), users=users)
 
     def certified(self, users: int, what: Layer | None = None) -> Guarantee:
         """The promise of one batch of that size, computed from the answers of those who count."""
-        law, sensitivity = self._counted(users, what), self.sensitivity(what)
+        law, sensitivity = self.counted(users, what), self.sensitivity(what)
         return from_reports(
             law.profile(sensitivity),
             delta=self.delta,
@@ -102,7 +108,7 @@ class ResponseChannel(Tabular):
 
     def unshuffled(self, users: int, what: Layer | None = None) -> Guarantee:
         """What is left of the promise if the shuffler keeps who sent what: that of the device alone."""
-        law, moves = self._counted(users, what), self.sensitivity(what).cells
+        law, moves = self.counted(users, what), self.sensitivity(what).cells
         part = from_reports(
             law.response.profile(moves),
             delta=0.0,
@@ -111,10 +117,6 @@ class ResponseChannel(Tabular):
             law=f"randomised response with a loss of {law.response.shipped_epsilon:.6g} a bit",
         )
         return locally(part)
-
-    def transcript(self) -> ResponseTranscript:
-        """For audits: the flipped bits of a batch of the usual size."""
-        return ResponseTranscript(self._counted(self.block), self.sensitivity().cells)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ResponseRun:
         return ResponseRun(self, noise, masked)
@@ -133,7 +135,8 @@ class ResponseChannel(Tabular):
         counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
         return {**counts, "rewards": counts["rewards"] // self._levels}
 
-    def _counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+    def counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+        """The answers of a batch of that size that the promise counts on: those of users who are present."""
         # A user who stays away, or sides with the analyser, is nobody's crowd; she who is to be hidden is present.
         counted = max(1, math.floor((1 - self.absent) * users))
         return calibrate_response(counted, self.sensitivity(what).cells, self.epsilon, self.delta)
@@ -144,7 +147,7 @@ class ResponseChannel(Tabular):
 
     @property
     def _levels(self) -> int:
-        return getattr(self.encoder, "levels", 1)
+        return self.encoder.levels if isinstance(self.encoder, RewardLevels) else 1
 
 
 class ResponseRun(PlainRun):
@@ -215,6 +218,83 @@ class ResponseRun(PlainRun):
         # Who holds the ones does not matter: the shuffler forgets it.
         bags = (respond(np.arange(law.users) < count, response, self._draw) for count in true)
         return np.array([shuffle(bag.astype(np.uint8), self._draw).sum(dtype=np.int64) for bag in bags], np.int64)
+
+
+@dataclass(frozen=True)
+class AnsweredBitsChannel(Tabular):
+    """Bits of three tables per step, each answered by ``law``."""
+
+    shape: Shape
+    law: RandomizedResponse
+
+    @property
+    def encoder(self) -> ThreeTables:
+        return ThreeTables(replace(self.shape, homogeneous=False))
+
+    @property
+    def bit_variance(self) -> float:
+        return float(self.law.variance(1))
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AnsweredBitsRun:
+        return AnsweredBitsRun(self, shape, noise, masked)
+
+    def cells_per_count(self) -> dict[str, int]:
+        H = self.shape.horizon if self.shape.homogeneous else 1
+        followed = H - 1 if self.shape.homogeneous else int(self.shape.horizon > 1)
+        return {"visits": H, "transitions": followed, "rewards": H}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks
+
+    def noise_per_row(self) -> float:
+        counts = self.cells_per_count()
+        return self.bit_variance * (counts["visits"] + counts["transitions"] * self.shape.states + counts["rewards"])
+
+
+class AnsweredBitsRun(PlainRun):
+    """Decoded sums of answered bits."""
+
+    _channel: AnsweredBitsChannel
+
+    def __init__(self, channel: AnsweredBitsChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
+        self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
+        self._encoder = channel.encoder
+        self._values = np.zeros(self._encoder.size)
+        self._bits = np.zeros((shape.horizon, shape.states, shape.actions))  # answers to each bit of a row
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        if not self._noise.simulated:
+            raise Unsupported("in the local model no tally of clear bits exists: let users answer their own bits")
+        law, encoder = self._channel.law, self._encoder
+        rows = asked_rows(encoder.shape, context, self._masked)
+        cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        true = tally[cells].astype(np.int64)
+        draw: np.random.Generator = self._noise.generator  # type: ignore[attr-defined]
+        ones = draw.binomial(true, law.p) + draw.binomial(users - true, law.q)
+        self._values[cells] += law.decode(ones, users)
+        self._bits += users * rows
+
+    def estimates(self) -> dict[str, Estimate]:
+        variance, pooled = self._channel.bit_variance, self._shape.homogeneous
+        estimates = {}
+        for name, statistic in self._encoder.marginals(self._values).items():
+            noise = variance * self._bits * statistic.cells
+            values = statistic.values.copy()
+            if pooled:
+                values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
+            estimates[name] = Estimate(values, noise)
+        return estimates
+
+    def width_now(self) -> WidthOf:
+        """Hoeffding's bound on a sum of answered bits, each of range 1 / (p - q)."""
+        bits = self._bits.sum(axis=0, keepdims=True) if self._shape.homogeneous else self._bits.copy()
+        steps = self._shape.horizon if self._shape.homogeneous else 1
+        reach = 1.0 / (self._channel.law.p - self._channel.law.q)
+
+        def width(cells_summed: int, failure_probability: float) -> Floats:
+            return np.asarray(reach * np.sqrt(bits / steps * cells_summed * np.log(2 / failure_probability) / 2))
+
+        return width
 
 
 def _bernstein(variance: Floats, step: Floats, log: Any) -> Floats:
