@@ -31,7 +31,7 @@ STATIONS = {
         "world": "worlds", "adversaries": "worlds", "layers": "planning", "layer_matrix": "planning",
         "entropy_program": "planning", "barrier_program": "planning", "barrier_dual": "planning",
         "barrier_rows": "planning", "upper_occupancy": "planning", "transition_box": "learners",
-        "shuffled": "recipes", "central": "recipes", "parts": "recipes", "budget": "recipes", "loop": "simulation",
+        "shuffled": "recipes", "central": "recipes", "budget": "recipes", "loop": "simulation",
     },
     "elimination": {
         "learner": "learners", "active_sets": "learners", "absorbing_model": "learners", "coverage": "planning",

@@ -51,7 +51,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import advance, draws_at
 from discreet.compiled import kernel
 from discreet.errors import Unsupported
 from discreet.noise.kernels import add_noise

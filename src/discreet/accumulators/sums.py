@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.compiled import TotalArrays
+from discreet.accumulators.base import NoiseSource, TotalArrays
 from discreet.errors import Unsupported
 from discreet.noise.law import Law
 from discreet.types import Floats, Mask
@@ -87,7 +86,7 @@ class Once:
         return OnceRun(size, rows, law, noise, per_user=False)
 
 
-class StreamRun:
+class EachAloneRun:
     """The noisy vector of the last user, or of the last block of them."""
 
     def __init__(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource, blocks: bool) -> None:
@@ -106,11 +105,11 @@ class StreamRun:
 
 
 @dataclass(frozen=True)
-class Stream:
+class EachAlone:
     """Each user's vector (or each block's sum of vectors) is released by itself, with noise of its own."""
 
     blocks: bool = False
     name: str = "stream"
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> StreamRun:
-        return StreamRun(size, rows, law, noise, self.blocks)
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EachAloneRun:
+        return EachAloneRun(size, rows, law, noise, self.blocks)

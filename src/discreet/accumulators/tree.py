@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import NoiseSource, advance, draws_at
 from discreet.errors import Unsupported
 from discreet.noise.kernels import add_noise, exchange_noise
 from discreet.noise.law import Law

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource, Run
+from discreet.accumulators.base import NoiseSource, Run, coins_of
 from discreet.accumulators.sums import Total
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
 from discreet.channels.base import PlainRun, Tabular, WidthOf, estimated, row_shape
@@ -184,9 +184,7 @@ def unrounded(encoder: LossTable) -> LossTable:
 
 
 def _coins(noise: NoiseSource, users: int) -> np.random.Generator:
-    if not noise.simulated:
-        raise Unsupported("this message is made on the user's device, where no tally of clear records exists")
+    generator = coins_of(noise, "this message is made on the user's device, where no tally of clear records exists")
     if users != 1:
         raise Unsupported(f"every user sends a message of her own: ask for one user at a time, not {users}")
-    generator: np.random.Generator = noise.generator  # type: ignore[attr-defined]
     return generator

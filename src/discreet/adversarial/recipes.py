@@ -27,13 +27,10 @@ from typing import Any
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.schedule import EveryEpisode
-from discreet.accumulators.sums import Stream, Total
+from discreet.accumulators.sums import EachAlone, Total
 from discreet.accumulators.tree import Tree
-from discreet.adversarial.budget import HALF, share_of_counts
-from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
-from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
-from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
-from discreet.adversarial.parts import (
+from discreet.adversarial.budget import (
+    HALF,
     WHY,
     Part,
     channels,
@@ -43,8 +40,12 @@ from discreet.adversarial.parts import (
     one_bit_guarantee,
     promises,
     seen,
+    share_of_counts,
     times_shown,
 )
+from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
+from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
+from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
 from discreet.adversarial.shuffled import shuffled_losses
 from discreet.channels.additive import Channel
 from discreet.encoders.base import Encoder
@@ -74,7 +75,7 @@ def silenced(privatizer: Privatizer) -> Privatizer:
 def _none(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     shape = layered(shape)
     losses: Encoder = LossTable(shape, rounded=False) if full else ObservedLosses(shape, rounded=False)
-    exact = [Channel(losses, NoNoise(), Total() if full else Stream())]
+    exact = [Channel(losses, NoNoise(), Total() if full else EachAlone())]
     if shape.horizon > 1:
         exact.insert(0, Channel(LayeredTransitions(shape), NoNoise(), Total()))
     name = "none/loss-tables" if full else "none/observed-losses"
@@ -120,7 +121,7 @@ def _published(full: bool, model: str, privacy: Privacy, shape: Shape, episodes:
     if full:
         laws.append((LossTable(shape, rounded=False), counting, accumulator, "loss tables"))
     else:
-        laws.append((ObservedLosses(shape, rounded=False), once, Stream(), "observed losses"))
+        laws.append((ObservedLosses(shape, rounded=False), once, EachAlone(), "observed losses"))
     parts: list[Part] = [
         (Channel(encoder, law, way), mechanism(law, seen(encoder.sensitivity(), times_shown(way)), privacy.delta, what))
         for encoder, law, way, what in laws

@@ -28,9 +28,8 @@ from itertools import product
 from typing import NamedTuple
 
 from discreet.accumulators.schedule import Equal, sizes
-from discreet.adversarial.budget import HALF, bandit_blocks, share_of_counts, table_blocks
+from discreet.adversarial.budget import HALF, WHY, bandit_blocks, epsilon_of, layered, share_of_counts, table_blocks
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.adversarial.parts import WHY, epsilon_of, layered
 from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput, Unsupported
@@ -40,7 +39,7 @@ from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mecha
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.profiles import compose as composed
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.recipe import Options
+from discreet.recipes.recipe import Options, unnamed
 from discreet.recipes.session import Privatizer
 from discreet.recipes.shuffle import absent_share
 from discreet.recipes.trust import Privacy
@@ -98,8 +97,7 @@ def shuffled_losses(full: bool, privacy: Privacy, shape: Shape, episodes: int, o
         for i, one in enumerate(wanted)
     )
     promised = _guarantee(batches, wanted, absent, schedule, epsilon, delta)
-    name = "shuffle/loss-tables-binomial" if full else "shuffle/observed-losses-binomial"
-    return Privatizer(name, shape, channels, schedule, promised, False, options)
+    return unnamed(shape, channels, schedule, promised, False, options)
 
 
 class Batch(NamedTuple):

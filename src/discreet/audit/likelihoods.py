@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.accumulators.compiled import TotalArrays, advance
+from discreet.accumulators.base import TotalArrays, advance
 from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
 from discreet.accumulators.tree import Tree, TreeArrays
 from discreet.audit.binomial_test import log_ratio

@@ -19,8 +19,7 @@ import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.matrix import Matrix
-from discreet.accumulators.sums import Blocks, Once, Total
-from discreet.accumulators.sums import Stream as EachUser
+from discreet.accumulators.sums import Blocks, EachAlone, Once, Total
 from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel
 from discreet.audit.binomial_test import Pair
@@ -270,7 +269,7 @@ def _private(privatizer: Privatizer) -> list[AnyChannel]:
 
 def _as_known(channel: Channel) -> Channel | None:
     """A channel with additive noise in a form that :class:`AdditiveTranscript` knows; None if there is none."""
-    if isinstance(channel.accumulator, EachUser):
+    if isinstance(channel.accumulator, EachAlone):
         return replace(channel, accumulator=Blocks())  # every user is a block of her own
     if isinstance(channel.accumulator, EvenTree):
         return replace(channel, accumulator=Tree(channel.accumulator.users))  # what it adds to a tree is no secret

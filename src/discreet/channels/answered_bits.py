@@ -43,13 +43,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
 from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity, shuffle
 from discreet.encoders.base import Context, Encoder
 from discreet.encoders.reward_levels import RewardLevels
 from discreet.encoders.tables import ThreeTables
-from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
@@ -156,11 +155,11 @@ class ResponseRun(PlainRun):
     _channel: ResponseChannel
 
     def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
-        if not noise.simulated:
-            raise Unsupported("no tally of true bits exists outside simulations: let users answer their own bits")
         rows = row_shape(channel.encoder.shape)
         self._channel, self._masked = channel, masked
-        self._draw: np.random.Generator = noise.generator  # type: ignore[attr-defined]
+        self._draw = coins_of(
+            noise, "no tally of true bits exists outside simulations: let users answer their own bits"
+        )
         self._values = np.zeros(channel.encoder.size)
         self._variance = np.zeros(rows)  # of the noise in one counter of a row
         self._step = np.zeros(rows)  # the most that one answer moves a decoded count away from its mean
@@ -263,13 +262,13 @@ class AnsweredBitsRun(PlainRun):
         self._bits = np.zeros((shape.horizon, shape.states, shape.actions))  # answers to each bit of a row
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
-        if not self._noise.simulated:
-            raise Unsupported("in the local model no tally of clear bits exists: let users answer their own bits")
+        draw = coins_of(
+            self._noise, "in the local model no tally of clear bits exists: let users answer their own bits"
+        )
         law, encoder = self._channel.law, self._encoder
         rows = asked_rows(encoder.shape, context, self._masked)
         cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
         true = tally[cells].astype(np.int64)
-        draw: np.random.Generator = self._noise.generator  # type: ignore[attr-defined]
         ones = draw.binomial(true, law.p) + draw.binomial(users - true, law.q)
         self._values[cells] += law.decode(ones, users)
         self._bits += users * rows

@@ -37,11 +37,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf
 from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
-from discreet.errors import Unsupported
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.release import Estimate
@@ -177,14 +176,13 @@ class ReportRun(PlainRun):
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Simulate the reports of users whose clear items are tallied, and take them in."""
-        if not self._noise.simulated:
-            raise Unsupported(
-                "in the local model no tally of clear items exists: let every user send randomize_record(...) and take "
-                "the reports in with add_reports"
-            )
+        generator = coins_of(
+            self._noise,
+            "in the local model no tally of clear items exists: let every user send randomize_record(...) and take "
+            "the reports in with add_reports",
+        )
         domain = self._domain(context.policy)
         items, asked = self._channel.encoder.split(tally)
-        generator: np.random.Generator = self._noise.generator  # type: ignore[attr-defined]
         self.add_reports(draw_reports(self._channel, domain, items, asked, generator), asked, users, context)
 
     def add_reports(self, reports: Floats, asked: Floats, users: int, context: Context) -> None:

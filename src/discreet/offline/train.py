@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.accumulators.base import SecureNoise
 from discreet.channels.sparse import SparseTable
 from discreet.data.table import Table, TableUsers
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
 from discreet.linear.channel import LEVELS
 from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
-from discreet.offline.entropy import ThreadedSecureNoise
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -76,7 +76,7 @@ def train(
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does.
     """
-    ThreadedSecureNoise(seed)  # refuses a seed, before anything else is looked at
+    SecureNoise(seed)  # refuses a seed, before anything else is looked at
     chosen = offline_learner(learner, **{"ends": data.declaration.early_end, **(options or {})})
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
@@ -91,7 +91,7 @@ def train(
     dense = [channel.encoder for channel in privatizer.channels if not isinstance(channel.encoder, SparseTable)]
     cells = sum(int(np.count_nonzero(encoder.possible())) for encoder in dense)
     with progress_bar("drawing noise", cells, progress) as tick:
-        session = privatizer.open(TableUsers(data), ThreadedSecureNoise(tick=tick), users)
+        session = privatizer.open(TableUsers(data), SecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = chosen.policy(state)
@@ -114,7 +114,7 @@ def _train_linear(data: Table, learner: Any, target: Central, known: Floats | No
     users, per_user = data.users(), data.declaration.per_user
     given = learner.features if features is None else features
     learner, privatizer = linear_privatizer(learner, target, data.shape, users, given, per_user)
-    session = privatizer.open(TableUsers(data), ThreadedSecureNoise(), users)
+    session = privatizer.open(TableUsers(data), SecureNoise(), users)
     state, release = learn(learner, session, Problem(data.shape, users), np.full(1, _COINS, np.uint64), None)
     policy = learner.policy(state)
     mechanisms = [mechanism_facts(*statistics) for statistics in privatizer.statistics()]
