@@ -76,14 +76,18 @@ class Exponentials(NamedTuple):
 
     @property
     def decays(self) -> Floats:
+        """How much of each buffer is left after a release."""
         return 1.0 - 2.0 ** -self.shifts.astype(np.float64)
 
     @property
     def weights(self) -> Floats:
+        """What each buffer adds to a release."""
         return self.numerators * 2.0 ** -self.places.astype(np.float64)
 
 
 class MatrixArrays(NamedTuple):
+    """The compiled form: mixing and unmixing of all cells, release by release."""
+
     shifts: Integers
     numerators: Integers
     places: Integers

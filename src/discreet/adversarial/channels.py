@@ -46,6 +46,7 @@ class OneBitChannel(Tabular):
 
     @cached_property
     def law(self) -> RandomizedResponse:
+        """How the bit is answered."""
         return RandomizedResponse(self.epsilon)
 
     @property
@@ -59,9 +60,11 @@ class OneBitChannel(Tabular):
         return self.encoder.size / (4 * (self.law.p - self.law.q) ** 2)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> OneBitRun:
+        """Begin a run."""
         return OneBitRun(self, noise)
 
     def noise_per_row(self) -> float:
+        """Of one user's decoded table."""
         return self.variance
 
 
@@ -75,6 +78,7 @@ class OneBitRun(PlainRun):
         self._values, self._users = np.zeros(channel.encoder.size), 0
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in one user's table: a coin picks the entry that she answers."""
         generator, law, d = _coins(self._noise, users), self._channel.law, len(tally)
         pick = int(generator.integers(d))
         answer = int(law.randomize([float(np.clip(tally[pick], 0.0, 1.0))], generator)[0])
@@ -115,6 +119,7 @@ class SampledLayerChannel(Tabular):
 
     @cached_property
     def law(self) -> DiscreteLaplace:
+        """The noise in every cell of the layer that was picked."""
         return DiscreteLaplace(2 / self.epsilon)
 
     @property
@@ -123,6 +128,7 @@ class SampledLayerChannel(Tabular):
         return Sensitivity.unit_shifts(1, 1)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SampledLayerRun:
+        """Begin a run."""
         return SampledLayerRun(self, noise)
 
     @cached_property
@@ -138,6 +144,7 @@ class SampledLayerChannel(Tabular):
         return rows
 
     def noise_per_row(self) -> float:
+        """Of the counts of one row in the layer that was picked."""
         return self.law.variance * self.encoder.shape.states
 
 
@@ -151,6 +158,7 @@ class SampledLayerRun(PlainRun):
         self._run = self._begun()
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in one user's cells of the layer that a coin picks."""
         generator, layers = _coins(self._noise, users), self._channel.layers
         if self._channel.alone:
             self._run = self._begun()

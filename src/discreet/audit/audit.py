@@ -62,22 +62,27 @@ class AuditReport:
 
     @property
     def claimed(self) -> float:
+        """The epsilon that is on trial."""
         return self.case.claimed
 
     @property
     def certified(self) -> float | None:
+        """The epsilon of the guarantee, where there is one."""
         return self.case.certified
 
     @property
     def lower_bound(self) -> float:
+        """The epsilon that the runs prove to be needed at least."""
         return self.finding.lower_bound
 
     @property
     def confidence(self) -> float:
+        """How sure the lower bound is."""
         return self.finding.confidence
 
     @property
     def trials(self) -> int:
+        """How many runs there were in all."""
         return self.finding.trials
 
     @property

@@ -145,6 +145,7 @@ class Together:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Sums over the parts."""
         return np.asarray(sum(part.sample(side, trials, draws) for part in self.parts))
 
 
@@ -201,6 +202,7 @@ class ResponseTranscript:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of numbers of ones."""
         rng = np.random.default_rng(int(next_word(draws)))
         return self.law.log_ratios(self.moves, side, trials, rng)[:, None]
 
@@ -213,6 +215,7 @@ class BitTranscript:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of answers."""
         rng = np.random.default_rng(int(next_word(draws)))
         answers = RandomizedResponse(self.epsilon).randomize(np.full((trials, 1), 1.0 - side), rng)
         return np.asarray(self.epsilon * (2.0 * answers - 1.0))
@@ -226,6 +229,7 @@ class LayerTranscript:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of the two noisy cells."""
         rng = np.random.default_rng(int(next_word(draws)))
         shift = np.array([1.0, -1.0])
         x = self.law.draw(rng, (trials, 2)) + (shift if side == 0 else 0.0)

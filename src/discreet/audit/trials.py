@@ -217,6 +217,7 @@ class WholeSession:
     known: bool = False
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """What sessions release, as features."""
         shape = self.privatizer.shape
         rng = np.random.default_rng(int(next_word(draws)))
         policy = Policy(np.zeros((shape.horizon, shape.states), np.int64))
@@ -237,9 +238,11 @@ class FixedUsers:
         self._records, self._draws, self._next = records, draws, 0
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
+        """Sums of the encodings of the next records."""
         return [rows.sum(axis=0) for rows in self._take(encoders, users)]
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
+        """The encodings of the next records, one row each."""
         return self._take([encoder], users)[0]
 
     def _take(self, encoders: Sequence[Encoder], users: int) -> list[Floats]:

@@ -78,6 +78,7 @@ class ResponseChannel(Tabular):
 
     @property
     def answers(self) -> frozenset[type]:
+        """One step at a time, where steps are counted apart."""
         return frozenset({Layer}) if not self.shape.homogeneous or self.shape.horizon == 1 else frozenset()
 
     @property
@@ -118,6 +119,7 @@ class ResponseChannel(Tabular):
         return locally(part)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ResponseRun:
+        """Begin a run; simulations only, because a device answers its own bits."""
         return ResponseRun(self, noise, masked)
 
     def noise_per_row(self) -> float:
@@ -165,6 +167,7 @@ class ResponseRun(PlainRun):
         self._step = np.zeros(rows)  # the most that one answer moves a decoded count away from its mean
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in a batch: of each counter only the number of ones is drawn, and decoded."""
         encoder, what = self._channel.encoder, context.what if isinstance(context.what, Layer) else None
         rows = asked_rows(encoder.shape, context, self._masked)
         if what is not None:
@@ -176,6 +179,7 @@ class ResponseRun(PlainRun):
         self._step = np.maximum(self._step, rows * law.response.p / (law.response.p - law.response.q))
 
     def estimates(self) -> dict[str, Estimate]:
+        """Steps are pooled here, after the shuffler; rewards in levels are means of their cells."""
         channel = self._channel
         estimates = {}
         for name, statistic in channel.encoder.marginals(self._values).items():
@@ -228,24 +232,30 @@ class AnsweredBitsChannel(Tabular):
 
     @property
     def encoder(self) -> ThreeTables:
+        """Three tables per step, whatever the declared time: bits move by one."""
         return ThreeTables(replace(self.shape, homogeneous=False))
 
     @property
     def bit_variance(self) -> float:
+        """Of one decoded bit, whatever it was."""
         return float(self.law.variance(1))
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AnsweredBitsRun:
+        """Begin a run."""
         return AnsweredBitsRun(self, shape, noise, masked)
 
     def cells_per_count(self) -> dict[str, int]:
+        """Bits of all steps where they are pooled."""
         H = self.shape.horizon if self.shape.homogeneous else 1
         followed = H - 1 if self.shape.homogeneous else int(self.shape.horizon > 1)
         return {"visits": H, "transitions": followed, "rewards": H}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
+        """Two blocks: noise is counted by users."""
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks
 
     def noise_per_row(self) -> float:
+        """Of one user's bits."""
         counts = self.cells_per_count()
         return self.bit_variance * (counts["visits"] + counts["transitions"] * self.shape.states + counts["rewards"])
 
@@ -262,6 +272,7 @@ class AnsweredBitsRun(PlainRun):
         self._bits = np.zeros((shape.horizon, shape.states, shape.actions))  # answers to each bit of a row
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in a tally of clear bits, of which simulated answers are decoded."""
         draw = coins_of(
             self._noise, "in the local model no tally of clear bits exists: let users answer their own bits"
         )
@@ -274,6 +285,7 @@ class AnsweredBitsRun(PlainRun):
         self._bits += users * rows
 
     def estimates(self) -> dict[str, Estimate]:
+        """Exact variances, steps added up where they are pooled."""
         variance, pooled = self._channel.bit_variance, self._shape.homogeneous
         estimates = {}
         for name, statistic in self._encoder.marginals(self._values).items():

@@ -61,6 +61,7 @@ class Step(NamedTuple):
 
     @property
     def weight(self) -> float:
+        """How much likelier a true item is than a false one."""
         return self.truth - self.lie
 
 
@@ -87,9 +88,11 @@ class ReportChannel(Tabular):
         return self.encoder.steps * max(self._law(items).shipped_epsilon for items in sizes)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ReportRun:
+        """Begin a run."""
         return ReportRun(self, shape, noise, masked)
 
     def shortcut(self, blocks: list[int]) -> list[int]:
+        """Two blocks: noise is counted by users."""
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks  # noise is counted by users
 
     def noise_per_row(self) -> float:
@@ -198,6 +201,7 @@ class ReportRun(PlainRun):
         self._count_noise(domain, users)
 
     def estimates(self) -> dict[str, Estimate]:
+        """Decoded counts, with the part of their variance that is public."""
         return {name: Estimate(self._values[name].copy(), self._variance[name].copy()) for name in STATISTICS}
 
     def width_now(self) -> WidthOf:
