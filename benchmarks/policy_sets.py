@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet import worlds
 from discreet.elimination.coverage import Atoms, Design, coverage_design
 from discreet.elimination.implicit_set import ImplicitSet
 from discreet.elimination.policy_factors import PolicyFactors
@@ -22,15 +23,8 @@ Floats = NDArray[np.float64]
 
 def river_swim() -> tuple[Floats, Floats, Floats]:
     """Transitions, start and rewards of four states and six steps."""
-    P = np.zeros((4, 2, 4))
-    for s in range(4):
-        P[s, 0, max(s - 1, 0)] = 1.0
-    P[0, 1, :2] = 0.4, 0.6
-    P[1, 1, :3] = P[2, 1, 1:] = 0.05, 0.6, 0.35
-    P[3, 1, 2:] = 0.4, 0.6
-    r = np.zeros((4, 2))
-    r[0, 0], r[3, 1] = 0.005, 1.0
-    return np.tile(P, (6, 1, 1, 1)), np.eye(4)[0], np.tile(r, (6, 1, 1))
+    world = worlds.river_swim(states=4, horizon=6).with_time(homogeneous=False)
+    return np.array(world.transitions), np.array(world.start), np.array(world.means)
 
 
 def values_in_numpy(factors: PolicyFactors, P: Floats, start: Floats, r: Floats) -> Floats:

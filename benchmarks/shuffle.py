@@ -26,7 +26,7 @@ from discreet.planning.occupancy import reachable
 from discreet.policies import uniform_policy
 from discreet.recipes.registry import build
 from discreet.recipes.trust import Privacy
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 from discreet.worlds.tabular import TabularWorld
 
@@ -57,7 +57,7 @@ def public_support(world: TabularWorld) -> tuple[tuple[bool, ...], ...]:
 def eliminate(world: TabularWorld, learner: Any, privacy: Privacy, episodes: int, seed: int, run: int) -> Run:
     """As ``discreet.simulate`` does it, but the set of policies that are left is looked at in the end."""
     privatizer = build(privacy, world.shape, episodes, learner.needs)
-    users = SimulatedUsers(world, stream(seed, run, USERS), generator(seed, run, COINS))
+    users = TabularUsers(world, stream(seed, run, USERS), generator(seed, run, COINS))
     session = privatizer.open(users, SimulatedNoise(generator(seed, run, NOISE)), episodes)
     state = learner.init(Problem(world.shape, episodes), stream(seed, run, COINS))
     regret, before, switches = 0.0, None, 0
@@ -234,7 +234,7 @@ def speed(runs: int, seed: int) -> None:
     large = discreet.worlds.from_arrays(rng.dirichlet(np.full(X, 0.3), size=(H, X, A)), rng.uniform(size=(H, X, A)) / H)
     learner, episodes, spent = PE(), 60_000, {}
     privacy = discreet.Shuffle(1.0, DELTA, recipe="shuffle/joint-histogram-binomial")
-    users = SimulatedUsers(large, stream(seed, 0, USERS), generator(seed, 0, COINS))
+    users = TabularUsers(large, stream(seed, 0, USERS), generator(seed, 0, COINS))
     session = build(privacy, large.shape, episodes).open(users, SimulatedNoise(generator(seed, 0, NOISE)), episodes)
     state = learner.init(Problem(large.shape, episodes), stream(seed, 0, COINS))
     while session.left:

@@ -10,7 +10,7 @@ import argparse
 
 import discreet
 import discreet.offline
-from discreet.worlds.icu_sepsis import clinicians, icu_sepsis
+from discreet.worlds.imported import clinicians, icu_sepsis
 
 
 def main() -> None:

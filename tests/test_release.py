@@ -16,12 +16,12 @@ from discreet.policies import Policy
 from discreet.recipes.registry import build
 from discreet.recipes.session import Intake, Session
 from discreet.release import Estimate, Layer, Linear, Release, Request, as_statistics
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 from discreet.trajectories import Trajectories
 from discreet.worlds.tabular import TabularWorld
 
-RAW = (Session, Intake, SimulatedUsers, Trajectories, TabularWorld)
+RAW = (Session, Intake, TabularUsers, Trajectories, TabularWorld)
 PRIVACIES = {
     "central": discreet.Central(1.0),
     "gaussian": discreet.Central(1.0, 1e-5, recipe="central/first-visit-gaussian"),
@@ -33,7 +33,7 @@ PRIVACIES = {
 
 def session_of(privacy, episodes=40):
     world = discreet.worlds.river_swim(states=3, horizon=3)
-    users = SimulatedUsers(world, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(world, stream(0, 0, USERS), generator(0, 0, COINS))
     privatizer = build(privacy, world.shape, episodes)
     return privatizer.open(users, SimulatedNoise(generator(0, 0, NOISE)), episodes), world.shape
 

@@ -22,11 +22,12 @@ _WORDS = {bool: "true or false", int: "a whole number", float: "a number"}
 
 @dataclass(frozen=True)
 class Named:
-    """How to make a thing, what it is in one line, and where it comes from."""
+    """How to make a thing, what it is in one line, where it comes from, and of which kind it is."""
 
     home: str | Callable[..., Any]
     summary: str
     source: str = ""
+    kind: str = ""
 
     @property
     def make(self) -> Callable[..., Any]:
@@ -56,7 +57,9 @@ class Registry(Mapping[str, Named]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def register(self, name: str, make: Callable[..., Any], summary: str = "", source: str = "yours") -> None:
+    def register(
+        self, name: str, make: Callable[..., Any], summary: str = "", source: str = "yours", kind: str = ""
+    ) -> None:
         """Give a name to a class or function of your own; every command and function that takes names then knows it.
 
         The keywords of ``make`` become its options. A name that is taken is refused.
@@ -66,7 +69,7 @@ class Registry(Mapping[str, Named]):
         if name in self._entries:
             raise InvalidInput(f"there is a {self._kind} {name!r} already: choose another name")
         text = summary or (inspect.getdoc(make) or "").partition("\n")[0]
-        self._entries[name] = Named(make, text, source)
+        self._entries[name] = Named(make, text, source, kind)
 
     def forget(self, name: str) -> None:
         """Take a name away again."""

@@ -46,6 +46,11 @@ class Trajectories:
             raise InvalidInput("a reward is NaN or infinite: repair or drop it before encoding")
         return cls(s, a, np.clip(r, *shape.rewards), np.full(s.shape[0], shape.horizon, np.int64))
 
+    def only(self, user: int) -> Trajectories:
+        """The trajectory of one user."""
+        row = slice(user, user + 1)
+        return Trajectories(self.states[row], self.actions[row], self.rewards[row], self.lengths[row])
+
     def __len__(self) -> int:
         return len(self.lengths)
 

@@ -8,12 +8,12 @@ import pytest
 import discreet
 from discreet.adversarial.adversaries import Recorded
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS
-from discreet.adversarial.loop import run_adversarial
 from discreet.adversarial.recipes import silenced
 from discreet.adversarial.world import layered, with_adversary
 from discreet.policies import Policy, StochasticPolicy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Request
+from discreet.simulation.block_loop import run_blocks
 
 
 class Plays:
@@ -39,7 +39,7 @@ class Plays:
 
 def play(world, learner, episodes, recipe="none/loss-tables", seed=0, privatizer=None):
     privatizer = privatizer or build(discreet.NoPrivacy(recipe=recipe), world.shape, episodes)
-    return run_adversarial(world, learner, privatizer, episodes, seed, 0, lambda _served: None)
+    return run_blocks(world, learner, privatizer, episodes, seed, 0, lambda _served: None)
 
 
 def test_regret_is_what_was_lost_less_what_the_best_fixed_policy_loses_on_the_same_prefix():

@@ -17,8 +17,7 @@ from discreet.audit.neighbours import worst_pair
 from discreet.audit.trials import FixedUsers, WholeSession, likelihood_of, profile_of
 from discreet.channels.answered_bits import ResponseRun, respond
 from discreet.encoders.base import Context, encode
-from discreet.encoders.reward_levels import RewardLevels
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse

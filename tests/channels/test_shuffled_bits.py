@@ -11,14 +11,12 @@ from discreet.channels.shuffled_bits import (
     CertifiedBits,
     ShuffledChannel,
     analyse,
-    layer_sensitivity,
     send,
     shuffle,
     shuffled_widths,
 )
 from discreet.encoders.base import Context
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits
@@ -111,13 +109,6 @@ def test_variances_of_batches_of_different_sizes_add_up():
 def test_the_noise_of_a_size_that_nobody_certified_is_refused():
     with pytest.raises(Unsupported, match="block of 31 users: let 30 answer together"):
         CertifiedBits((BATCH,)).bits(31)
-
-
-def test_the_counters_of_one_step_are_known_for_known_encoders_only():
-    shape = Shape(2, 1, 2)
-    assert layer_sensitivity(JointHistogram(shape), 0).cells == 2
-    with pytest.raises(Unsupported, match="ask for all steps"):
-        layer_sensitivity(MarginalTable(shape), 0)
 
 
 @pytest.mark.parametrize("tail", [0.3, 0.01, 1e-6])

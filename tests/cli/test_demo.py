@@ -8,8 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from discreet.cli.demo_page import render
-from discreet.cli.demo_run import run_demo, uniform_play
+from discreet.cli.demo_page import render, run_demo, uniform_play
 from discreet.policies import uniform_policy
 
 VOID = {"meta", "link", "br", "img", "path", "use"}

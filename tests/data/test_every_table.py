@@ -14,7 +14,7 @@ import pytest
 import discreet.data as data
 from discreet.accumulators.sparse import own_cells
 from discreet.data.query import contributions
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts
 from discreet.linear.channel import LEVELS
 from discreet.recipes.offline import OPTIONS, tables
 

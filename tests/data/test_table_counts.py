@@ -7,7 +7,7 @@ import pytest
 
 import discreet.data as data
 from discreet.encoders.base import encode
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported
 from discreet.streams import stream
 from discreet.trajectories import Trajectories

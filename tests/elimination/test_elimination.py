@@ -14,7 +14,7 @@ from discreet.learners.base import Problem
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Layer
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3).with_time(False)
@@ -25,7 +25,7 @@ CLEAR = PolicyElimination(one_layer=False)
 def play(learner, privacy, episodes, world=WORLD, run=0, watch=lambda state: None):
     """All requests of a run, the last state, and the exact regret; ``watch`` sees every state."""
     privatizer = build(privacy, world.shape, episodes, learner.needs)
-    users = SimulatedUsers(world, stream(0, run, USERS), generator(0, run, COINS))
+    users = TabularUsers(world, stream(0, run, USERS), generator(0, run, COINS))
     session = privatizer.open(users, SimulatedNoise(generator(0, run, NOISE)), episodes)
     state, requests, regret = learner.init(Problem(world.shape, episodes), stream(0, run, COINS)), [], 0.0
     while session.left:
@@ -200,7 +200,7 @@ def test_a_public_support_makes_the_set_smaller():
 def test_update_is_a_pure_function():
     learner = PolicyElimination()
     privatizer = build(SHUFFLE, WORLD.shape, 100, learner.needs)
-    users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     session = privatizer.open(users, SimulatedNoise(generator(0, 0, NOISE)), 100)
     state = learner.init(Problem(WORLD.shape, 100), stream(0, 0, COINS))
     for _ in range(5):

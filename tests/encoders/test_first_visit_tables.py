@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.encoders.base import encode
-from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.first_visit import FirstVisitTables
 from discreet.errors import Unsupported
 from discreet.shape import Shape
 from discreet.streams import USERS, stream

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.encoders.base import encode
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.marginal_table import JointCounts, MarginalTable
+from discreet.encoders.joint import JointCounts, JointHistogram, MarginalTable
 from discreet.errors import Unsupported
 from discreet.shape import Shape
 from discreet.streams import stream

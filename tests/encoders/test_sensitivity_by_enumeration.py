@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from discreet.encoders.base import encode
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
+from discreet.encoders.joint import JointHistogram, MarginalTable
+from discreet.encoders.sampled_step import SampledStep
+from discreet.encoders.tables import RewardLevels, ScaledTables, ThreeTables
+from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
 from discreet.streams import USERS, stream
 
@@ -87,3 +89,46 @@ def test_fractions_are_not_called_whole_numbers():
         assert not ThreeTables(shape, rounded=False).sensitivity().unit
         bits, fractions = ThreeTables(shape).sensitivity(), ThreeTables(shape, rounded=False).sensitivity()
         assert (bits.l1, bits.l2, bits.linf) == (fractions.l1, fractions.l2, fractions.linf)
+
+
+PER_STEP = [JointHistogram, ThreeTables, RewardLevels, lambda shape: ThreeTables(shape, rounded=False)]
+SINGLE_STEP = [FirstVisit, FirstVisitTables]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(make, Shape(2, 2, 2)) for make in PER_STEP]
+    + [(make, Shape(2, 2, 1, homogeneous=True)) for make in [*PER_STEP, *SINGLE_STEP]],
+)
+@pytest.mark.parametrize("early", [False, True], ids=["full-length", "ends-early"])
+def test_what_a_user_moves_in_one_step_is_attained_and_never_exceeded(all_records, make, shape, early):
+    encoder = make(shape)
+    vectors = encode(encoder, all_records(shape, shortest=1 if early else None), stream(0, 0, USERS))
+    for step in range(shape.horizon):
+        rows = np.zeros((shape.groups, shape.states, shape.actions), bool)
+        rows[step] = True
+        l1, l2, linf, up, down, _ = extremes(vectors[:, encoder.rows_to_cells(rows)])
+        stated = encoder.layer_sensitivity(step)
+        assert (l1, l2, linf) == (stated.l1, pytest.approx(stated.l2, rel=1e-12), stated.linf)
+        assert stated.unit == encoder.rounded
+        assert not stated.unit or stated.shifts == ((1, up, down),)
+
+
+def test_a_sampled_step_moves_one_cell_each_way_and_scaled_tables_have_the_norms_of_plain_ones():
+    shape = Shape(2, 2, 3)
+    assert SampledStep(shape, steps=2).layer_sensitivity(1).shifts == ((1, 1, 1),)
+    scaled, plain = ScaledTables(shape).layer_sensitivity(2), ThreeTables(shape, rounded=False).layer_sensitivity(2)
+    assert scaled == plain
+
+
+def test_steps_that_do_not_exist_or_are_pooled_have_no_sensitivity():
+    for make in (*PER_STEP, SampledStep, ScaledTables):
+        for step in (-1, 2):
+            with pytest.raises(InvalidInput, match=rf"step must lie in 0..1, got {step}"):
+                make(Shape(2, 2, 2)).layer_sensitivity(step)
+    pooled = Shape(2, 2, 2, homogeneous=True)
+    for make in (JointHistogram, ThreeTables, FirstVisit, FirstVisitTables, SampledStep, ScaledTables):
+        with pytest.raises(Unsupported, match="pooled over steps"):
+            make(pooled).layer_sensitivity(0)
+    with pytest.raises(Unsupported, match="MarginalTable has no sensitivity by step"):
+        MarginalTable(Shape(2, 2, 2)).layer_sensitivity(0)

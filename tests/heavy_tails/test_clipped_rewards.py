@@ -63,7 +63,7 @@ def played(channel, shape, people, seed):
     run, levels = channel.start(shape, Recorded(seed), False), []
     context = Context(uniform_policy(shape))
     for record in people:
-        levels.append(run.encoder_now(CONTEXT).levels)
+        levels.append(run.encoder_now(CONTEXT).positions)
         run.add(encode(run.encoder_now(CONTEXT), record, stream(0, 0, USERS))[0], 1, context)
     return run, levels
 
@@ -74,7 +74,7 @@ def node_losses(channel, levels, replaced, first, second):
     A node that closes at user t covers the users after t - (t & -t); its reward noise has the thresholds of user t.
     """
     grid, encoder, total = np.array(channel.encoder.thresholds), channel.encoder, 0.0
-    own = replace(encoder, levels=levels[replaced - 1])
+    own = replace(encoder, positions=levels[replaced - 1])
     one_cells, other_cells = (encode(own, record, stream(0, 0, USERS))[0] for record in (first, second))
     shift = np.abs(one_cells - other_cells)
     for t in range(replaced, len(levels) + 1):
@@ -138,8 +138,8 @@ def levels_under(channel, people, script):
         run.add(cells, 1, Context(uniform_policy(SHAPE)))
         released = channel.encoder.marginals(np.zeros(channel.encoder.size))["visits"].values.size
         assert run.estimates()["visits"].values.sum() == pytest.approx(script[t].sum())
-        assert len(run.encoder_now(CONTEXT).levels) == released
-        found.append(run.encoder_now(CONTEXT).levels)
+        assert len(run.encoder_now(CONTEXT).positions) == released
+        found.append(run.encoder_now(CONTEXT).positions)
     return found
 
 
@@ -159,10 +159,10 @@ def test_a_level_is_the_largest_released_count_in_binary_digits():
     run = channel.start(SHAPE, SimulatedNoise(np.random.default_rng(5)), False)
     largest = np.ones(4)
     for t in range(1, 40):
-        assert run.encoder_now(CONTEXT).levels == tuple(int(math.log2(m)) for m in largest)
+        assert run.encoder_now(CONTEXT).positions == tuple(int(math.log2(m)) for m in largest)
         thresholds = run.public["thresholds"].reshape(-1)
         np.testing.assert_allclose(
-            thresholds, [channel.encoder.thresholds[level] for level in run.encoder_now(CONTEXT).levels]
+            thresholds, [channel.encoder.thresholds[level] for level in run.encoder_now(CONTEXT).positions]
         )
         run.add(np.zeros(channel.encoder.size), 1, Context(uniform_policy(SHAPE)))
         visits = run.estimates()["visits"].values.reshape(-1)

@@ -7,8 +7,7 @@ import pytest
 
 import discreet
 from discreet.errors import InvalidInput
-from discreet.heavy_tails.hard_central import central_lower_bound, hard_central
-from discreet.heavy_tails.hard_tree import hard_tree, local_lower_bound
+from discreet.heavy_tails.worlds import central_lower_bound, hard_central, hard_tree, local_lower_bound
 
 
 def moments(world, order):

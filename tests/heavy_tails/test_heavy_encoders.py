@@ -83,13 +83,13 @@ def test_thresholds_follow_the_number_of_users_and_nothing_else():
 
 def test_levels_give_every_row_a_threshold_of_its_own():
     shape = heavy(2, 1, 2)
-    encoder = ClippedTables(shape, (1.0, 2.0, 4.0), levels=(2, 0))
+    encoder = ClippedTables(shape, (1.0, 2.0, 4.0), positions=(2, 0))
     rewards = encode(encoder, record([[0, 1]] * 2, [[9.0, -9.0], [-3.0, 0.5]]), stream(0, 0, USERS))[
         :, encoder.counts :
     ]
     assert rewards.tolist() == [[4.0, -1.0], [-3.0, 0.5]]
     with pytest.raises(InvalidInput, match="each of 2 rows"):
-        ClippedTables(shape, (1.0,), levels=(0,))
+        ClippedTables(shape, (1.0,), positions=(0,))
 
 
 def test_truncation_drops_what_clipping_keeps():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,20 +11,14 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
-from discreet.linear.channel import (
-    LEVELS,
-    bounded_features,
-    build_linear,
-    concentrated_budget,
-    matrix_sensitivity,
-    on_grid,
-    tally,
-    vector_sensitivity,
-)
+from discreet.linear.channel import LEVELS, matrix_sensitivity, on_grid, vector_sensitivity
+from discreet.linear.channel import sums as tally
+from discreet.linear.recipes import bounded_features, concentrated_budget
 from discreet.policies import uniform_policy
 from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.recipes.registry import build
 from discreet.release import Linear, Request
 from discreet.shape import Shape
 
@@ -32,6 +27,14 @@ RNG = np.random.default_rng(0)
 FEATURES = bounded_features(RNG.normal(size=(2, 3, 4)), SHAPE)
 TARGETS = RNG.uniform(-1, 1, (1, LEVELS, 3))
 TARGETS[0, [0, -1]] = [[1, -1, 1], [-1, 1, -1]]
+
+
+def build_linear(privacy, shape, features, vectors, *, parts=None, per_user=1, as_printed=False):
+    """The privatizer of these questions, by the one registry."""
+    options = {"features": features, "vectors": vectors, "parts": parts, "per_user": per_user}
+    recipe = "offline/linear-as-printed" if as_printed else "auto"
+    target = replace(privacy, recipe=recipe, options=options)
+    return build(target, shape, 1_000, frozenset({"matrix", "vectors"}), data_set=True)
 
 
 def one_user(s, a, successor, level):
@@ -77,8 +80,8 @@ class One:
     def __init__(self, record):
         self._record = record
 
-    def joint(self, part):
-        return self._record
+    def tally(self, encoders, context, users):
+        return [encoder.from_joint(self._record) for encoder in encoders]
 
 
 def unchecked(what, **changes):
@@ -147,7 +150,9 @@ def test_the_stated_bound_is_the_clip_and_scales_the_noise():
             answer = session.answer(Request(uniform_policy(SHAPE), what=wanted))["vectors"]
             clipped = np.clip(level - 8.0, -bound, bound)
             np.testing.assert_allclose(answer.values[0], clipped * FEATURES[1, 2], atol=2e-3 * bound)
-            assert answer.variance[0, 0] == pytest.approx(bound**2 * privatizer.laws[0][1].variance / 2048**2)
+            assert answer.variance[0, 0] == pytest.approx(
+                bound**2 * privatizer.channels[0].laws[0][1].variance / 2048**2
+            )
             grid = tally(one_user(1, 2, 0, level), SHAPE, FEATURES, wanted, exact=False)[1]
             assert np.linalg.norm(grid) <= 2048
     plain = build_linear(discreet.NoPrivacy(), SHAPE, FEATURES, (1,))
@@ -185,11 +190,11 @@ def test_the_grid_changes_sums_by_less_than_its_step():
 @pytest.mark.parametrize("vectors", [(1, 1), (1, 2, 1)])
 def test_the_budget_adds_up(vectors):
     privatizer = build_linear(discreet.Central(rho=0.8), SHAPE, FEATURES, vectors)
-    matrix, vector = privatizer.laws[0]
+    matrix, vector = privatizer.channels[0].laws[0]
     share = 0.8 / (len(vectors) + sum(vectors))
     assert matrix.off_diagonal == pytest.approx(64**4 / (2 * share))
     assert vector.sigma**2 == pytest.approx(2 * 2048**2 / share)
-    parts = [part.law.profile(part.sensitivity).rho for part in privatizer.statistics()]
+    parts = [part.law.profile(part.sensitivity).rho for part in privatizer.channels[0].mechanisms()]
     assert sum(parts) == pytest.approx(privatizer.guarantee.rho) == pytest.approx(0.8)
 
 
@@ -197,7 +202,7 @@ def test_the_noise_as_printed_costs_1_4_rho():
     """Five statistics a step: three vectors at rho_0, two matrices at 2 rho_0."""
     H = 5
     vectors = (2, 1) * H
-    printed = build_linear(discreet.Central(rho=0.3, recipe="x"), Shape(2, 3, H), FEATURES, vectors, as_printed=True)
+    printed = build_linear(discreet.Central(rho=0.3), Shape(2, 3, H), FEATURES, vectors, as_printed=True)
     assert printed.guarantee.rho == pytest.approx(1.4 * 0.3)
     assert "NOT TRUE" in printed.guarantee.explain()
 
@@ -211,14 +216,14 @@ def test_halves_of_the_users_have_the_whole_budget_each():
     assert "parallel composition: each user is in one of 2 parts" in split.guarantee.explain()
     whole = build_linear(discreet.Central(rho=0.5), Shape(2, 3, H), FEATURES, vectors)
     assert "parallel" not in whole.guarantee.explain()
-    (_, first), (_, second) = split.laws[:2]
+    (_, first), (_, second) = split.channels[0].laws[:2]
     assert first.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (3 * H)))
     assert second.sigma**2 == pytest.approx(2 * 2048**2 / (0.5 / (2 * H)))
 
 
 def test_users_with_several_trajectories():
     once, thrice = (build_linear(discreet.Central(rho=0.5), SHAPE, FEATURES, (1, 1), per_user=m) for m in (1, 3))
-    assert thrice.laws[0][1].sigma == pytest.approx(3 * once.laws[0][1].sigma)
+    assert thrice.channels[0].laws[0][1].sigma == pytest.approx(3 * once.channels[0].laws[0][1].sigma)
     assert thrice.guarantee.rho == pytest.approx(0.5)
 
 
@@ -232,15 +237,10 @@ def test_an_epsilon_target_is_converted():
         build_linear(discreet.Central(1.0), SHAPE, FEATURES, (1, 1))
 
 
-class Source:
-    def joint(self, part):
-        return one_user(0, 1, 1, 3)
-
-
 def test_answers_are_sums_with_noise_of_the_stated_law():
     """Standardised noise of 600 matrices and vectors: six deviations either side; 2/3 and 3/2 are rejected."""
     privatizer = build_linear(discreet.Central(rho=50.0), SHAPE, FEATURES, (1,) * 600)
-    session = privatizer.open(Source(), SimulatedNoise(np.random.default_rng(3)), 1)
+    session = privatizer.open(One(one_user(0, 1, 1, 3)), SimulatedNoise(np.random.default_rng(3)), 1)
     exact = tally(one_user(0, 1, 1, 3), SHAPE, FEATURES, question(), exact=False)
     off, vectors = [], []
     for _ in range(600):
@@ -257,7 +257,7 @@ def test_answers_are_sums_with_noise_of_the_stated_law():
 
 def test_only_budgeted_questions_are_answered():
     privatizer = build_linear(discreet.Central(rho=1.0), SHAPE, FEATURES, (1,))
-    session = privatizer.open(Source(), SimulatedNoise(np.random.default_rng(0)), 1)
+    session = privatizer.open(One(one_user(0, 1, 1, 3)), SimulatedNoise(np.random.default_rng(0)), 1)
     policy = uniform_policy(SHAPE)
     with pytest.raises(Unsupported, match="linear questions only"):
         session.answer(Request(policy))

@@ -8,6 +8,7 @@ import pytest
 
 from discreet.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.noise import (
+    AnytimeLaw,
     BinomialNoise,
     BoundedNoise,
     DiscreteGaussian,
@@ -18,6 +19,7 @@ from discreet.noise import (
     NoNoise,
     add_noise,
 )
+from discreet.noise.knorm import DiscreteKNorm, TableNoise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import stream
 
@@ -45,7 +47,17 @@ def pmf(law):
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_it_is_a_law(law):
+    assert isinstance(law, AnytimeLaw)
+    assert law.drawn == "independent noise in every cell"
+
+
+def test_noise_for_whole_tables_says_so_and_bounds_no_sums_of_all_lengths():
+    law = TableNoise(4, 2.0)
     assert isinstance(law, Law)
+    assert not isinstance(law, AnytimeLaw)
+    assert "whole of every table" in law.drawn
+    assert "whole vector" in DiscreteKNorm(4, 2.0).drawn
+    assert not isinstance(DiscreteKNorm(4, 2.0), Law)
 
 
 @pytest.mark.parametrize("law", DISCRETE, ids=str)

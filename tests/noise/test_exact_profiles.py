@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from discreet.errors import Unsupported
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
     DiscreteGaussian,
     DiscreteKNorm,
     DiscreteLaplace,
-    DiscreteSymmetricGaussianMatrix,
     Gaussian,
     KNorm,
     Laplace,
-    SymmetricGaussianMatrix,
 )
 from discreet.privacy.profiles import PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, add_noise
-from discreet.noise.kernels import exchange_noise
+from discreet.noise.law import exchange_noise
 from discreet.streams import NOISE, stream
 
 

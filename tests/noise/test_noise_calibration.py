@@ -6,12 +6,12 @@ from functools import partial
 import pytest
 
 from discreet.errors import InvalidInput, Unsupported
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
     DiscreteGaussian,
     DiscreteLaplace,
-    DiscreteSymmetricGaussianMatrix,
     Gaussian,
     KNorm,
     Laplace,

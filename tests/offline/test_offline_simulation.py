@@ -142,9 +142,9 @@ def test_pessimistic_values_are_below_the_truth():
     """The bound holds with probability 0.9 per run by theory, and in every one of these: it is cautious."""
     from discreet.accumulators.base import SimulatedNoise
     from discreet.learners.base import Problem
-    from discreet.offline.driver import known_table, learn
-    from discreet.recipes.offline import build
+    from discreet.recipes.registry import build
     from discreet.simulation.behaviour import BehaviourUsers
+    from discreet.simulation.data_sets import known_table, learn
     from discreet.streams import COINS, NOISE, USERS, generator, stream
 
     learner, useful = discreet.learners.APVI(), 0
@@ -152,7 +152,8 @@ def test_pessimistic_values_are_below_the_truth():
         world, users = BENCHMARK.instance(seed), (1000, 10_000, 100_000)[seed % 3]
         behaviour = uniform_policy(world.shape)
         people = BehaviourUsers(world, behaviour, stream(seed, 0, USERS), generator(seed, 0, USERS))
-        privatizer = build(discreet.Central(rho=1.0, options={"rewards": "known"}), world.shape, users)
+        target = discreet.Central(rho=1.0, options={"rewards": "known"})
+        privatizer = build(target, world.shape, users, data_set=True)
         session = privatizer.open(people, SimulatedNoise(generator(seed, 0, NOISE)), users)
         known = known_table(world.shape, world.means)
         state, _ = learn(learner, session, Problem(world.shape, users), stream(seed, 0, COINS), known)

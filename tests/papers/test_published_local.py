@@ -11,14 +11,13 @@ import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.channels.answered_bits import AnsweredBitsRun
 from discreet.encoders.base import Context, encode
-from discreet.encoders.scaled_tables import ScaledTables
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import ScaledTables, ThreeTables
 from discreet.errors import Unsupported
 from discreet.papers import published
 from discreet.policies import Policy
 from discreet.recipes.registry import build
 from discreet.release import Request
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 from discreet.trajectories import Trajectories
 
@@ -80,7 +79,7 @@ def test_they_are_those_of_the_list_of_published_mechanisms(kind):
 def test_noise_of_one_user_is_as_printed(kind, delta, sd):
     """Standard deviations of visits, transitions and rewards at epsilon 2."""
     privatizer = printed(kind, 2.0, delta)
-    users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     session = privatizer.open(users, SimulatedNoise(generator(0, 0, NOISE)), 10)
     release = session.answer(Request(POLICY))
     found = [math.sqrt(release[name].variance.max()) for name in ("visits", "transitions", "rewards")]

@@ -21,11 +21,11 @@ from discreet.privacy.guarantee import (
     drawn,
     finite_or_none,
     from_mechanism,
-    group,
     locally,
     nothing,
     parallel,
     post_process,
+    several_trajectories,
 )
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -107,14 +107,14 @@ def test_a_local_randomiser_is_private_in_every_weaker_model_too():
 
 def test_a_user_with_several_trajectories_pays_for_each():
     pooled = from_mechanism(DiscreteLaplace(12.0), Sensitivity(6.0, 5.0, 4.0), delta=0.0, name="pooled counts")
-    guarantee = group(replace(pooled, public=("losses",), simulated=False), 3)
+    guarantee = several_trajectories(replace(pooled, public=("losses",), simulated=False), 3)
     assert guarantee.epsilon == pytest.approx(1.5)
     assert guarantee.public == ("losses",)
     assert not guarantee.simulated
     assert "up to 3 trajectories" in guarantee.explain()
-    assert group(laplace(), 1) == laplace()
+    assert several_trajectories(laplace(), 1) == laplace()
     with pytest.raises(Unsupported, match="group privacy"):  # unit shifts grow with the group: ask the law again
-        group(laplace(), 2)
+        several_trajectories(laplace(), 2)
 
 
 def test_post_processing_is_free_and_noted():

@@ -16,8 +16,8 @@ from discreet.privacy.profiles import (
     PureProfile,
     ZeroConcentratedProfile,
     compose,
-    group,
     repeated,
+    replacing_users,
     responses_profile,
 )
 from discreet.privacy.sensitivity import Sensitivity
@@ -142,13 +142,13 @@ def test_the_worse_direction_counts():
 
 
 def test_group_privacy_where_it_is_exact():
-    assert group(PureProfile(0.5), 3) == PureProfile(1.5)
-    assert group(GaussianProfile(0.5), 3) == GaussianProfile(1.5)
-    assert group(ZeroConcentratedProfile(0.5), 3) == ZeroConcentratedProfile(4.5)
+    assert replacing_users(PureProfile(0.5), 3) == PureProfile(1.5)
+    assert replacing_users(GaussianProfile(0.5), 3) == GaussianProfile(1.5)
+    assert replacing_users(ZeroConcentratedProfile(0.5), 3) == ZeroConcentratedProfile(4.5)
     one = responses_profile(0.5, 2)
-    assert group(one, 1) is one
+    assert replacing_users(one, 1) is one
     with pytest.raises(Unsupported, match="scaled"):
-        group(one, 2)
+        replacing_users(one, 2)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Request
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3)
@@ -35,7 +35,7 @@ def test_foretold_deviations_are_those_of_the_release_at_the_end(privacy):
     privatizer = build(privacy, WORLD.shape, episodes)
     assert foretold.recipe == privatizer.recipe
     assert foretold.guarantee == privatizer.guarantee
-    users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     session = privatizer.open(users, SimulatedNoise(generator(0, 0, NOISE)), episodes)
     releases = 0
     while session.left:
@@ -53,7 +53,7 @@ def test_foretold_deviations_are_those_of_the_release_at_the_end(privacy):
 def test_a_masked_row_carries_less_noise_than_foretold():
     privacy = discreet.Central(1.0, recipe="central/first-visit-laplace", options={"blocks": 3})
     foretold = discreet.calibrate(privacy, WORLD.shape, episodes=9)
-    users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     session = build(privacy, WORLD.shape, 9).open(users, SimulatedNoise(generator(0, 0, NOISE)), 9)
     release = None
     while session.left:

@@ -9,9 +9,14 @@ import pytest
 import discreet
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.recipes.offline import build, tables
+from discreet.recipes.offline import tables
+from discreet.recipes.registry import build as build_any
 
 PER_STEP, POOLED = discreet.Shape(3, 2, 4), discreet.Shape(3, 2, 4, homogeneous=True)
+
+
+def build(target, shape, users, needs=frozenset()):
+    return build_any(target, shape, users, needs, data_set=True)
 
 
 def built(shape=PER_STEP, options=None, users=100, **target):

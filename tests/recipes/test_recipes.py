@@ -73,7 +73,7 @@ def test_a_concentrated_target_is_kept(recipe):
 def test_auto_takes_the_quietest_valid_recipe(shape, delta, model):
     chosen = build(TARGETS[model](1.0, delta), shape, 100)
     quietest = np.inf
-    for recipe in recipes(model):
+    for recipe in recipes(model, "tabular"):
         if not recipe.automatic or (delta == 0 and not recipe.pure):
             continue
         with suppress(Unsupported):  # made for other worlds

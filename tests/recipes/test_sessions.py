@@ -14,8 +14,7 @@ from discreet.channels.additive import Channel
 from discreet.channels.base import widths
 from discreet.encoders.base import Context, playable_rows
 from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import JointHistogram, MarginalTable
 from discreet.encoders.tables import ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise
@@ -25,7 +24,7 @@ from discreet.recipes import additive
 from discreet.recipes.registry import build
 from discreet.recipes.session import Intake, Privatizer
 from discreet.release import Layer, Linear, Request
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3)
@@ -33,7 +32,7 @@ LEFT, RIGHT = (Policy(np.full((3, 3), action, np.int64)) for action in (0, 1))
 
 
 def users(world=WORLD, run=0):
-    return SimulatedUsers(world, stream(0, run, USERS), generator(0, run, COINS))
+    return TabularUsers(world, stream(0, run, USERS), generator(0, run, COINS))
 
 
 def session(encoder, law, accumulator=None, masked=True, noise=None, total=100, blocks=10):

@@ -10,7 +10,6 @@ import pytest
 import discreet
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.schedule import Equal, GrowThenEqual
-from discreet.channels.shuffled_bits import layer_sensitivity
 from discreet.encoders.base import encode
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
@@ -22,7 +21,7 @@ from discreet.policies import Policy, uniform_policy
 from discreet.privacy.guarantee import compose, shuffled
 from discreet.recipes.registry import build, noise_of, recipes
 from discreet.release import Layer, Request
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 POOLED = discreet.Shape(3, 2, 4, homogeneous=True)
@@ -41,7 +40,7 @@ def target(epsilon=1.0, delta=1e-5, recipe="shuffle/first-visit-binomial", **opt
 
 def session(total=200, **options):
     privatizer = build(target(recipe="shuffle/joint-histogram-binomial", **options), WORLD.shape, total)
-    users = SimulatedUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
     return privatizer.open(users, SimulatedNoise(generator(0, 0, NOISE)), total)
 
 
@@ -111,7 +110,7 @@ def test_the_sensitivity_of_a_layer_is_attained_and_never_exceeded(all_records, 
     cells = encode(own, all_records(shape), stream(0, 0, COINS))[:, own.rows_to_cells(rows) & own.possible()]
     shifts = cells[:, None] - cells[None]
     assert np.abs(shifts).max() == 1
-    worst = layer_sensitivity(own, step)
+    worst = own.layer_sensitivity(step)
     ((_, up, down),) = worst.shifts
     assert ((shifts > 0).sum(axis=2).max(), (shifts < 0).sum(axis=2).max()) == (up, down)
 
@@ -183,10 +182,10 @@ def test_counts_that_move_by_more_than_one_are_refused(name):
 
 def test_pooled_counts_have_no_layers():
     with pytest.raises(Unsupported, match="no layers"):
-        layer_sensitivity(FirstVisit(POOLED), 0)
+        FirstVisit(POOLED).layer_sensitivity(0)
     assert build(target(), POOLED, 100).channels[0].answers == frozenset()
     with pytest.raises(InvalidInput, match=r"0\.\.3"):
-        layer_sensitivity(JointHistogram(PER_STEP), 4)
+        JointHistogram(PER_STEP).layer_sensitivity(4)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 
+import discreet
+from discreet.cli import main
 from discreet.learners.registry import LEARNERS
+from discreet.policies import uniform_policy
+from discreet.release import Request
+from discreet.reproduce import matrix as module
 from discreet.reproduce.matrix import MODELS, Place, draw_matrix, first_reason, run_matrix, write_matrix
-from discreet.reproduce.sweep import open_executor
+from discreet.reproduce.run import open_executor
+from discreet.worlds.registry import WORLDS
 
 PLACES = (
     Place("river", "river-swim", {"states": 3, "horizon": 3}),
@@ -63,3 +72,66 @@ def test_the_page_and_the_picture_show_all_cells(matrix):
     assert all(place.label in page for place in PLACES)
     assert all(learner in page for learner in LEARNERS)
     assert draw_matrix(matrix).startswith(b"\x89PNG")
+
+
+@dataclass(frozen=True)
+class NeverLearns:
+    """The smallest learner: it plays at random and looks at nothing."""
+
+    name: ClassVar[str] = "never-learns"
+    needs: ClassVar[frozenset[str]] = frozenset({"visits"})
+
+    def init(self, problem, coins):
+        return problem
+
+    def ask(self, state):
+        return Request(self.policy(state))
+
+    def update(self, state, release):
+        return state
+
+    def policy(self, state):
+        return uniform_policy(state.shape)
+
+
+@pytest.fixture
+def registered():
+    """A learner and two worlds of one's own, one of which cannot be made by its name alone."""
+    discreet.learners.register("never-learns", NeverLearns)
+    discreet.worlds.register("two-doors", lambda: discreet.worlds.bandit(arms=2))
+    discreet.worlds.register("many-doors", lambda doors: discreet.worlds.bandit(arms=doors))
+    yield
+    LEARNERS.forget("never-learns")
+    WORLDS.forget("two-doors")
+    WORLDS.forget("many-doors")
+
+
+def test_what_users_register_has_a_row_and_a_table(registered, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "PLACES", PLACES[:1])
+    with pytest.raises(SystemExit) as stop:
+        main(["matrix", "--episodes", "12", "--runs", "1", "--executor", "threads:1", "--out", str(tmp_path)])
+    assert not stop.value.code
+    page = (tmp_path / "matrix.md").read_text()
+    river, doors, many = (part.partition("\n## ")[0] for part in page.split("\n## ")[1:4])
+    assert river.startswith("river\n")
+    assert doors.startswith("two-doors\n")
+    assert many.startswith("many-doors\n")
+    for table in (river, doors):
+        (row,) = (line for line in table.splitlines() if line.startswith("| never-learns |"))
+        assert "–" not in row, "it runs under every trust model"
+        assert "| ucbvi |" in table
+    assert "| never-learns |" not in many
+    assert "world 'many-doors' cannot be made without its option 'doors'" in page
+    assert "never-learns" in capsys.readouterr().out
+
+
+def test_what_is_not_registered_has_none(matrix):
+    assert "never-learns" not in write_matrix(matrix)
+    assert module.all_places() == module.PLACES
+
+
+def test_a_place_to_run_that_does_not_exist_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["matrix", "--executor", "nowhere", "--out", str(tmp_path / "matrix")])
+    assert stop.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

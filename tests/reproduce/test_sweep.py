@@ -8,8 +8,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 import pytest
 
 from discreet.errors import InvalidInput
-from discreet.reproduce.job import Job, Task
-from discreet.reproduce.sweep import load_task, open_executor, run_tasks
+from discreet.reproduce.figure import Job, Task
+from discreet.reproduce.run import load_task, open_executor, run_tasks
 
 PLACE = {"world": "river-swim", "world_options": {"states": 3, "horizon": 3}}
 JOBS = [

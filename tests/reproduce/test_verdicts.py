@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.reproduce.measured import Measured, NotMeasured, Verdict, View, all_of, below, decide, within
+from discreet.reproduce.figure import Claim, Measured, NotMeasured, Verdict, View, all_of, below, within
 
 RNG = np.random.default_rng(0)
 LOW, HIGH = 10 + RNG.normal(size=8), 13 + RNG.normal(size=8)
@@ -82,7 +82,8 @@ def test_a_view_shows_its_version_and_the_references():
     assert View(results, "ours")["b"].total[0] == 6
     with pytest.raises(NotMeasured, match="no"):
         View(results, "published")["b"]
-    verdict = decide(lambda view: below(view["a"].total, view["nothing"].total), View(results, "ours"))
+    claim = Claim("less", "a is below nothing", lambda view: below(view["a"].total, view["nothing"].total))
+    verdict = claim.decide(View(results, "ours"))
     assert verdict.word == "not measured"
     assert "nothing" in verdict.evidence
 

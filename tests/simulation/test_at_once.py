@@ -16,8 +16,8 @@ from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.simulation import users as users_module
-from discreet.simulation.at_once import Cascade
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.at_once import AtOnce
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, USERS, generator, stream
 
 RIVER = discreet.worlds.river_swim(states=3, horizon=3)
@@ -42,11 +42,11 @@ def test_tallies_at_once_agree_with_simulated_users_in_the_mean(world, kind, mon
     encoder = kind(world.shape)
     policy = uniform_policy(world.shape)
     n = 200_000
-    at_once = Cascade(world, np.random.default_rng(0)).tally(encoder, policy, n)
+    at_once = AtOnce(world, np.random.default_rng(0)).tally(encoder, policy, n)
     monkeypatch.setattr(users_module, "_MANY", 10**9)
-    one_by_one = SimulatedUsers(world, stream(1, 0, USERS), generator(1, 0, COINS)).tally(
-        [encoder], Context(policy), n
-    )[0]
+    one_by_one = TabularUsers(world, stream(1, 0, USERS), generator(1, 0, COINS)).tally([encoder], Context(policy), n)[
+        0
+    ]
     # A user adds at most H to a cell, so the difference has at most this standard deviation.
     H = world.horizon
     sd = np.sqrt(H * np.maximum(1.0, at_once + one_by_one))
@@ -56,7 +56,7 @@ def test_tallies_at_once_agree_with_simulated_users_in_the_mean(world, kind, mon
 
 def test_an_item_of_the_sampled_step_has_the_exact_law_and_a_wrong_law_is_rejected():
     encoder = SampledStep(RIVER.shape)
-    cascade = Cascade(RIVER, np.random.default_rng(3))
+    cascade = AtOnce(RIVER, np.random.default_rng(3))
     items, asked = encoder.split(cascade.tally(encoder, RIGHT, 300_000))
     assert asked.sum() == 300_000
     # By hand: state 1 at step 1 has probability 0.6; going up from there 0.35; no reward below the last state.
@@ -73,7 +73,7 @@ def test_an_item_of_the_sampled_step_has_the_exact_law_and_a_wrong_law_is_reject
 def test_counts_of_consecutive_steps_flow():
     """A cascade passes the same people on: who arrives at a step is who acts there."""
     encoder = JointHistogram(replace(RIVER.shape, homogeneous=False))
-    tally = Cascade(RIVER, np.random.default_rng(5)).tally(encoder, uniform_policy(RIVER.shape), 1000)
+    tally = AtOnce(RIVER, np.random.default_rng(5)).tally(encoder, uniform_policy(RIVER.shape), 1000)
     table = tally.reshape(3, 3, 2, 4, 2)
     for h in range(2):
         np.testing.assert_array_equal(table[h, :, :, :3].sum(axis=(0, 1, 3)), table[h + 1].sum(axis=(1, 2, 3)))
@@ -83,7 +83,7 @@ def test_counts_of_consecutive_steps_flow():
 def test_variance_between_tallies_is_multinomial():
     """The number of people in a state is binomial: its variance over repetitions says so, 2/3 and 3/2 of it do not."""
     encoder = JointHistogram(RIVER.shape)
-    cascade = Cascade(RIVER, np.random.default_rng(7))
+    cascade = AtOnce(RIVER, np.random.default_rng(7))
     n, repeats = 400, 4000
     first = [cascade.tally(encoder, RIGHT, n).reshape(3, 2, 4, 2)[2].sum() for _ in range(repeats)]
     # State 2 is reached at the last step only, with probability 0.6 * 0.35.
@@ -96,17 +96,17 @@ def test_variance_between_tallies_is_multinomial():
 
 
 def test_what_cannot_be_drawn_at_once_is_simulated():
-    cascade = Cascade(RIVER, np.random.default_rng(0))
+    cascade = AtOnce(RIVER, np.random.default_rng(0))
     assert not cascade.serves(FirstVisit(RIVER.shape))
     assert not cascade.serves(SampledStep(RIVER.shape, 2))
     assert cascade.serves(SampledStep(RIVER.shape, 1))
     assert cascade.serves(ThreeTables(RIVER.shape, rounded=False))
-    assert not Cascade(RANDOM, np.random.default_rng(0)).serves(ThreeTables(RANDOM.shape, rounded=False))
+    assert not AtOnce(RANDOM, np.random.default_rng(0)).serves(ThreeTables(RANDOM.shape, rounded=False))
 
 
 def test_mixtures_are_drawn_by_component():
     left = Policy(np.zeros((3, 3), np.int64))
-    people = SimulatedUsers(RIVER, stream(1, 0, USERS), generator(1, 0, COINS))
+    people = TabularUsers(RIVER, stream(1, 0, USERS), generator(1, 0, COINS))
     encoder = JointHistogram(RIVER.shape)
     tally = people.tally([encoder], Context(Mixture((left, RIGHT), [0.25, 0.75])), 100_000)[0]
     by_action = tally.reshape(3, 2, 4, 2).sum(axis=(0, 2, 3))

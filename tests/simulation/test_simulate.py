@@ -20,7 +20,7 @@ from discreet.recipes.registry import build
 from discreet.release import Request
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes
-from discreet.simulation.record import checkpoints
+from discreet.simulation.judge import checkpoints
 from discreet.simulation.run import Interrupted, _in_threads, world_of_run
 from discreet.streams import COINS, generator
 

@@ -19,7 +19,7 @@ from discreet.encoders.tables import ThreeTables
 from discreet.planning.occupancy import occupancy
 from discreet.policies import Policy, uniform_policy
 from discreet.shape import Shape
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories
 from discreet.worlds import from_arrays
@@ -52,7 +52,7 @@ def test_encoded_rewards_are_unbiased(make):
 
 
 def tally(world, policy, encoder, users):
-    simulated = SimulatedUsers(world, stream(2, 2, USERS), np.random.default_rng(0))
+    simulated = TabularUsers(world, stream(2, 2, USERS), np.random.default_rng(0))
     return encoder.marginals(simulated.tally([encoder], Context(policy), users)[0])
 
 
@@ -112,7 +112,7 @@ def test_the_tally_of_a_few_users_has_exactly_the_law_of_their_records():
     rng = np.random.default_rng(6)
     world = from_arrays(rng.dirichlet(np.ones(2), size=(2, 2, 2)), rng.random((2, 2, 2)), start=[0.4, 0.6])
     policy, encoder, draws = Policy(np.array([[0, 1], [1, 0]])), JointHistogram(world.shape), 6000
-    simulated = SimulatedUsers(world, stream(2, 3, USERS), np.random.default_rng(0))
+    simulated = TabularUsers(world, stream(2, 3, USERS), np.random.default_rng(0))
     for users, other in ((1, 0.9), (3, 0.8)):
         counts: dict[tuple, int] = {}
         for _ in range(draws):

@@ -9,7 +9,7 @@ import numpy as np
 from discreet.accumulators.base import SimulatedNoise
 from discreet.adversarial.channels import OneBitChannel
 from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable
-from discreet.adversarial.loop import LayeredUsers
+from discreet.adversarial.people import LayeredUsers
 from discreet.adversarial.world import layered
 from discreet.audit.trials import likelihood_of
 from discreet.encoders.base import Context

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
     DiscreteGaussian,
     DiscreteKNorm,
     DiscreteLaplace,
-    DiscreteSymmetricGaussianMatrix,
     Gaussian,
     KaryRandomizedResponse,
     KNorm,
     Laplace,
     RandomizedResponse,
-    SymmetricGaussianMatrix,
     UnaryEncoding,
     add_noise,
     add_report,

@@ -11,10 +11,10 @@ from scipy.stats import chi2
 
 import discreet
 from discreet.encoders.base import Context
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.policies import StochasticPolicy
 from discreet.simulation.behaviour import BehaviourUsers
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import generator, stream
 from discreet.worlds.rewards import OnTransition
 from discreet.worlds.tabular import TabularWorld
@@ -45,7 +45,7 @@ def distance(first, second):
 @pytest.mark.parametrize("law", ["bernoulli", "deterministic", "transition"])
 def test_the_cascade_has_the_law_of_played_users(law):
     encoder = MarginalTable(world(law).shape, bits=True)
-    (played,) = SimulatedUsers(world(law), stream(1, 0, 0), generator(1, 0, 0)).tally(
+    (played,) = TabularUsers(world(law), stream(1, 0, 0), generator(1, 0, 0)).tally(
         [encoder], Context(BEHAVIOUR), USERS
     )
 

@@ -18,7 +18,7 @@ from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
 from discreet.policies import Mixture, Policy, StochasticPolicy
 from discreet.shape import Shape
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, USERS, generator, stream
 from discreet.trajectories import Trajectories
 
@@ -69,7 +69,7 @@ def test_messages_and_tallies_give_the_same_law(response, steps):
 def test_decoded_counts_are_unbiased_for_every_policy(response, policy):
     a_channel = channel(response)
     users, repeats = 40, 800
-    people = SimulatedUsers(WORLD, stream(5, 0, USERS), generator(5, 0, COINS))
+    people = TabularUsers(WORLD, stream(5, 0, USERS), generator(5, 0, COINS))
     names = ("visits", "transitions", "rewards")
     values = {name: [] for name in names}
     rng = np.random.default_rng(9)

@@ -12,7 +12,7 @@ from scipy.stats import binom, chisquare
 from discreet.accumulators.base import SimulatedNoise
 from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
 from discreet.encoders.base import Context
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.noise.calibration import ShuffledBits
 from discreet.policies import Policy
 from discreet.shape import Shape

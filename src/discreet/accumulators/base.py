@@ -16,9 +16,8 @@ import numpy as np
 
 from discreet.compiled import dispatch
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise.kernels import add_noise
 from discreet.noise.knorm import TableNoise
-from discreet.noise.law import Law
+from discreet.noise.law import Law, add_noise
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
 

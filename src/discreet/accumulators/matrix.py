@@ -54,7 +54,7 @@ import numpy as np
 from discreet.accumulators.base import advance, draws_at
 from discreet.compiled import kernel
 from discreet.errors import Unsupported
-from discreet.noise.kernels import add_noise
+from discreet.noise.law import add_noise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize
 from discreet.streams import Stream

@@ -57,6 +57,19 @@ class Equal:
 
 
 @dataclass(frozen=True)
+class SameUsers:
+    """Everybody at once, and everybody again for the next question; the budget counts the questions."""
+
+    def next_block(self, served: int, total: int) -> int:
+        """All of them."""
+        return total
+
+    def describe(self) -> str:
+        """In a few words."""
+        return "all users, question after question"
+
+
+@dataclass(frozen=True)
 class Growing:
     """Blocks that grow with the users served: each is ``growth`` times what was served before, at least ``first``."""
 

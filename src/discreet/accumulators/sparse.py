@@ -40,7 +40,7 @@ from discreet.accumulators.base import NoiseSource
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
-from discreet.noise.law import Law
+from discreet.noise.law import IN_EVERY_CELL, Law
 from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import sparse
@@ -88,6 +88,7 @@ class ThresholdedLaplace:
     scale: float
     threshold: float
     discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     @property
     def noise(self) -> DiscreteLaplace:
@@ -111,6 +112,7 @@ class ThresholdedGaussian:
     sigma: float
     threshold: float
     discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     @property
     def noise(self) -> DiscreteGaussian:

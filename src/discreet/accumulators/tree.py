@@ -27,8 +27,7 @@ import numpy as np
 
 from discreet.accumulators.base import NoiseSource, advance, draws_at
 from discreet.errors import Unsupported
-from discreet.noise.kernels import add_noise, exchange_noise
-from discreet.noise.law import Law
+from discreet.noise.law import Law, add_noise, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask

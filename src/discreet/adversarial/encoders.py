@@ -24,9 +24,7 @@ A step outside its layer is dropped: a fixed public rule that never aborts on co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.compiled import kernel
-from discreet.encoders.base import Cells, Statistic, encode_into, reward_bit
+from discreet.encoders.base import Cells, LaidOut, Statistic, encode_into, reward_bit
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import LayeredShape
 from discreet.streams import Stream
@@ -70,169 +68,220 @@ class BitArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LayeredTransitions:
-    """How often each triple occurred."""
+class Triples:
+    """The layout of cells over (x, a, x'), layer by layer."""
 
     shape: LayeredShape
-    name: ClassVar[str] = "layered-transitions"
-    statistics: ClassVar[frozenset[str]] = frozenset({"transitions"})
-    rounded: ClassVar[bool] = True
-    public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
     def size(self) -> int:
+        """How many triples have an unknown probability."""
         return self.shape.unknown
 
-    def sensitivity(self) -> Sensitivity:
-        sizes, A = self.shape.sizes, self.shape.actions
-        choices = sum(x * A * y > 1 for x, y in pairwise(sizes[:-1]))
-        return Sensitivity.unit_shifts(self.shape.horizon - 1, choices)
-
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Every triple of a pair gets the pair's entry."""
         return np.broadcast_to(rows[..., None], self.shape.triple_mask.shape)[self.shape.triple_mask]
 
     def possible(self) -> Mask:
+        """All of them."""
         return np.ones(self.size, np.bool_)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Transitions (step, state, action, successor), one cell each; those into the end are not counted."""
         table = np.zeros(self.shape.triple_mask.shape)
         table[self.shape.triple_mask] = cells
         return {"transitions": Statistic(table, _one_each(self.shape.horizon, last=0))}
 
-    def arrays(self) -> TripleArrays:
-        sizes, A = self.shape.sizes, self.shape.actions
-        blocks = [x * A * y for x, y in pairwise(sizes[:-1])]
-        return TripleArrays(A, np.array(sizes, np.int64), np.cumsum([0, *blocks])[: self.shape.horizon])
-
 
 @dataclass(frozen=True)
-class _OfPairs:
-    """The layout of cells over (x, a), shared by everything that has one cell per pair."""
+class Pairs:
+    """The layout of cells over (x, a), layer by layer, once for each of the ``names`` of its statistics.
+
+    With one step there are no unknown transitions to count; the empty statistic then comes with the others.
+    """
 
     shape: LayeredShape
-    public: ClassVar[Mapping[str, Floats]] = {}
+    names: tuple[str, ...]
 
     @property
     def size(self) -> int:
-        return self.shape.pairs
+        """How many pairs there are, times the number of tables."""
+        return self.shape.pairs * len(self.names)
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        """The names of its tables, and transitions where there are none to count."""
+        return frozenset({*self.names, *self._nothing_to_count()})
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return rows[self.shape.pair_mask]
+        """Every pair that exists, in each table."""
+        return np.tile(rows[self.shape.pair_mask], len(self.names))
 
     def possible(self) -> Mask:
+        """All of them."""
         return np.ones(self.size, np.bool_)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Each table over (step, state, action), one cell per entry."""
+        parts = zip(self.names, np.split(cells, len(self.names)), strict=True)
+        return {name: self._spread(part) for name, part in parts} | self._nothing_to_count()
+
+    def first_cells(self) -> tuple[Integers, Integers]:
+        """For kernels: the sizes of the layers, and the first cell of each of them."""
+        sizes = np.array(self.shape.sizes, np.int64)
+        return sizes, np.concatenate(([0], np.cumsum(sizes[:-2] * self.shape.actions)))
 
     def _spread(self, cells: Cells) -> Statistic:
         table = np.zeros(self.shape.pair_mask.shape)
         table[self.shape.pair_mask] = cells
         return Statistic(table, _one_each(self.shape.horizon, last=1))
 
-    def _along_the_path(self) -> Sensitivity:
-        # A layer with a single pair has no other cell to move to.
-        choices = sum(size * self.shape.actions > 1 for size in self.shape.sizes[:-1])
-        return Sensitivity.unit_shifts(self.shape.horizon, choices)
-
-    def _arrays(self, losses: bool, rounded: bool) -> PairArrays:
-        sizes = np.array(self.shape.sizes, np.int64)
-        first = np.concatenate(([0], np.cumsum(sizes[:-2] * self.shape.actions)))
-        return PairArrays(self.shape.actions, sizes, first, losses, rounded)
-
-    @cached_property
     def _nothing_to_count(self) -> dict[str, Statistic]:
-        """With one step there are no unknown transitions; the empty statistic comes with the losses."""
         if self.shape.horizon > 1:
             return {}
         table = np.zeros(self.shape.triple_mask.shape)
         return {"transitions": Statistic(table, _one_each(1, last=0))}
 
 
-@dataclass(frozen=True)
-class LayeredVisits(_OfPairs):
-    """How often each pair was visited; the papers release it beside the transitions that determine it."""
+def _along_the_path(shape: LayeredShape) -> Sensitivity:
+    # A layer with a single pair has no other cell to move to.
+    choices = sum(size * shape.actions > 1 for size in shape.sizes[:-1])
+    return Sensitivity.unit_shifts(shape.horizon, choices)
 
-    name: ClassVar[str] = "layered-visits"
-    statistics: ClassVar[frozenset[str]] = frozenset({"visits"})
-    rounded: ClassVar[bool] = True
+
+@dataclass(frozen=True)
+class LayeredTransitions(LaidOut):
+    """How often each triple occurred."""
+
+    shape: LayeredShape
+    name: ClassVar[str] = "layered-transitions"
+    statistics: ClassVar[frozenset[str]] = frozenset({"transitions"})
+
+    @property
+    def layout(self) -> Triples:
+        """One cell for each (x, a, x')."""
+        return Triples(self.shape)
 
     def sensitivity(self) -> Sensitivity:
-        return self._along_the_path()
+        """One cell up and, where a layer has another one, one down at each step but the last."""
+        sizes, A = self.shape.sizes, self.shape.actions
+        choices = sum(x * A * y > 1 for x, y in pairwise(sizes[:-1]))
+        return Sensitivity.unit_shifts(self.shape.horizon - 1, choices)
 
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        return {"visits": self._spread(cells)}
-
-    def arrays(self) -> PairArrays:
-        return self._arrays(losses=False, rounded=True)
+    def arrays(self) -> TripleArrays:
+        """The sizes of layers and where their cells begin."""
+        sizes, A = self.shape.sizes, self.shape.actions
+        blocks = [x * A * y for x, y in pairwise(sizes[:-1])]
+        return TripleArrays(A, np.array(sizes, np.int64), np.cumsum([0, *blocks])[: self.shape.horizon])
 
 
 @dataclass(frozen=True)
-class ObservedLosses(_OfPairs):
+class LayeredVisits(LaidOut):
+    """How often each pair was visited; the papers release it beside the transitions that determine it."""
+
+    shape: LayeredShape
+    name: ClassVar[str] = "layered-visits"
+    statistics: ClassVar[frozenset[str]] = frozenset({"visits"})
+
+    @property
+    def layout(self) -> Pairs:
+        """One cell for each (x, a)."""
+        return Pairs(self.shape, ("visits",))
+
+    def sensitivity(self) -> Sensitivity:
+        """One cell up and, where a layer has another one, one down at each step."""
+        return _along_the_path(self.shape)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Visits alone: transitions, even if there are none, are somebody else's."""
+        return {"visits": self.layout.marginals(cells)["visits"]}
+
+    def arrays(self) -> PairArrays:
+        """The sizes of layers and where their cells begin."""
+        return PairArrays(self.shape.actions, *self.layout.first_cells(), losses=False, rounded=True)
+
+
+@dataclass(frozen=True)
+class ObservedLosses(LaidOut):
     """The losses on the path, zero elsewhere: what bandit feedback shows."""
 
+    shape: LayeredShape
     rounded: bool = True
     name: ClassVar[str] = "observed-losses"
 
     @property
+    def layout(self) -> Pairs:
+        """One cell for each (x, a)."""
+        return Pairs(self.shape, ("observed_losses",))
+
+    @property
     def statistics(self) -> frozenset[str]:
-        return frozenset({"observed_losses", *self._nothing_to_count})
+        """Observed losses, and transitions where there are none to count."""
+        return self.layout.statistics
 
     def sensitivity(self) -> Sensitivity:
-        return self._along_the_path()
-
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        return {"observed_losses": self._spread(cells), **self._nothing_to_count}
+        """At most that of counts of visits: a loss is at most one."""
+        return _along_the_path(self.shape)
 
     def arrays(self) -> PairArrays:
-        return self._arrays(losses=True, rounded=self.rounded)
+        """The sizes of layers and where their cells begin."""
+        return PairArrays(self.shape.actions, *self.layout.first_cells(), losses=True, rounded=self.rounded)
 
 
 @dataclass(frozen=True)
-class LossBits(_OfPairs):
+class LossBits(LaidOut):
     """How often each pair was visited with a lost bit and with one that was not."""
 
+    shape: LayeredShape
     rounded: bool = True
     name: ClassVar[str] = "loss-bits"
 
     @property
-    def size(self) -> int:
-        return 2 * self.shape.pairs
+    def layout(self) -> Pairs:
+        """Two cells for each (x, a): all zeros first, then all ones."""
+        return Pairs(self.shape, ("zeros", "observed_losses"))
 
     @property
     def statistics(self) -> frozenset[str]:
-        return frozenset({"observed_losses", "signed_losses", *self._nothing_to_count})
+        """Observed and signed losses, and transitions where there are none to count."""
+        return (self.layout.statistics - {"zeros"}) | {"signed_losses"}
 
     def sensitivity(self) -> Sensitivity:
+        """One cell down and one up at each step."""
         return Sensitivity.unit_shifts(self.shape.horizon, self.shape.horizon)
-
-    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return np.tile(rows[self.shape.pair_mask], 2)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
         """``signed_losses`` are ones less zeros: 2 l - 1, summed over visits."""
-        zeros, ones = (self._spread(part) for part in np.split(cells, 2))
-        signed = Statistic(ones.values - zeros.values, 2 * ones.cells)
-        return {"observed_losses": ones, "signed_losses": signed, **self._nothing_to_count}
+        found = self.layout.marginals(cells)
+        zeros, ones = found.pop("zeros"), found["observed_losses"]
+        return {**found, "signed_losses": Statistic(ones.values - zeros.values, 2 * ones.cells)}
 
     def arrays(self) -> BitArrays:
-        layout = self._arrays(losses=True, rounded=self.rounded)
-        return BitArrays(layout.actions, layout.sizes, layout.first, self.shape.pairs, self.rounded)
+        """The sizes of layers and where their cells begin."""
+        return BitArrays(self.shape.actions, *self.layout.first_cells(), self.shape.pairs, self.rounded)
 
 
 @dataclass(frozen=True)
-class LossTable(_OfPairs):
+class LossTable(LaidOut):
     """The whole table of one user: what full information shows. Records without a table cannot be encoded."""
 
+    shape: LayeredShape
     rounded: bool = True
     name: ClassVar[str] = "loss-table"
 
     @property
+    def layout(self) -> Pairs:
+        """One cell for each (x, a)."""
+        return Pairs(self.shape, ("losses",))
+
+    @property
     def statistics(self) -> frozenset[str]:
-        return frozenset({"losses", *self._nothing_to_count})
+        """Losses, and transitions where there are none to count."""
+        return self.layout.statistics
 
     def sensitivity(self) -> Sensitivity:
+        """Every cell by at most one."""
         return Sensitivity.unit_shifts(self.size, 0)
-
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        return {"losses": self._spread(cells), **self._nothing_to_count}
 
     def arrays(self) -> None:
         """Nothing: a path is not enough, see :meth:`tally`."""

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class LayeredWorld:
     layers: Layers
     transitions: Floats
     adversary: Adversary
+    people: ClassVar[str] = "discreet.adversarial.people:layered_people"  # who acts here, for simulations
 
     def __post_init__(self) -> None:
         flat = np.array(check_array("transitions", self.transitions, (self.layers.triples,)))

@@ -11,7 +11,7 @@ from discreet.accumulators.sums import Blocks, Total
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, estimated, row_shape, widths
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
-from discreet.noise.law import Law
+from discreet.noise.law import AnytimeLaw, Law
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats
@@ -74,9 +74,9 @@ class AdditiveRun(PlainRun):
 
         Sums of fresh draws only: the noise of a tree comes and goes.
         """
-        if not isinstance(self._channel.accumulator, Blocks | Total):
-            return None
         law, copies = self._channel.law, self._run.copies.copy()
+        if not isinstance(self._channel.accumulator, Blocks | Total) or not isinstance(law, AnytimeLaw):
+            return None
         cells = self._channel.cells_per_count()
         cells["followed"] = cells.get("transitions", 0) * self._shape.states
         return lambda statistic, failure_probability: np.asarray(

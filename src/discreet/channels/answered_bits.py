@@ -14,7 +14,7 @@ The server decodes (ones - n q) / (p - q) and, in time-homogeneous worlds, adds 
 p q / (p - q)^2, whatever it was, so the stated variances are exact.
 
 **In shuffled batches** (``ResponseChannel``, the shuffle appendix of the paper in batches: appendix I, algorithms 8 to
-10). Bits come from :mod:`discreet.encoders.reward_levels`, and each bit x is sent as
+10). Bits come from :mod:`discreet.encoders.tables`, and each bit x is sent as
 
     R_p(x) = x with probability 1 - p, a fair coin otherwise            (randomised response with q = p / 2),
 
@@ -45,9 +45,8 @@ from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
-from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity, shuffle
+from discreet.channels.shuffled_bits import layer_rows, shuffle
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.reward_levels import RewardLevels
 from discreet.encoders.tables import ThreeTables
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
@@ -88,7 +87,7 @@ class ResponseChannel(Tabular):
 
     def sensitivity(self, what: Layer | None = None) -> Sensitivity:
         """What replacing one user flips in a batch: bits of all steps, or of one."""
-        return self.encoder.sensitivity() if what is None else layer_sensitivity(self.encoder, what.step)
+        return self.encoder.sensitivity() if what is None else self.encoder.layer_sensitivity(what.step)
 
     def response(self, users: int, what: Layer | None = None) -> ShuffledResponse:
         """How every user of a batch of that size answers each of her bits."""
@@ -126,7 +125,7 @@ class ResponseChannel(Tabular):
         """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
         cells = self.cells_per_count()
         followed = self.shape.states * cells["transitions"]
-        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels
+        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self.encoder.levels
         return self.law.variance * counts
 
     def cells_per_count(self) -> dict[str, int]:
@@ -134,7 +133,7 @@ class ResponseChannel(Tabular):
         marginals = self.encoder.marginals(np.zeros(self.encoder.size))
         over = np.sum if self._pools else np.max
         counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
-        return {**counts, "rewards": counts["rewards"] // self._levels}
+        return {**counts, "rewards": counts["rewards"] // self.encoder.levels}
 
     def counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
         """The answers of a batch of that size that the promise counts on: those of users who are present."""
@@ -145,10 +144,6 @@ class ResponseChannel(Tabular):
     @property
     def _pools(self) -> bool:
         return self.shape.homogeneous and not self.encoder.shape.homogeneous
-
-    @property
-    def _levels(self) -> int:
-        return self.encoder.levels if isinstance(self.encoder, RewardLevels) else 1
 
 
 class ResponseRun(PlainRun):
@@ -183,7 +178,7 @@ class ResponseRun(PlainRun):
         channel = self._channel
         estimates = {}
         for name, statistic in channel.encoder.marginals(self._values).items():
-            scale = channel._levels**2 if name == "rewards" else 1
+            scale = channel.encoder.levels**2 if name == "rewards" else 1
             values, noise = statistic.values.copy(), self._variance * statistic.cells / scale
             if channel._pools:
                 values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)

@@ -11,13 +11,15 @@ for data: it is handed sums of encodings, by a session that asked users for them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.noise.law import Law
+from discreet.privacy.guarantee import StatedLaw
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask
@@ -51,6 +53,15 @@ class ChannelRun(Protocol):
         """The bound on the noise in one count that holds for all releases at once; None where none is stated."""
 
 
+class Mechanism(NamedTuple):
+    """One noisy statistic: how many cells it has, what one user moves in it, and the noise."""
+
+    name: str
+    cells: int
+    sensitivity: Sensitivity
+    law: StatedLaw
+
+
 class AnyChannel(Protocol):
     """One statistic's way out. ``answers`` are the kinds of narrow requests (Layer, Linear) that it can serve."""
 
@@ -77,6 +88,9 @@ class AnyChannel(Protocol):
 
     def shortcut(self, blocks: list[int]) -> list[int]:
         """Fewer blocks, the first one kept, that leave as much noise in the last release as these do."""
+
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Everything that leaves, with what one user moves in it and the noise that hides that; for receipts."""
 
 
 class _Encoded(Protocol):
@@ -115,6 +129,11 @@ class Tabular:
     def shortcut(self, blocks: list[int]) -> list[int]:
         """All of them: noise is counted by releases."""
         return blocks
+
+    def mechanisms(self: _Noisy) -> tuple[Mechanism, ...]:
+        """The cells of the encoder."""
+        encoder = self.encoder
+        return (Mechanism(encoder.name, encoder.size, encoder.sensitivity(), self.law),)
 
 
 class PlainRun:

@@ -6,7 +6,7 @@ Which rows are is decided before the block, from the public policy and from earl
 * a row that no step of the policy plays is a known zero (policy mask);
 * a row whose count already stands far above its noise is known, and is left as it is.
 
-If m rows remain, replacing a user moves at most 3 min(m, 2H) cells (:mod:`discreet.encoders.first_visit_tables`), so
+If m rows remain, replacing a user moves at most 3 min(m, 2H) cells (:mod:`discreet.encoders.first_visit`), so
 the noise of the block is calibrated to m instead of to all S A rows: sqrt(SA / m) times less for Gaussian noise, SA / m
 times less for Laplace noise. A row that is not asked about in a block keeps its counts and its noise.
 

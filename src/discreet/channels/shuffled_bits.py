@@ -42,12 +42,7 @@ from numpy.typing import NDArray
 from discreet.accumulators.base import NoiseSource, SimulatedNoise
 from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, estimated, row_shape
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.first_visit_tables import FirstVisitTables
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.reward_levels import RewardLevels
-from discreet.encoders.tables import ThreeTables
-from discreet.errors import InvalidInput, Unsupported
+from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits, calibrate_binomial
 from discreet.privacy.guarantee import Guarantee, from_mechanism
@@ -108,7 +103,7 @@ class FittedBits:
 
     def sensitivity(self, what: Layer | None = None) -> Sensitivity:
         """What replacing one user moves in a batch: all steps, or one."""
-        return self.encoder.sensitivity() if what is None else layer_sensitivity(self.encoder, what.step)
+        return self.encoder.sensitivity() if what is None else self.encoder.layer_sensitivity(what.step)
 
     def bits(self, users: int, what: Layer | None = None) -> ShuffledBits:
         """The fewest noise bits, and the rarest ones, that hide a user in a batch of that size."""
@@ -236,31 +231,6 @@ class ShuffledRun(PlainRun):
         assert isinstance(self._noise, SimulatedNoise)
         coins = self._noise.generator
         return analyse(shuffle(send(np.arange(users) < count, bits, coins), coins), users, bits)
-
-
-def layer_sensitivity(encoder: Encoder, step: int) -> Sensitivity:
-    """What replacing one user moves among the counters of one step; the last one has no transitions."""
-    shape = encoder.shape
-    if not 0 <= step < shape.horizon:
-        raise InvalidInput(f"step must lie in 0..{shape.horizon - 1}, got {step!r}")
-    if not _per_step(shape):
-        raise Unsupported("counts pooled over steps have no layers: declare the world per step")
-    counters = _counters_per_step(encoder)
-    if counters > 1 and step == shape.horizon - 1:
-        counters -= 1
-    return Sensitivity.unit_shifts(counters, counters)
-
-
-def _counters_per_step(encoder: Encoder) -> int:
-    """Counters of one step that a user sets: one joint cell, or one in each of three tables, rewards in bits."""
-    match encoder:
-        case JointHistogram() | FirstVisit():
-            return 1
-        case ThreeTables() | FirstVisitTables():
-            return 3
-        case RewardLevels():
-            return 2 + encoder.levels
-    raise Unsupported(f"nobody has counted how many {encoder.name} counters of one step a user sets: ask for all steps")
 
 
 def layer_rows(shape: Shape, step: int) -> Mask:

@@ -17,7 +17,7 @@ from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.sparse import SparseLaw, release_sparse, sparse_rows
 from discreet.channels.base import PlainRun, Tabular, WidthOf
 from discreet.encoders.base import Context, Statistic
-from discreet.encoders.marginal_table import JointCounts, MarginalTable, MarginalTableArrays
+from discreet.encoders.joint import JointCounts, MarginalTable, MarginalTableArrays
 from discreet.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
@@ -30,8 +30,11 @@ class SparseTable:
     """A table of which only the cells that occur are tallied: rows (cell, count)."""
 
     table: MarginalTable
+    reward_levels: ClassVar[int] = 2
+    parts: ClassVar[int] = 1
     sparse: bool = True
     rounded: ClassVar[bool] = True
+    levels: ClassVar[int] = 1
     public: ClassVar[Mapping[str, Floats]] = {}
 
     @property
@@ -63,6 +66,10 @@ class SparseTable:
         """That of the table."""
         return self.table.sensitivity()
 
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """That of the whole table."""
+        return self.table.layer_sensitivity(step)
+
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Those of the whole table."""
         return self.table.rows_to_cells(rows)
@@ -79,7 +86,7 @@ class SparseTable:
         """The compiled form of the whole table."""
         return self.table.arrays()
 
-    def from_joint(self, joint: JointCounts) -> Floats:
+    def from_joint(self, joint: JointCounts, part: int = 0) -> Floats:
         """The cells that occur, sorted, and their counts."""
         where, counts = self.table.place(joint)
         cells, inverse = np.unique(where, return_inverse=True)

@@ -1,6 +1,7 @@
-"""The command line. One file per command; a command imports what it needs when it runs, so ``--help`` is instant.
+"""The command line. A command imports what it needs when it runs, so ``--help`` is instant.
 
-To add a command, write ``cli/<name>.py`` with a function of that name and put the function into ``COMMANDS``.
+To add a command, write a function of its name in a file of its own, or beside its siblings, and put it into
+``COMMANDS``.
 """
 
 from __future__ import annotations
@@ -14,17 +15,14 @@ import typer
 from discreet import __version__
 from discreet.cli.audit import audit
 from discreet.cli.calibrate import calibrate
-from discreet.cli.check import check
 from discreet.cli.demo import demo
 from discreet.cli.evaluate import evaluate
-from discreet.cli.learners import learners
-from discreet.cli.matrix import matrix
+from discreet.cli.lists import learners, worlds
 from discreet.cli.output import plain_errors
 from discreet.cli.recipes import recipes
-from discreet.cli.reproduce import reproduce
+from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.simulate import simulate
-from discreet.cli.train import train
-from discreet.cli.worlds import worlds
+from discreet.cli.train import check, train
 
 _OFFLINE = (check, train, evaluate)
 _STUDIES = (reproduce, matrix)

@@ -21,8 +21,7 @@ def demo(
 ) -> None:
     """Compare trust models on one world, in under a minute, and write one page about it."""
     check_outputs(page=out, plot=plot)
-    from discreet.cli.demo_page import draw, render
-    from discreet.cli.demo_run import run_demo
+    from discreet.cli.demo_page import draw, render, run_demo
     from discreet.files import write_atomically
 
     comparison = run_demo(runs=runs, seed=seed, episodes=episodes, progress=True)

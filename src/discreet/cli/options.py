@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, Unsupported, unknown_name
 
 if TYPE_CHECKING:
     from discreet.learners.base import Learner
@@ -112,7 +112,6 @@ def choose_learner(
     """The learner and the privacy target; an option is the learner's if it has one of that name, else the recipe's."""
     from discreet.learners.registry import LEARNERS, make_learner
     from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
-    from discreet.registry import parse_value
 
     trust = {kind.model: kind for kind in (NoPrivacy, Central, Local, Shuffle)}
     if model not in trust:
@@ -121,29 +120,44 @@ def choose_learner(
         raise InvalidInput(
             "--privacy none promises nothing, so it takes no epsilon, delta or rho; choose central, local or shuffle"
         )
-    knobs = LEARNERS.find(name).options
-    recipe_options = _recipe_options(recipe, model)
-    for_learner: dict[str, Any] = {}
-    for_recipe: dict[str, Any] = {}
-    for option, text in _pairs("--option", options).items():
-        if option in knobs:
-            for_learner[option] = text
-        elif option in recipe_options:
-            default = recipe_options[option]
-            for_recipe[option] = _parse_free(text) if default is None else parse_value(option, text, type(default))
-        else:
-            raise _unknown_option(option, name, knobs, recipe if recipe != "auto" else model, recipe_options)
+    entry = LEARNERS.find(name)
+    if entry.kind == "offline" and model not in ("none", "central"):
+        raise Unsupported(f"offline learners know --privacy none and central, not {model}")
+    for_learner, for_recipe = _sorted_options(name, recipe, model, options, offline=entry.kind == "offline")
     privacy = trust[model](epsilon, 0.0 if delta is None else delta, rho, recipe, for_recipe)
     return make_learner(name, **for_learner), privacy
 
 
-def _recipe_options(recipe: str, model: str) -> dict[str, Any]:
-    """The options of the recipe; of all recipes of the trust model while none is chosen."""
+def _sorted_options(
+    learner: str, recipe: str, model: str, options: Iterable[str] | None, *, offline: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the learner as text, and those of the recipe parsed."""
+    from discreet.learners.registry import LEARNERS
+    from discreet.registry import parse_value
+
+    given = _pairs("--option", options)
+    knobs = LEARNERS[learner].options
+    for_learner = {option: text for option, text in given.items() if option in knobs}
+    for_recipe: dict[str, Any] = {}
+    if len(for_learner) < len(given):
+        known = _recipe_options(recipe, model, offline)
+        for option in given.keys() - for_learner.keys():
+            if option not in known:
+                raise _unknown_option(option, learner, knobs, recipe if recipe != "auto" else model, known)
+            default, text = known[option], given[option]
+            for_recipe[option] = _parse_free(text) if default is None else parse_value(option, text, type(default))
+    return for_learner, for_recipe
+
+
+def _recipe_options(recipe: str, model: str, offline: bool) -> dict[str, Any]:
+    """The options of the recipe; of all recipes that could serve while none is chosen."""
+    from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, TABULAR
     from discreet.recipes.registry import find, recipes
 
-    chosen = recipes(model) if recipe == "auto" else (find(recipe, model),)
+    problems = (DATA_SET,) if offline else (TABULAR, HEAVY, LAYERED)
+    every = (entry for problem in problems for entry in recipes(model, problem))
     options: dict[str, Any] = {}
-    for entry in chosen:
+    for entry in every if recipe == "auto" else (find(recipe, model),):
         for option, default in entry.options.items():
             options[option] = default if options.get(option) is None else options[option]
     return options
@@ -170,6 +184,16 @@ def _unknown_option(
         f"{first} (learner {learner} takes {', '.join(knobs) or 'none'}; "
         f"recipe {recipe} takes {', '.join(recipe_options) or 'none'})"
     )
+
+
+def learner_options(learner: str, options: Iterable[str] | None) -> dict[str, Any]:
+    """Options of a learner from data, parsed by the types of its fields."""
+    from discreet.learners.registry import LEARNERS, offline_names
+    from discreet.registry import parse_options
+
+    if learner not in offline_names():
+        raise unknown_name("offline learner", learner, offline_names())
+    return parse_options(f"learner {learner}", LEARNERS[learner].make, _pairs("--option", options))
 
 
 def _pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:

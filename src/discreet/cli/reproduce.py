@@ -1,4 +1,6 @@
-"""``discreet reproduce``: the papers' figures, with a verdict on everything that they say about them."""
+"""The studies: ``discreet reproduce``, the papers' figures with a verdict on everything that they say about them, and
+``discreet matrix``, every learner under every trust model, in the same worlds, at the same epsilon.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from discreet.cli.output import check_outputs, print_table
 from discreet.errors import InvalidInput, unknown_name
 
 if TYPE_CHECKING:
-    from discreet.reproduce.run import Reproduction
+    from discreet.reproduce import Reproduction
+
+_Executor = Annotated[str, typer.Option(metavar="WHERE", help="threads, threads:N, or dask:ADDRESS of a cluster.")]
+_Seed = Annotated[int, typer.Option(help="The seed of all randomness.")]
 
 
 def reproduce(
@@ -21,51 +26,77 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pages, pictures and results go.")] = Path(
         "reproduction"
     ),
-    executor: Annotated[
-        str, typer.Option(metavar="WHERE", help="threads, threads:N, or dask:ADDRESS of a cluster.")
-    ] = "threads",
-    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
+    executor: _Executor = "threads",
+    seed: _Seed = 0,
 ) -> None:
     """Draw a paper's figure three times over: as published, certified, and with the auto recipe.
 
     What is finished is kept: after an interruption the same command goes on where it was.
     """
-    from discreet.reproduce.figure import SCALES, Figure
-    from discreet.reproduce.registry import FIGURES
-    from discreet.reproduce.statements import STATEMENTS, Statements, check_statements
+    from discreet.reproduce import FIGURES
+    from discreet.reproduce.figure import SCALES
 
-    everything: dict[str, Figure | Statements] = {**FIGURES, **STATEMENTS}
     if list_:
-        print_table(["figure", "what it shows"], [[figure.name, figure.title] for figure in everything.values()])
+        print_table(["figure", "what it shows"], [[figure.name, figure.title] for figure in FIGURES.values()])
         return
     if name is None:
         raise InvalidInput("give the name of a figure, or all; --list shows them")
     if scale not in SCALES:
         raise unknown_name("scale", scale, SCALES)
-    chosen = [each for key, each in everything.items() if name in ("all", key) or key.startswith(f"{name}/")]
+    chosen = [each for key, each in FIGURES.items() if name in ("all", key) or key.startswith(f"{name}/")]
     if not chosen:
-        raise unknown_name("figure", name, everything)
+        raise unknown_name("figure", name, FIGURES)
     check_outputs(folder=out)
     from discreet.files import write_atomically
-    from discreet.reproduce.overview import write_overview
+    from discreet.reproduce.page import write_overview
+    from discreet.reproduce.run import open_executor
     from discreet.reproduce.run import reproduce as run
-    from discreet.reproduce.sweep import open_executor
 
     with open_executor(executor) as pool:
         for each in chosen:
-            if isinstance(each, Statements):
-                verdicts, page = check_statements(each, scale=scale, out=out, seed=seed)
-                typer.echo(f"{each.title}\n{page}")
-                rows = [[v.name, v.statement, "holds" if v.holds else "fails"] for v in verdicts]
-                print_table(["", "statement", "measured"], rows)
-            else:
-                _print(run(each, scale=scale, out=out, seed=seed, executor=pool, progress=True))
-    write_atomically(out / "index.md", write_overview(out, scale))
+            _print(run(each, scale=scale, out=out, seed=seed, executor=pool, progress=True))
+    write_atomically(out / "index.md", write_overview(FIGURES.values(), out, scale))
 
 
 def _print(done: Reproduction) -> None:
-    typer.echo(f"{done.figure.title}\n{done.page}")
-    if done.verdicts:
-        versions = done.figure.versions
-        rows = [[claim, *(found[version].word for version in versions)] for claim, found in done.verdicts.items()]
-        print_table(["claim", *versions], rows)
+    figure = done.figure
+    typer.echo(f"{figure.title}\n{done.page}")
+    words = {claim: [verdict.word for verdict in found.values()] for claim, found in done.verdicts.items()}
+    if not figure.jobs:
+        rows = [[claim.name, claim.says, *words[claim.name]] for claim in figure.claims]
+        print_table(["", "statement", *figure.versions], rows)
+    elif words:
+        print_table(["claim", *figure.versions], [[claim, *found] for claim, found in words.items()])
+
+
+def matrix(
+    epsilon: Annotated[float, typer.Option(help="At most this much privacy loss.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Except with this probability; above 0 for the shuffle model.")] = 1e-5,
+    episodes: Annotated[int, typer.Option(help="How many users act, one episode each.")] = 10_000,
+    runs: Annotated[int, typer.Option(help="How many independent runs of each cell.")] = 3,
+    seed: _Seed = 0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page, the picture and results go.")] = Path(
+        "matrix"
+    ),
+    executor: _Executor = "threads",
+) -> None:
+    """Run every learner under every trust model and draw the table; cells that cannot work say why."""
+    check_outputs(folder=out)
+    from discreet.files import write_atomically
+    from discreet.reproduce.matrix import MODELS, cell_text, draw_matrix, run_matrix, write_matrix
+    from discreet.reproduce.run import open_executor
+
+    out.mkdir(parents=True, exist_ok=True)
+    with open_executor(executor) as pool:
+        done = run_matrix(
+            out, pool, epsilon=epsilon, delta=delta, episodes=episodes, runs=runs, seed=seed, progress=True
+        )
+    write_atomically(out / "matrix.png", draw_matrix(done))
+    write_atomically(out / "matrix.md", write_matrix(done))
+    for place in done.places:
+        typer.echo(place.label)
+        rows = [
+            [learner, *(cell_text(done.cell(learner, model, place)) for model in MODELS)] for learner in done.learners
+        ]
+        print_table(["learner", *MODELS], [row for row in rows if set(row[1:]) != {"–"}], right=MODELS)
+    typer.echo(f"The page is {(out / 'matrix.md').absolute()}")

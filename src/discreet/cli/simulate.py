@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from discreet.cli import options as o
-from discreet.cli.offline import is_offline, offline_target, simulate_offline
 from discreet.cli.output import check_outputs, print_facts, write_json
 
 if TYPE_CHECKING:
-    from discreet.simulation.result import SimulationResult
+    from discreet.simulation.result import OfflineResult, SimulationResult
 
 
 def simulate(
@@ -58,46 +57,21 @@ def simulate(
     check_outputs(json_file=json, plot=plot, folder=save)
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen_world = o.choose_world(world, shorthands, world_option, homogeneous)
-    if is_offline(learner):
-        target = offline_target(privacy, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe)
-        simulate_offline(
-            chosen_world, learner, target, option, users=users, behaviour=behaviour, runs=runs, seed=seed,
-            json=json, plot=plot, save=save,
-        )  # fmt: skip
-        return
     chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
+    from discreet.learners.registry import LEARNERS
     from discreet.simulation.run import simulate as run
 
-    result = run(
-        chosen_world,
-        chosen_learner,
-        target,
-        episodes=episodes,
-        runs=runs,
-        seed=seed,
-        threads=threads,
-        progress=True,
-    )
+    sizes: dict[str, Any] = {"runs": runs, "seed": seed, "progress": True}
+    result: SimulationResult | OfflineResult
+    if LEARNERS[learner].kind == "offline":
+        result = run(chosen_world, chosen_learner, target, episodes=users, behaviour=behaviour, **sizes)
+    else:
+        result = run(chosen_world, chosen_learner, target, episodes=episodes, threads=threads, **sizes)
     if plot is not None:
         result.plot(plot)
     if save is not None:
         result.save(save)
+    facts = result.facts()
     write_json(json, result.as_dict())
-    print_facts(_facts(result))
+    print_facts(facts)
     typer.echo(f"\n{result.statement}")
-
-
-def _facts(result: SimulationResult) -> list[tuple[str, str]]:
-    from discreet.simulation.result import standard_error
-
-    total, gaps = result.total_regret, result.final_gap
-    return [
-        ("world", result.world),
-        ("learner", result.learner),
-        ("recipe", result.recipe),
-        ("episodes", f"{int(result.episodes[-1]):,}, {result.runs} runs, seed {result.seed}"),
-        ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
-        ("final gap", "none" if (gaps != gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"),
-        ("switches", f"{result.switches.mean():,.1f}"),
-        ("seconds", f"{result.seconds:.2f}"),
-    ]

@@ -1,4 +1,5 @@
-"""``discreet train``: a private policy and a receipt from a table of trajectories."""
+"""``discreet train``: a private policy and a receipt from a table of trajectories. ``discreet check``: the owner's loud
+validator of such a table; what it prints is not private."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.cli.output import print_facts
+from discreet.cli import options
+from discreet.cli.output import print_facts, print_table
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ def train(
 ) -> None:
     """Learn a policy from a table of trajectories under differential privacy; write it and its receipt."""
     check_names(out, receipt)
-    from discreet.offline.train import train as run
+    from discreet.offline.training import train as run
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -105,7 +107,7 @@ def train(
     )  # fmt: skip
     fit = run(
         opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe,
-        features=_features(features), options=learner_options(learner, option), progress=True,
+        features=_features(features), options=options.learner_options(learner, option), progress=True,
     )  # fmt: skip
     if receipt is not None:
         fit.receipt(receipt)
@@ -123,34 +125,45 @@ def train(
     typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {fit.guarantee.rho:.4g}"))
 
 
+def check(
+    data: Source,
+    user: User,
+    step: Step,
+    state: State,
+    action: Action,
+    reward: Reward = None,
+    episode: Episode = None,
+    next_state: NextState = None,
+    states: States = None,
+    actions: Actions = None,
+    horizon: Horizon = None,
+    rewards: Rewards = (0.0, 1.0),
+    per_user: PerUser = 1,
+    homogeneous: Homogeneous = False,
+    first_step: FirstStep = 0,
+    table: TableName = None,
+) -> None:
+    """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
+    from discreet.data.check import NOT_PRIVATE
+    from discreet.data.check import check as run
+
+    opened = open_table(
+        data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
+        states=states, actions=actions, horizon=horizon, rewards=rewards, per_user=per_user, homogeneous=homogeneous,
+        first_step=first_step, table=table,
+    )  # fmt: skip
+    report = run(opened)
+    print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
+    verdict = "nothing to repair" if report.clean else "a release repairs the rows above, silently"
+    typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
+    typer.echo(NOT_PRIVATE)
+
+
 def open_table(source: str, *, states: str | None, actions: str | None, **declared: Any) -> Table:
     """The table that the options describe."""
     from discreet.data.table import read
 
     return read(source, states=_domain("states", states), actions=_domain("actions", actions), **declared)
-
-
-def learner_options(learner: str, texts: list[str] | None) -> dict[str, Any]:
-    """Options of the learner, parsed by the types of its fields."""
-    from typing import get_type_hints
-
-    from discreet.errors import unknown_name
-    from discreet.offline.driver import LEARNERS
-    from discreet.registry import parse_value
-
-    if learner not in LEARNERS:
-        raise unknown_name("offline learner", learner, LEARNERS)
-    known = {name: kind for name, kind in get_type_hints(LEARNERS[learner]).items() if name not in ("name", "needs")}
-    options = {}
-    for text in texts or ():
-        name, sign, value = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if not sign:
-            raise InvalidInput(f"--option takes name=value, got {text!r}")
-        if name not in known:
-            raise unknown_name(f"option of learner {learner}:", name, known)
-        options[name] = parse_value(name, value.strip(), known[name])
-    return options
 
 
 def check_names(out: Path, receipt: Path | None) -> None:

@@ -13,9 +13,8 @@ from discreet.data.columns import Columns, Declaration, Domain, domain
 from discreet.data.engines import Source, check_columns, open_source
 from discreet.data.query import count_users, joint_histogram
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.marginal_table import JointCounts
+from discreet.encoders.joint import JointCounts, as_counted
 from discreet.errors import InvalidInput, Unsupported
-from discreet.linear.channel import LEVELS
 from discreet.shape import Shape
 from discreet.types import Floats
 from discreet.validation import check_count
@@ -56,22 +55,26 @@ class TableUsers:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._joint: dict[tuple[int, bool], JointCounts] = {}  # one query serves all encoders that count alike
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
-        first_visit = any(getattr(encoder, "first_visit", False) for encoder in encoders)
-        joint = self._table.joint_counts(first_visit=first_visit)
-        return [_cells(encoder, joint) for encoder in encoders]
+        """The encodings of everybody in the table, counted once however often they are asked for."""
+        return [self._counted(encoder) for encoder in encoders]
 
-    def joint(self, part: int) -> JointCounts:
-        """The joint histogram with fine rewards, for linear questions. A real table is not split."""
-        if part > 0:
+    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
+        """Refused: a table is counted as a whole."""
+        raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
+
+    def _counted(self, encoder: Encoder) -> Floats:
+        counted = as_counted(encoder)
+        if counted.parts > 1:
             raise Unsupported(
                 "split=True is for simulation: the users of a table are not assigned to halves, so ask all of them"
             )
-        return self._table.joint_counts(levels=LEVELS)
-
-    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
-        raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
+        how = counted.reward_levels, counted.first_visit
+        if how not in self._joint:
+            self._joint[how] = self._table.joint_counts(levels=how[0], first_visit=how[1])
+        return counted.from_joint(self._joint[how])
 
 
 def read(
@@ -116,11 +119,3 @@ def read(
     opened = open_source(os.fspath(source) if isinstance(source, os.PathLike) else source, table)
     check_columns(opened, columns.names)
     return Table(opened, declaration)
-
-
-def _cells(encoder: Encoder, joint: JointCounts) -> Floats:
-    from_joint = getattr(encoder, "from_joint", None)
-    if from_joint is None:
-        raise Unsupported(f"{encoder.name} counts are not made by a database: use a recipe of discreet.offline")
-    cells: Floats = from_joint(joint)
-    return cells

@@ -3,6 +3,13 @@
 An encoder is bound to a public :class:`~discreet.shape.Shape`. Its cells come in *rows*, one for each
 (group, state, action); statistics (visits, transitions, rewards) are sums of cells of one row, so the noise of a
 statistic is that of a known number of cells, and a row that nobody can play is a known zero.
+
+An encoder is made of three parts:
+
+* a *layout*: which cell stands for what, and how cells add up to statistics (:mod:`discreet.encoders.layouts`);
+* a *kernel*: which steps of a trajectory count (every visit, first visits, a sampled step), and what becomes of a
+  reward (one bit, several, a number);
+* a *sensitivity*: what replacing one trajectory can do to the cells.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.compiled import dispatch, inlined, kernel
+from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import AnyPolicy, Mixture, Policy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Layer, Linear, Statistics
@@ -24,6 +32,7 @@ from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers, Mask
 
 Cells = Floats
+ALL_THREE = frozenset({"visits", "transitions", "rewards"})
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,24 @@ class Statistic(NamedTuple):
     cells: Integers
 
 
-class Encoder(Protocol):
+class Layout(Protocol):
+    """Which cell stands for what: all that an encoder has to say about its cells, whatever it counts."""
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Spread an array over (group, state, action) to the cells of each row."""
+
+    def possible(self) -> Mask:
+        """Which cells can be non-zero at all, whatever the data and the policy."""
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """The statistics, as sums of cells."""
+
+
+class Encoder(Layout, Protocol):
     """The interface of an encoder that adds up (messages that need decoding have one of their own)."""
 
     @property
@@ -62,30 +88,72 @@ class Encoder(Protocol):
 
     @property
     def rounded(self) -> bool:
-        """Whether cells are whole numbers, which discrete noise needs."""
+        """Whether every cell is a whole number, so that it can be released with a discrete law."""
+
+    @property
+    def levels(self) -> int:
+        """How many bits a reward is written in."""
 
     @property
     def public(self) -> Mapping[str, Floats]:
-        """Tables that every release states, because they follow from public things alone; usually none."""
-
-    @property
-    def size(self) -> int:
-        """How many cells there are."""
+        """What learners may know beside the statistics; a function of public things alone."""
 
     def sensitivity(self) -> Sensitivity:
         """What replacing one whole trajectory can do to one user's vector, for any policy."""
 
-    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Spread an array over (group, state, action) to the cells of each row."""
-
-    def possible(self) -> Mask:
-        """Which cells can be non-zero at all, whatever the data and the policy."""
-
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        """The statistics, as sums of cells."""
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """What replacing one whole trajectory can do to the cells of one step; refused where steps are pooled."""
 
     def arrays(self) -> Any:
         """The compiled form: a NamedTuple that :func:`encode_into` knows. Not shared between threads."""
+
+
+class LaidOut:
+    """An encoder whose cells are those of its ``layout``, with the usual answers to everything else.
+
+    What remains to be written: ``layout``, ``sensitivity``, ``arrays`` and the kernel for these.
+    """
+
+    @property
+    def layout(self) -> Layout:
+        """Which cell stands for what."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.layout.size
+
+    @property
+    def rounded(self) -> bool:
+        """Every cell is a whole number."""
+        return True
+
+    @property
+    def levels(self) -> int:
+        """A reward is written in one bit."""
+        return 1
+
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """Learners need to know nothing beside the statistics."""
+        return {}
+
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """Refused: nobody has worked out what a user moves in the cells of one step."""
+        raise Unsupported(f"{type(self).__name__} has no sensitivity by step: ask for all steps at once")
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Spread an array over (group, state, action) to the cells of each row."""
+        return self.layout.rows_to_cells(rows)
+
+    def possible(self) -> Mask:
+        """Which cells can be non-zero at all, whatever the data and the policy."""
+        return self.layout.possible()
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """The statistics, as sums of cells."""
+        return self.layout.marginals(cells)
 
 
 @dispatch
@@ -103,7 +171,7 @@ def encode_into(
 
 @dispatch
 def marginals_into(encoder: Any, cells: Cells, statistics: Statistics) -> None:
-    """Refresh compiled statistics from the cells (nothing to do where they are views of the cells)."""
+    """Refresh compiled statistics from the cells: one of the ``*_marginals`` of the layouts, in most cases."""
 
 
 @inlined
@@ -141,14 +209,17 @@ def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> Floa
     return out
 
 
-def by_row(cells: Cells, groups: int, states: int, actions: int) -> Floats:
-    """Transitions that lie successor by successor, as a view (groups, states, actions, successors)."""
-    return np.moveaxis(cells.reshape(states, groups, states, actions), 0, -1)
-
-
 def by_successor(transitions: NDArray[Any]) -> NDArray[Any]:
-    """The inverse of :func:`by_row`, as (successors, rows): a view of the cells if ``transitions`` is one."""
+    """Transitions as (successors, rows): a view of the cells if these lie successor by successor."""
     return np.moveaxis(transitions, -1, 0).reshape(transitions.shape[-1], -1)
+
+
+def check_layer(shape: Shape, step: int) -> None:
+    """Refuse the cells of one step where there are none: of a step that does not exist, or of pooled steps."""
+    if not 0 <= step < shape.horizon:
+        raise InvalidInput(f"step must lie in 0..{shape.horizon - 1}, got {step!r}")
+    if shape.homogeneous and shape.horizon > 1:
+        raise Unsupported("counts pooled over steps have no layers: declare the world per step")
 
 
 def playable_rows(shape: Shape, policy: AnyPolicy) -> Mask:

@@ -15,15 +15,14 @@ the coins make public, so that the channel knows how many reports there are whet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.encoders.base import Cells, Statistic, encode_into, reward_bit
-from discreet.encoders.joint import ALL_THREE
+from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, check_layer, encode_into, reward_bit
+from discreet.encoders.layouts import JointCells
 from discreet.errors import InvalidInput
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
@@ -33,6 +32,8 @@ from discreet.validation import check_count
 
 
 class SampledStepArrays(NamedTuple):
+    """What the kernel of sampled steps needs to know."""
+
     states: int
     actions: int
     horizon: int
@@ -42,7 +43,7 @@ class SampledStepArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SampledStep:
+class SampledStep(LaidOut):
     """The items at ``steps`` of the H steps. ``early_end``: records may end early, and then say so."""
 
     shape: Shape
@@ -50,8 +51,6 @@ class SampledStep:
     early_end: bool = False
     name: ClassVar[str] = "sampled-step"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
-    rounded: ClassVar[bool] = True
-    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         check_count("steps", self.steps)
@@ -59,13 +58,19 @@ class SampledStep:
             raise InvalidInput(f"steps must be at most the horizon, {self.shape.horizon}, got {self.steps}")
 
     @property
-    def table(self) -> tuple[int, int, int, int, int]:
+    def layout(self) -> JointCells:
+        """Joint cells of every step, whether or not the world is the same at all of them; who was asked follows."""
+        return JointCells(replace(self.shape, homogeneous=False))
+
+    @property
+    def table(self) -> tuple[int, ...]:
         """The axes of the item cells: step, state, action, successor or end, reward bit."""
-        return self.shape.horizon, self.shape.states, self.shape.actions, self.shape.states + 1, 2
+        return self.layout.axes
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.table)) + self.shape.horizon
+        """How many cells there are: the items', and one per step for who was asked."""
+        return self.layout.size + self.shape.horizon
 
     @property
     def scale(self) -> float:
@@ -77,14 +82,22 @@ class SampledStep:
         return cells[: -self.shape.horizon].reshape(self.table), cells[-self.shape.horizon :]
 
     def sensitivity(self) -> Sensitivity:
+        """Given the coins, one unit out of a cell and one into a cell at each picked step."""
         return Sensitivity.unit_shifts(up=self.steps, down=self.steps)
 
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """One unit out of a cell and one into a cell if the step is picked, otherwise nothing."""
+        check_layer(self.shape, step)
+        return Sensitivity.unit_shifts(up=1, down=1)
+
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        H, S, A, T, _ = self.table
+        """Rows of pooled steps go to the items of every step; who was asked is always one."""
+        H, S, A = self.table[:3]
         table = np.broadcast_to(np.asarray(rows).reshape(-1, S, A), (H, S, A))
-        return np.concatenate([np.repeat(table.reshape(-1), 2 * T), np.ones(H, table.dtype)])
+        return np.concatenate([self.layout.rows_to_cells(table), np.ones(H, table.dtype)])
 
     def possible(self) -> Mask:
+        """The items that a step can have, and who was asked."""
         possible = np.broadcast_to(self.slots()[:, None, None, :, None], self.table)
         return np.concatenate([possible.reshape(-1), np.ones(self.shape.horizon, np.bool_)])
 
@@ -97,6 +110,7 @@ class SampledStep:
         return slots
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Sums of items, each of which stands for ``scale`` steps; steps are pooled here if the world is the same."""
         G, S = self.shape.groups, self.shape.states
         items = self.scale * self.split(cells)[0]
         grouped = items.sum(axis=0, keepdims=True) if G == 1 else items
@@ -116,6 +130,7 @@ class SampledStep:
         }
 
     def arrays(self) -> SampledStepArrays:
+        """What its kernel needs to know."""
         s = self.shape
         return SampledStepArrays(s.states, s.actions, s.horizon, self.steps, s.rewards[0], s.reward_span)
 

@@ -203,7 +203,7 @@ class RisingThresholds:
         # How many users came before the row reached this place; by index that is known from the start.
         first = np.where(np.arange(places) > 0, channel.episodes, 0) if channel.released else 2 ** np.arange(places) - 1
         self._before = np.repeat(np.minimum(first, channel.episodes)[:, None], rows, axis=1)
-        self.encoder = replace(encoder, levels=(0,) * rows) if channel.released else encoder
+        self.encoder = replace(encoder, positions=(0,) * rows) if channel.released else encoder
 
     @property
     def thresholds(self) -> Floats:
@@ -218,7 +218,7 @@ class RisingThresholds:
         reached = np.arange(len(self._grid))[:, None] <= found
         self._before[reached] = np.minimum(self._before[reached], users)
         self._levels = np.maximum(self._levels, found)
-        self.encoder = replace(self.encoder, levels=tuple(self._levels.tolist()))
+        self.encoder = replace(self.encoder, positions=tuple(self._levels.tolist()))
 
     def bias(self, visits: Floats, users: int) -> Floats:
         """The mean of the bias over as many first users as could have left these visits."""

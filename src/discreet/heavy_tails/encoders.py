@@ -9,7 +9,7 @@ what every later one contributes.
 visits are sums, and a table of clipped reward sums. Replacing a trajectory moves two counts at each step (L1 = 2H) and
 the reward of a step by 2B in one cell or by B and B' in two: 2 at most in units of each cell's own threshold.
 
-``SignedFirstVisitTables``: first visits (:mod:`discreet.encoders.first_visit_tables`) with the reward as one of two
+``SignedFirstVisitTables``: first visits (:mod:`discreet.encoders.first_visit`) with the reward as one of two
 bits, positive or negative, set with probability min(1, |r| / B): unbiased for the clipped reward, and
 R = B (positive - negative). A pair that both users visited moves four cells (two successors, two bits), a pair of one
 of them three, so with m rows released
@@ -23,16 +23,15 @@ divide by N to get a number in [0, 1], as for rewards with a range.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.encoders.base import Cells, Statistic, encode_into
-from discreet.encoders.joint import ALL_THREE
-from discreet.encoders.seen_pairs import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
+from discreet.encoders.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.encoders.layouts import JointCells, Tables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Moments, Shape
@@ -56,6 +55,8 @@ def clipping_bias(moments: Moments, threshold: float, truncated: bool = False) -
 
 
 class SignedFirstVisitArrays(NamedTuple):
+    """What the kernel of signed first visits needs to know."""
+
     states: int
     actions: int
     threshold: float
@@ -63,14 +64,13 @@ class SignedFirstVisitArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SignedFirstVisitTables:
+class SignedFirstVisitTables(LaidOut):
     """Tables of first visits, successors, positive and negative reward bits, for time-homogeneous worlds."""
 
     shape: Shape
     threshold: float
     name: ClassVar[str] = "signed-first-visit-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
-    rounded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         moments_of(self.shape)
@@ -78,12 +78,14 @@ class SignedFirstVisitTables:
         check_homogeneous(self.shape)
 
     @property
-    def rows(self) -> int:
-        return self.shape.states * self.shape.actions
+    def layout(self) -> Tables:
+        """Visits, transitions row by row, and two tables of reward bits: positive and negative ones."""
+        return Tables(self.shape, by_successor=False, reward_tables=2)
 
     @property
-    def size(self) -> int:
-        return self.rows * (self.shape.states + 3)
+    def rows(self) -> int:
+        """How many (state, action) there are."""
+        return self.layout.rows
 
     def sensitivity(self, rows: int | None = None) -> Sensitivity:
         """What replacing a user moves when only ``rows`` rows, chosen without looking at her, are released."""
@@ -92,30 +94,14 @@ class SignedFirstVisitTables:
         moves = 4 * m if m <= H else 2 * H + 2 * min(m, 2 * H)
         return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2)
 
-    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        flat = rows.reshape(-1)
-        return np.concatenate([flat, np.repeat(flat, self.shape.states), flat, flat])
-
-    def possible(self) -> Mask:
-        possible = np.ones(self.size, np.bool_)
-        if self.shape.horizon == 1:
-            possible[self.rows : self.rows * (self.shape.states + 1)] = False
-        return possible
-
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        S, A, rows, B = self.shape.states, self.shape.actions, self.rows, self.threshold
-        tau = self.shape.rewards[1]
-        visits = cells[:rows].reshape(1, S, A)
-        positive = cells[rows * (S + 1) : rows * (S + 2)].reshape(1, S, A)
-        negative = cells[rows * (S + 2) :].reshape(1, S, A)
-        one = np.ones((1, 1, 1), np.int64)
+        """Rewards are B (positive - negative), in units of the declared range of means."""
+        marginals, B, tau = self.layout.marginals(cells), self.threshold, self.shape.rewards[1]
+        visits, one = marginals["visits"]
+        positive, negative = self.layout.rewards(cells)[..., 0]
         # The noise of B (positive - negative) + tau visits, over 2 tau, in units of the noise of one cell, rounded up.
         mixed = one * math.ceil((2 * B * B + tau * tau) / (4 * tau * tau))
-        return {
-            "visits": Statistic(visits, one),
-            "transitions": Statistic(cells[rows : rows * (S + 1)].reshape(1, S, A, S), one * (self.shape.horizon > 1)),
-            "rewards": Statistic((B * (positive - negative) + tau * visits) / (2 * tau), mixed),
-        }
+        return marginals | {"rewards": Statistic((B * (positive - negative) + tau * visits) / (2 * tau), mixed)}
 
     @property
     def public(self) -> dict[str, Floats]:
@@ -125,6 +111,7 @@ class SignedFirstVisitTables:
         return {"thresholds": self.threshold * everywhere, "clipping_bias": bias * everywhere}
 
     def arrays(self) -> SignedFirstVisitArrays:
+        """What its kernel needs to know, and who was seen where."""
         s = self.shape
         return SignedFirstVisitArrays(s.states, s.actions, self.threshold, nobody_seen(self.rows))
 
@@ -155,50 +142,64 @@ def _encode_signed(
 
 
 class ClippedTablesArrays(NamedTuple):
+    """What the kernel of clipped rewards needs to know."""
+
     states: int
     actions: int
     homogeneous: bool
     truncated: bool
     thresholds: Floats
-    levels: Integers  # the threshold of every row, as a position; empty: the user's number decides
+    positions: Integers  # of the threshold of every row; empty: the user's number decides
     users: Integers  # how many users have been encoded
 
 
 @dataclass(frozen=True)
-class ClippedTables:
+class ClippedTables(LaidOut):
     """Counts of transitions and ends, and sums of clipped rewards.
 
-    User j's threshold is ``thresholds[log2 j]``; with ``levels``, that of a row is ``thresholds[levels[row]]``.
+    User j's threshold is ``thresholds[log2 j]``; with ``positions``, that of a row is ``thresholds[positions[row]]``.
     ``truncated`` sets a reward beyond the threshold to zero instead of clipping it.
     """
 
     shape: Shape
     thresholds: tuple[float, ...]
     truncated: bool = False
-    levels: tuple[int, ...] | None = None
+    positions: tuple[int, ...] | None = None
     name: ClassVar[str] = "clipped-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
-    rounded: ClassVar[bool] = False
-    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         moments_of(self.shape)
         for threshold in self.thresholds:
             check_positive("threshold", threshold)
-        if self.levels is not None and len(self.levels) != self.rows:
-            raise InvalidInput(f"levels must name a threshold for each of {self.rows} rows, got {len(self.levels)}")
+        if self.positions is not None and len(self.positions) != self.rows:
+            raise InvalidInput(
+                f"positions must name a threshold for each of {self.rows} rows, got {len(self.positions)}"
+            )
+
+    @property
+    def rounded(self) -> bool:
+        """Reward sums are not whole numbers."""
+        return False
+
+    @property
+    def layout(self) -> JointCells:
+        """Counts of (group, state, action, successor or end); the reward sums follow them."""
+        return JointCells(self.shape, bits=False)
 
     @property
     def rows(self) -> int:
+        """How many (group, state, action) there are."""
         return self.shape.groups * self.shape.states * self.shape.actions
 
     @property
     def counts(self) -> int:
         """How many cells are counts; the reward sums follow them."""
-        return self.rows * (self.shape.states + 1)
+        return self.layout.size
 
     @property
     def size(self) -> int:
+        """How many cells there are: counts, and one reward sum per row."""
         return self.counts + self.rows
 
     def threshold(self, user: int) -> float:
@@ -224,35 +225,27 @@ class ClippedTables:
         return Sensitivity(counts.l1 + rewards.l1, math.hypot(counts.l2, rewards.l2), max(counts.linf, rewards.linf))
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        flat = rows.reshape(-1)
-        return np.concatenate([np.repeat(flat, self.shape.states + 1), flat])
+        """Spread an array over rows to their counts and to their reward sums."""
+        return np.concatenate([self.layout.rows_to_cells(rows), rows.reshape(-1)])
 
     def possible(self) -> Mask:
-        """The last step of a world with laws per step has end cells only."""
-        counts = np.ones((self.shape.groups, self.shape.states, self.shape.actions, self.shape.states + 1), np.bool_)
-        if not self.shape.homogeneous or self.shape.horizon == 1:
-            counts[-1, :, :, : self.shape.states] = False
-        return np.concatenate([counts.reshape(-1), np.ones(self.rows, np.bool_)])
+        """The last step of a world with laws per step has end cells only; every reward sum is possible."""
+        return np.concatenate([self.layout.possible(), np.ones(self.rows, np.bool_)])
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
         """``cells`` of rewards count the reward sum itself; the visits added to it carry noise of their own."""
-        S, A, G, tau = self.shape.states, self.shape.actions, self.shape.groups, self.shape.rewards[1]
-        counts = cells[: self.counts].reshape(G, S, A, S + 1)
-        possible = self.possible()[: self.counts].reshape(counts.shape)[:, 0, 0]
-        visits = counts.sum(axis=3)
-        summed = possible.sum(axis=1).astype(np.int64).reshape(G, 1, 1)
-        rewards = (cells[self.counts :].reshape(G, S, A) + tau * visits) / (2 * tau)
-        return {
-            "visits": Statistic(visits, summed),
-            "transitions": Statistic(counts[..., :S], (summed > 1).astype(np.int64)),
-            "rewards": Statistic(rewards, np.ones((G, 1, 1), np.int64)),
-        }
+        G, tau = self.shape.groups, self.shape.rewards[1]
+        marginals = self.layout.marginals(cells[: self.counts])
+        visits = marginals["visits"].values
+        rewards = (cells[self.counts :].reshape(visits.shape) + tau * visits) / (2 * tau)
+        return marginals | {"rewards": Statistic(rewards, np.ones((G, 1, 1), np.int64))}
 
     def arrays(self) -> ClippedTablesArrays:
+        """What its kernel needs to know, and how many users it has encoded."""
         s = self.shape
         return ClippedTablesArrays(
             s.states, s.actions, s.homogeneous, self.truncated, np.array(self.thresholds),
-            np.array(self.levels or (), np.int64), np.zeros(1, np.int64),
+            np.array(self.positions or (), np.int64), np.zeros(1, np.int64),
         )  # fmt: skip
 
 
@@ -277,7 +270,7 @@ def _encode_clipped(
         row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
         successor = states[h + 1] if h + 1 < length else S
         cells[row * (S + 1) + successor] += 1.0
-        B = encoder.thresholds[encoder.levels[row] if encoder.levels.shape[0] > 0 else epoch]
+        B = encoder.thresholds[encoder.positions[row] if encoder.positions.shape[0] > 0 else epoch]
         if encoder.truncated and abs(rewards[h]) > B:
             continue
         cells[counts + row] += min(B, max(-B, rewards[h]))

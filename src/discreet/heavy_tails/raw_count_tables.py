@@ -10,24 +10,24 @@ later one adds: the sensitivity stated here is that of her own vector, given the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.encoders.base import Cells, Statistic, encode_into
-from discreet.encoders.joint import ALL_THREE
+from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
+from discreet.encoders.layouts import Tables
 from discreet.heavy_tails.encoders import moments_of
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 from discreet.streams import Stream
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers
 from discreet.validation import check_positive
 
 
 class RawCountArrays(NamedTuple):
+    """What the kernel of raw counts needs to know, and the counts."""
+
     states: int
     actions: int
     homogeneous: bool
@@ -37,32 +37,37 @@ class RawCountArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RawCountTables:
+class RawCountTables(LaidOut):
     """Visits, transitions, and rewards truncated at raw counts."""
 
     shape: Shape
     per_visit: float
     name: ClassVar[str] = "raw-count-tables"
     statistics: ClassVar[frozenset[str]] = ALL_THREE
-    rounded: ClassVar[bool] = False
-    public: ClassVar[Mapping[str, Floats]] = {}
 
     def __post_init__(self) -> None:
         moments_of(self.shape)
         check_positive("per_visit", self.per_visit)
 
     @property
+    def rounded(self) -> bool:
+        """Reward sums are not whole numbers."""
+        return False
+
+    @property
+    def layout(self) -> Tables:
+        """Three tables, transitions row by row."""
+        return Tables(self.shape, by_successor=False)
+
+    @property
     def rows(self) -> int:
-        return self.shape.groups * self.shape.states * self.shape.actions
+        """How many (group, state, action) there are."""
+        return self.layout.rows
 
     @property
     def counts(self) -> int:
         """How many cells are counts, visits first; the reward sums follow them."""
-        return self.rows * (self.shape.states + 1)
-
-    @property
-    def size(self) -> int:
-        return self.counts + self.rows
+        return self.layout.counts
 
     def threshold(self, visits: int) -> float:
         """B_n; the noise of episode k is proportional to B_k."""
@@ -73,31 +78,14 @@ class RawCountTables:
         H = self.shape.horizon
         return Sensitivity(l1=6 * H, l2=6 * H, linf=2 * H)
 
-    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        flat = rows.reshape(-1)
-        return np.concatenate([flat, np.repeat(flat, self.shape.states), flat])
-
-    def possible(self) -> Mask:
-        """Nobody is seen to move after the last step."""
-        moves = np.ones((self.shape.groups, self.shape.states * self.shape.actions * self.shape.states), np.bool_)
-        if not self.shape.homogeneous or self.shape.horizon == 1:
-            moves[-1] = False
-        return np.concatenate([np.ones(self.rows, np.bool_), moves.reshape(-1), np.ones(self.rows, np.bool_)])
-
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        S, A, G, tau = self.shape.states, self.shape.actions, self.shape.groups, self.shape.rewards[1]
-        visits = cells[: self.rows].reshape(G, S, A)
-        one = np.ones((G, 1, 1), np.int64)
-        moves = one.copy()
-        if not self.shape.homogeneous or self.shape.horizon == 1:
-            moves[-1] = 0
-        return {
-            "visits": Statistic(visits, one),
-            "transitions": Statistic(cells[self.rows : self.counts].reshape(G, S, A, S), moves),
-            "rewards": Statistic((cells[self.counts :].reshape(G, S, A) + tau * visits) / (2 * tau), one),
-        }
+        """Reward sums in units of the declared range of means."""
+        marginals, tau = self.layout.marginals(cells), self.shape.rewards[1]
+        visits, (rewards, one) = marginals["visits"].values, marginals["rewards"]
+        return marginals | {"rewards": Statistic((rewards + tau * visits) / (2 * tau), one)}
 
     def arrays(self) -> RawCountArrays:
+        """What its kernel needs to know, and no visits yet."""
         s = self.shape
         power = 1 / (1 + moments_of(s).order)
         return RawCountArrays(s.states, s.actions, s.homogeneous, self.per_visit, power, np.zeros(self.rows, np.int64))

@@ -6,7 +6,7 @@ its knobs touches privacy: whatever it computes from a release is post-processin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -54,6 +54,29 @@ class CompiledLearner(Learner, Protocol):
 
     def arrays(self, problem: Problem) -> Any:
         """Constants and scratch space: a NamedTuple that :func:`plan_into` knows. Not shared between threads."""
+
+
+@runtime_checkable
+class OfflineLearner(Learner, Protocol):
+    """A learner from data that were collected beforehand: its drivers must know how often and what it will ask."""
+
+    def questions(self, problem: Problem) -> int:
+        """How many questions it asks before it has a policy."""
+
+    def recipe_options(self, problem: Problem) -> dict[str, Any]:
+        """What a recipe must know about its questions before the first one; all of it is public."""
+
+
+class AsksOnce:
+    """An offline learner with one question, about everybody."""
+
+    def questions(self, problem: Problem) -> int:
+        """One."""
+        return 1
+
+    def recipe_options(self, problem: Problem) -> dict[str, Any]:
+        """Nothing: it asks for whole tables."""
+        return {}
 
 
 @dispatch

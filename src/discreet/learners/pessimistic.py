@@ -42,7 +42,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.errors import unknown_name
-from discreet.learners.base import Problem
+from discreet.learners.base import AsksOnce, Problem
 from discreet.planning.count_projection import project_counts
 from discreet.policies import AnyPolicy, Policy, uniform_policy
 from discreet.release import Release, Request
@@ -77,7 +77,7 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True)
-class APVI:
+class APVI(AsksOnce):
     """Pessimistic value iteration on one release of counts, per step or pooled, as the release is.
 
     ``ends`` says that episodes may end before the horizon: the end is then a successor that is worth nothing.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.learners.base import Learner
+from discreet.errors import InvalidInput, unknown_name
+from discreet.learners.base import Learner, OfflineLearner
 from discreet.registry import Named, Registry
 
 LEARNERS = Registry(
@@ -44,6 +45,7 @@ LEARNERS = Registry(
             "discreet.learners.pessimistic:APVI",
             "offline: pessimistic value iteration, plans with a penalty for what the data do not show",
             "Yin and Wang (2021); DP-APVI, Qiao and Wang (2023)",
+            kind="offline",
         ),
         "policy-elimination": Named(
             "discreet.elimination.learner:PolicyElimination",
@@ -70,11 +72,13 @@ LEARNERS = Registry(
             "discreet.linear.learners:VAPVI",
             "offline, linear features: pessimistic value iteration on weighted regressions, by linear questions",
             "Yin, Duan, Wang, Wang (2022); DP-VAPVI, Qiao and Wang (2023)",
+            kind="offline",
         ),
         "pevi": Named(
             "discreet.linear.learners:PEVI",
             "offline, linear features: pessimistic value iteration on plain regressions, by linear questions",
             "Jin, Yang, Wang (2021)",
+            kind="offline",
         ),
     },
 )
@@ -88,6 +92,23 @@ def make_learner(name: str, /, **options: Any) -> Learner:
     """
     learner: Learner = LEARNERS.create(name, **options)
     return learner
+
+
+def offline_learner(learner: Learner | str, /, **options: Any) -> Any:
+    """A learner from data, by name or as it is. Options that the one of that name does not have are left out."""
+    if not isinstance(learner, str):
+        if not isinstance(learner, OfflineLearner):
+            raise InvalidInput(f"{learner.name} learns online; learners from data are {', '.join(offline_names())}")
+        return learner
+    if learner not in offline_names():
+        raise unknown_name("offline learner", learner, offline_names())
+    known = LEARNERS[learner].options
+    return LEARNERS.create(learner, **{name: value for name, value in options.items() if name in known})
+
+
+def offline_names() -> list[str]:
+    """The learners that learn from a data set."""
+    return [name for name, entry in LEARNERS.items() if entry.kind == "offline"]
 
 
 register = LEARNERS.register

@@ -26,113 +26,201 @@ and gives 2 rho_0 for replacing one: 1.4 rho in all. ``as_printed`` has that noi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from discreet.accumulators.base import NoiseSource
-from discreet.encoders.marginal_table import JointCounts
+from discreet.accumulators.base import NoiseSource, SimulatedNoise
+from discreet.channels.base import Mechanism, RadiusOf, WidthOf
+from discreet.encoders.base import Context, Statistic
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise import DiscreteGaussian, DiscreteSymmetricGaussianMatrix
-from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.noise import DiscreteGaussian
+from discreet.noise.law import IN_EVERY_CELL
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.trust import NoPrivacy, Privacy
-from discreet.release import Estimate, Linear, Release, Request
+from discreet.release import Estimate, Linear
 from discreet.shape import Shape
-from discreet.types import Floats
+from discreet.types import Floats, Mask
 from discreet.validation import check_array, check_positive
 
 LEVELS = 17  # rewards are rounded, without bias, to sixteenths of their range
-_MATRIX_GRID, _VECTOR_GRID = 64, 2048
+MATRIX_GRID, VECTOR_GRID = 64, 2048
 
-
-class JointSource(Protocol):
-    """Whoever can count: a table, or simulated users."""
-
-    def joint(self, part: int) -> JointCounts:
-        """The joint histogram of one part of the users (all of them are part 0 where there is no split)."""
+Laws = tuple[DiscreteSymmetricGaussianMatrix, DiscreteGaussian]
 
 
 @dataclass(frozen=True)
-class LinearPrivatizer:
+class FineCounts:
+    """What linear questions are computed from: the joint histogram with rewards in fine levels, part by part.
+
+    Its tally has a row (part, key, count) for each cell that occurs. It is raw: only answers with noise leave.
+    """
+
+    shape: Shape
+    parts: int = 1
+    name: ClassVar[str] = "fine joint counts"
+    statistics: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
+    first_visit: ClassVar[bool] = False
+    reward_levels: ClassVar[int] = LEVELS
+    size: ClassVar[int] = 0
+    rounded: ClassVar[bool] = True
+    levels: ClassVar[int] = 1
+    public: ClassVar[Mapping[str, Floats]] = {}
+
+    def sensitivity(self) -> Sensitivity:
+        """Refused: the counts never leave, and what one user moves in an answer is that of the answer."""
+        raise Unsupported("fine counts are not released: ask linear questions about them")
+
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """Refused, as for all steps together."""
+        return self.sensitivity()
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """There are no cells that leave."""
+        return np.zeros(0, rows.dtype)
+
+    def possible(self) -> Mask:
+        """There are no cells that leave."""
+        return np.zeros(0, np.bool_)
+
+    def marginals(self, cells: Floats) -> dict[str, Statistic]:
+        """None: answers are statistics of their own."""
+        return {}
+
+    def arrays(self) -> Any:
+        """Refused: linear questions are about data that are there already."""
+        raise Unsupported("linear questions are about one data set: nobody acts while they are answered")
+
+    def from_joint(self, joint: JointCounts, part: int = 0) -> Floats:
+        """The rows of one part of the users."""
+        return np.stack([np.full(len(joint.keys), part), joint.keys, joint.counts], axis=1).astype(np.float64)
+
+    def part(self, tally: Floats, part: int) -> JointCounts:
+        """The joint histogram of one part, from the rows of all."""
+        rows = tally[tally[:, 0] == part]
+        return JointCounts(rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64), LEVELS)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearChannel:
     """The budget of all questions: how many vectors each asks for, and the laws that hide them."""
 
-    recipe: str
-    shape: Shape
+    encoder: FineCounts
     features: Floats  # (S, A, d), norms at most one
     vectors: tuple[int, ...]  # of each question
-    parts: tuple[int, ...]  # which part of the users each question is about
-    laws: tuple[tuple[Any, Any] | None, ...]  # matrix and vector noise of each question; None without privacy
-    guarantee: Guarantee
+    about: tuple[int, ...]  # which part of the users each question is about
+    laws: tuple[Laws | None, ...]  # matrix and vector noise of each question; None without privacy
     per_user: int = 1
 
-    def statistics(self) -> tuple[LinearStatistics, ...]:
+    @property
+    def answers(self) -> frozenset[type]:
+        """Linear questions, and nothing else."""
+        return frozenset({Linear})
+
+    @property
+    def share(self) -> float:
+        """The whole budget."""
+        return 1.0
+
+    def cells_per_count(self) -> dict[str, int]:
+        """An entry of an answer carries noise of its own."""
+        return {"matrix": 1, "vectors": 1}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        """All of them."""
+        return blocks
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> LinearRun:
+        """Begin to answer questions."""
+        return LinearRun(self, noise)
+
+    def noise_per_row(self) -> float:
+        """The noise of one answer; there is nothing to choose between."""
+        return 0.0 if self.laws[0] is None else float(self.laws[0][1].variance)
+
+    def mechanisms(self) -> tuple[Mechanism, ...]:
         """Everything that leaves, by kind; for receipts."""
-        found: list[LinearStatistics] = []
-        for part in sorted(set(self.parts)):
-            asked = [(laws, n) for laws, n, p in zip(self.laws, self.vectors, self.parts, strict=True) if p == part]
+        found: list[Mechanism] = []
+        for part in sorted(set(self.about)):
+            asked = [(laws, n) for laws, n, p in zip(self.laws, self.vectors, self.about, strict=True) if p == part]
             if asked[0][0] is not None:
-                found += _statistics(asked[0][0], len(asked), sum(n for _, n in asked), self.per_user)
+                found += statistics_of(asked[0][0], len(asked), sum(n for _, n in asked), self.per_user)
         return tuple(found)
 
-    def open(self, source: JointSource, noise: NoiseSource, users: int) -> LinearSession:
-        """Start answering questions about these users."""
-        return LinearSession(self, source, noise, users)
 
+class LinearRun:
+    """Answers the questions of one learner, in order, until the budget is spent."""
 
-class LinearSession:
-    """The only holder of data: answers the questions of one learner, in order, until the budget is spent."""
+    def __init__(self, channel: LinearChannel, noise: NoiseSource) -> None:
+        self._channel, self._noise, self._asked = channel, noise, 0
+        self._answer: dict[str, Estimate] = {}
 
-    def __init__(self, privatizer: LinearPrivatizer, source: JointSource, noise: NoiseSource, users: int) -> None:
-        self._privatizer, self._noise, self._users = privatizer, noise, users
-        self._counts = {part: source.joint(part) for part in sorted(set(privatizer.parts))}
-        self._asked = 0
-        self._guarantee = replace(privatizer.guarantee, simulated=noise.simulated)
-
-    def answer(self, request: Request) -> Release:
-        """A matrix and vectors with noise; refused if it is not the question that was budgeted."""
-        what, plan = request.what, self._privatizer
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Answer one question about the users in the tally; refused if it is not the question that was budgeted."""
+        what, channel = context.what, self._channel
+        shape = channel.encoder.shape
         if not isinstance(what, Linear):
-            raise Unsupported(f"recipe {plan.recipe!r} answers linear questions only: the learner must ask one")
-        if self._asked == len(plan.vectors):
+            raise Unsupported("this recipe answers linear questions only: the learner must ask one")
+        if self._asked == len(channel.vectors):
             raise Unsupported(f"all {self._asked} questions of the budget have been asked")
         # Looked at once more, and from here on a copy: an answer must not depend on when an array was changed.
         what = replace(what)
-        expected = (plan.vectors[self._asked], LEVELS, plan.shape.states + 1)
-        pairs = (plan.shape.states, plan.shape.actions)
-        if (what.targets.shape, what.weights.shape) != (expected, pairs) or what.step >= plan.shape.horizon:
+        expected = (channel.vectors[self._asked], LEVELS, shape.states + 1)
+        pairs = (shape.states, shape.actions)
+        if (what.targets.shape, what.weights.shape) != (expected, pairs) or what.step >= shape.horizon:
             raise InvalidInput(
                 f"question {self._asked + 1} must be about a step in 0..H-1, with targets of shape {expected} and "
                 f"weights of shape {pairs}"
             )
-        laws, part = plan.laws[self._asked], plan.parts[self._asked]
+        laws, part = channel.laws[self._asked], channel.about[self._asked]
         self._asked += 1
-        sums = tally(self._counts[part], plan.shape, plan.features, what, exact=laws is None)
-        return self._release(sums, what.bound, laws)
+        exact = sums(channel.encoder.part(tally, part), shape, channel.features, what, exact=laws is None)
+        self._answer = self._noisy(exact, what.bound, laws)
 
-    def _release(self, sums: tuple[Floats, Floats], bound: float, laws: tuple[Any, Any] | None) -> Release:
-        matrix, vectors = sums
+    def _noisy(self, exact: tuple[Floats, Floats], bound: float, laws: Laws | None) -> dict[str, Estimate]:
+        matrix, vectors = exact
         spread = np.zeros(matrix.shape), np.zeros(vectors.shape)
         if laws is not None:
             on_matrix, on_vectors = laws
-            matrix = (matrix + _draw(self._noise, on_matrix, ())) / _MATRIX_GRID**2
-            vectors = (vectors + self._noise.draw(on_vectors, 1, vectors.size).reshape(vectors.shape)) / _VECTOR_GRID
+            matrix = (matrix + _draw(self._noise, on_matrix, ())) / MATRIX_GRID**2
+            vectors = (vectors + self._noise.draw(on_vectors, 1, vectors.size).reshape(vectors.shape)) / VECTOR_GRID
             spread = (
-                on_matrix.variance / _MATRIX_GRID**4,
-                np.full(vectors.shape, on_vectors.variance / _VECTOR_GRID**2),
+                on_matrix.variance / MATRIX_GRID**4,
+                np.full(vectors.shape, on_vectors.variance / VECTOR_GRID**2),
             )
-        statistics = {
+        return {
             "matrix": Estimate(matrix, spread[0]),
             "vectors": Estimate(bound * vectors, bound**2 * spread[1]),
         }
-        return Release(statistics, self._users, self._guarantee, lambda _cells, _p: np.zeros(0))
+
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """Nothing beside the answers."""
+        return {}
+
+    def encoder_now(self, context: Context) -> FineCounts:
+        """The same counts for every question."""
+        return self._channel.encoder
+
+    def radius_now(self) -> RadiusOf | None:
+        """No bound for all answers at once."""
+        return None
+
+    def estimates(self) -> dict[str, Estimate]:
+        """The answer to the last question."""
+        return self._answer
+
+    def width_now(self) -> WidthOf:
+        """None is stated: learners bound the noise of a regression by its variance."""
+        return lambda _cells, _failure: np.zeros(0)
 
 
-def tally(joint: JointCounts, shape: Shape, features: Floats, what: Linear, *, exact: bool) -> tuple[Floats, Floats]:
+def sums(joint: JointCounts, shape: Shape, features: Floats, what: Linear, *, exact: bool) -> tuple[Floats, Floats]:
     """The sums that a question asks for, in units of its bound: exact ones, or on the grid, as whole numbers."""
     S, A = shape.states, shape.actions
     # Everything public comes first, so that an error cannot depend on data. Clipped here, whatever the learner asks:
@@ -155,10 +243,10 @@ def tally(joint: JointCounts, shape: Shape, features: Floats, what: Linear, *, e
             [phi.T @ np.bincount(pair, weights=counts * each, minlength=S * A) for each in x * weights[pair]]
         )
         return matrix, vectors
-    psi = on_grid(np.sqrt(weights)[:, None] * phi, _MATRIX_GRID)
+    psi = on_grid(np.sqrt(weights)[:, None] * phi, MATRIX_GRID)
     matrix = np.asarray((psi * visits[:, None]).T @ psi, np.float64)
     weighted = weights[:, None] * phi
-    contributions = [on_grid(each[:, None] * weighted[pair], _VECTOR_GRID) * counts[:, None] for each in x]
+    contributions = [on_grid(each[:, None] * weighted[pair], VECTOR_GRID) * counts[:, None] for each in x]
     return matrix, np.stack([each.sum(axis=0) for each in contributions])
 
 
@@ -176,124 +264,30 @@ def on_grid(rows: Floats, grid: int) -> Floats:
     return np.asarray(rounded)
 
 
-def build_linear(
-    privacy: Privacy, shape: Shape, features: ArrayLike, vectors: Sequence[int], *,
-    parts: Sequence[int] | None = None, per_user: int = 1, as_printed: bool = False,
-) -> LinearPrivatizer:  # fmt: skip
-    """Calibrate all questions to a target: one share of the budget for every matrix and every vector.
-
-    ``parts`` says which part of the users each question is about; a user is in one part, so each part has the whole
-    budget (parallel composition).
-    """
-    phi = bounded_features(features, shape)
-    about = tuple(parts) if parts is not None else (0,) * len(vectors)
-    if isinstance(privacy, NoPrivacy):
-        laws: tuple[tuple[Any, Any] | None, ...] = (None,) * len(vectors)
-        return LinearPrivatizer("offline/none", shape, phi, tuple(vectors), about, laws, nothing())
-    if privacy.model != "central":
-        raise Unsupported(f"a data set is released by the one who holds it: the {privacy.model} model does not apply")
-    if shape.homogeneous and shape.horizon > 1:
-        raise Unsupported("linear statistics are released step by step: declare homogeneous=False")
-    rho = concentrated_budget(privacy)
-    shares = {part: rho / sum(1 + n for n, p in zip(vectors, about, strict=True) if p == part) for part in set(about)}
-    chosen = [_laws(phi.shape[2], shares[part], per_user, as_printed) for part in about]
-    guarantees = []
-    for part in sorted(shares):
-        asked = [(laws, n) for laws, n, p in zip(chosen, vectors, about, strict=True) if p == part]
-        guarantees.append(_whole(asked[0][0], len(asked), sum(n for _, n in asked), per_user, privacy.delta))
-    guarantee = max(guarantees, key=lambda each: float(each.rho or 0.0))
-    if len(guarantees) > 1:
-        why = f"each user is in one of {len(guarantees)} parts and moves the answers about it alone; the weakest counts"
-        guarantee = parallel(guarantee, why)
-    if as_printed:
-        claim = Claim(ZeroConcentratedProfile(rho).epsilon(privacy.delta or 1e-5), privacy.delta or 1e-5, "DP-VAPVI")
-        guarantee = replace(guarantee, claimed=claim)
-    unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
-    name = "offline/linear-as-printed" if as_printed else "offline/linear"
-    return LinearPrivatizer(
-        name, shape, phi, tuple(vectors), about, tuple(chosen), replace(guarantee, unit=unit), per_user
-    )
-
-
-def concentrated_budget(privacy: Privacy) -> float:
-    """The largest rho whose conversion keeps the target."""
-    if privacy.rho is not None:
-        return privacy.rho
-    if privacy.delta == 0:
-        raise Unsupported("linear statistics carry Gaussian noise, which needs delta above 0: try delta=1e-5")
-    epsilon, low, high = float(privacy.epsilon or 0.0), 0.0, 1.0
-    while ZeroConcentratedProfile(high).delta(epsilon) <= privacy.delta:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if ZeroConcentratedProfile(middle).delta(epsilon) <= privacy.delta else (low, middle)
-    return low * (1 - 1e-9)  # so that the conversion back does not round above the target
-
-
-def bounded_features(features: ArrayLike, shape: Shape) -> Floats:
-    """Features with norms of at most one: longer ones are shortened, because the noise is sized for that."""
-    phi = check_array("features", features)
-    if phi.ndim != 3 or phi.shape[:2] != (shape.states, shape.actions):
-        raise InvalidInput(f"features must have shape ({shape.states}, {shape.actions}, d), got {phi.shape}")
-    norms = np.linalg.norm(phi, axis=2, keepdims=True)
-    return np.asarray(phi / np.maximum(1.0, norms))
-
-
-def _laws(dimension: int, share: float, per_user: int, as_printed: bool) -> tuple[Any, Any]:
-    m = per_user**2
-    squared = 1 if as_printed else 2  # what the proof assumes a matrix can move, and what it can
-    off_diagonal = squared * m * _MATRIX_GRID**4 / (4 * share)
-    return (
-        DiscreteSymmetricGaussianMatrix(dimension, off_diagonal),
-        DiscreteGaussian(_VECTOR_GRID * math.sqrt(2 * m / share)),
-    )
-
-
 def matrix_sensitivity(dimension: int, per_user: int = 1) -> Sensitivity:
     """What replacing a user moves in a sum of phi phi^T on the grid: the Frobenius norm, and what follows from it."""
-    norm = math.sqrt(2) * per_user * _MATRIX_GRID**2
+    norm = math.sqrt(2) * per_user * MATRIX_GRID**2
     return Sensitivity(dimension * norm, norm, norm)
 
 
 def vector_sensitivity(dimension: int, per_user: int = 1) -> Sensitivity:
     """The same for a sum of phi times a target."""
-    norm = 2.0 * per_user * _VECTOR_GRID
+    norm = 2.0 * per_user * VECTOR_GRID
     return Sensitivity(math.sqrt(dimension) * norm, norm, norm)
 
 
-def _whole(laws: tuple[Any, Any], matrices: int, vectors: int, per_user: int, delta: float) -> Guarantee:
-    """All questions about one part of the users: zero-concentrated parameters add up, adaptively.
-
-    So n statistics of one law cost as much as one of sqrt(n) times the norm, and are written down as that.
-    """
-    parts = [
-        from_mechanism(part.law, part.sensitivity, delta=delta, name=part.name)
-        for part in _statistics(laws, matrices, vectors, per_user)
-    ]
-    return compose(parts, delta=delta, why="adaptive composition of zero-concentrated privacy")
-
-
-class LinearStatistics(NamedTuple):
-    """All statistics of one kind: what they are, what one user moves in them together, and the noise."""
-
-    name: str
-    cells: int
-    sensitivity: Sensitivity
-    law: Any
-
-
-def _statistics(laws: tuple[Any, Any], matrices: int, vectors: int, per_user: int) -> tuple[LinearStatistics, ...]:
+def statistics_of(laws: tuple[Any, Any], matrices: int, vectors: int, per_user: int) -> tuple[Mechanism, ...]:
     on_matrix, on_vector = laws
     d = on_matrix.dimension
     entries, adaptive = SymmetricMatrixNoise(d, on_matrix.off_diagonal), "each asked after the answers before it"
     return (
-        LinearStatistics(
+        Mechanism(
             f"{matrices} sums of phi phi^T, {adaptive}",
             matrices * d * (d + 1) // 2,
             _together(matrix_sensitivity(d, per_user), matrices),
             entries,
         ),
-        LinearStatistics(
+        Mechanism(
             f"{vectors} sums of phi times a target, {adaptive}",
             vectors * d,
             _together(vector_sensitivity(d, per_user), vectors),
@@ -313,6 +307,8 @@ class SymmetricMatrixNoise:
 
     dimension: int
     off_diagonal: float
+    discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     @property
     def variance(self) -> float:
@@ -324,5 +320,5 @@ class SymmetricMatrixNoise:
 
 def _draw(noise: NoiseSource, law: DiscreteSymmetricGaussianMatrix, size: tuple[int, ...]) -> Floats:
     """Matrix noise from the same source as all other noise."""
-    generator = getattr(noise, "generator", None)
-    return np.asarray(law.secure(size) if generator is None else law.draw(generator, size), np.float64)
+    drawn = law.draw(noise.generator, size) if isinstance(noise, SimulatedNoise) else law.secure(size)
+    return np.asarray(drawn, np.float64)

@@ -100,6 +100,10 @@ class VAPVI:
         """Which part of the users each question is about."""
         return tuple(1 if self.split and count == 2 else 0 for count in self.vectors(problem))
 
+    def recipe_options(self, problem: Problem) -> dict[str, Any]:
+        """Features, and what each question will ask for."""
+        return question_options(self, problem)
+
     def init(self, problem: Problem, coins: Stream) -> LinearState:
         return first_state(self, problem, coins)
 
@@ -156,6 +160,10 @@ class PEVI:
         """Every question is about everybody."""
         return (0,) * problem.shape.horizon
 
+    def recipe_options(self, problem: Problem) -> dict[str, Any]:
+        """Features, and what each question will ask for."""
+        return question_options(self, problem)
+
     def init(self, problem: Problem, coins: Stream) -> LinearState:
         return first_state(self, problem, coins)
 
@@ -167,6 +175,11 @@ class PEVI:
 
     def policy(self, state: LinearState) -> AnyPolicy:
         return state.uniform if state.step >= 0 else Policy(state.actions)
+
+
+def question_options(learner: Any, problem: Problem) -> dict[str, Any]:
+    """What a recipe must know before the first question, so that a budget can be set."""
+    return {"features": learner.features, "vectors": learner.vectors(problem), "parts": learner.parts(problem)}
 
 
 def check_knobs(learner: Any) -> None:

@@ -32,6 +32,7 @@ class SymmetricGaussianMatrix:
     dimension: int
     off_diagonal: float
     discrete: ClassVar[bool] = False
+    drawn: ClassVar[str] = "independent noise in every entry on and above the diagonal"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
@@ -53,6 +54,7 @@ class SymmetricGaussianMatrix:
         return (z + np.swapaxes(z, -1, -2)) / math.sqrt(2)
 
     def secure(self, size: Size = ()) -> Integers:
+        """Refused: floating point draws leak."""
         raise refuse_secure("Symmetric Gaussian noise", "DiscreteSymmetricGaussianMatrix")
 
     def norm_quantile(self, matrices: int, failure_probability: float) -> float:
@@ -74,6 +76,7 @@ class DiscreteSymmetricGaussianMatrix:
     dimension: int
     off_diagonal: float
     discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = "independent noise in every entry on and above the diagonal"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
@@ -101,6 +104,7 @@ class DiscreteSymmetricGaussianMatrix:
         return self._assemble(off.draw(rng, (*shape, pairs)), on.draw(rng, (*shape, self.dimension)))
 
     def secure(self, size: Size = ()) -> Integers:
+        """Independent matrices from the operating system's entropy."""
         off, on = self._laws
         shape = (size,) if isinstance(size, int) else size
         pairs = self.dimension * (self.dimension - 1) // 2

@@ -19,9 +19,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise.kernels import TableKernel, table_kernel
-from discreet.noise.law import Size
-from discreet.noise.tails import smallest_point, stitched_lines, stitched_radius
+from discreet.noise.law import (
+    IN_EVERY_CELL,
+    Size,
+    TableKernel,
+    smallest_point,
+    stitched_lines,
+    stitched_radius,
+    table_kernel,
+)
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -39,6 +45,7 @@ class BinomialNoise:
     trials: int
     p: float = 0.5
     discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "trials", check_count("trials", self.trials))
@@ -55,9 +62,11 @@ class BinomialNoise:
 
     @property
     def variance(self) -> float:
+        """Of the noise in one cell."""
         return self.trials * self.p * (1 - self.p)
 
     def log_probability(self, x: ArrayLike) -> Floats:
+        """The logarithm of the probability that the centred count is x."""
         count = np.asarray(x, dtype=np.float64) + self.mean
         k = np.round(count)
         inside = (np.abs(count - k) < 1e-6) & (k >= 0) & (k <= self.trials)
@@ -79,9 +88,11 @@ class BinomialNoise:
         return _profile(self.trials, self.p, up, sensitivity.cells - up)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws for simulation."""
         return self.draw_sum(1, rng, size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        """A sum of binomial draws is binomial."""
         trials = self.trials * np.broadcast_to(np.asarray(copies, dtype=np.int64), size)
         centred: Floats = rng.binomial(trials, self.p) - trials * self.p
         return centred
@@ -106,10 +117,12 @@ class BinomialNoise:
         return _sum_quantile(self.trials * int(copies), self.p, float(tail)) if copies else 0.0
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        """A bound on sums of all numbers of draws at once; the two signs have bounds of their own."""
         above, below = (_lines(self.trials, self.p, sign, failure_probability) for sign in (1, -1))
         return np.maximum(stitched_radius(above, copies), stitched_radius(below, copies))
 
     def kernel(self) -> TableKernel:
+        """What ``add_noise`` takes in compiled code."""
         low, pmf, _ = _window(self.trials, self.p)
         return table_kernel(pmf, low - self.mean)
 

@@ -21,9 +21,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import Unsupported
 from discreet.noise.gaussian import standard_lines
-from discreet.noise.kernels import add_noise
-from discreet.noise.law import Size, refuse_secure
-from discreet.noise.tails import stitched_radius
+from discreet.noise.law import IN_EVERY_CELL, Size, add_noise, refuse_secure, stitched_radius
 from discreet.privacy.losses import convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -39,6 +37,8 @@ _MOST_COPIES = 4096
 
 
 class BoundedKernel(NamedTuple):
+    """Compiled bounded noise."""
+
     radius: float
 
 
@@ -48,15 +48,18 @@ class BoundedNoise:
 
     radius: float
     discrete: ClassVar[bool] = False
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", check_positive("radius", self.radius))
 
     @property
     def variance(self) -> float:
+        """Of the noise in one cell."""
         return UNIT_VARIANCE * self.radius**2
 
     def log_probability(self, x: ArrayLike) -> Floats:
+        """The logarithm of the density at x; minus infinity outside the range."""
         u = np.asarray(x, dtype=np.float64) / self.radius
         return -_exponent(u) - math.log(UNIT_MASS * self.radius)
 
@@ -93,6 +96,7 @@ class BoundedNoise:
         return total
 
     def secure(self, size: Size) -> Integers:
+        """Refused: floating point draws leak."""
         raise refuse_secure("Bounded noise", "DiscreteLaplace or DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:
@@ -102,10 +106,12 @@ class BoundedNoise:
         return min(copies * self.radius, math.sqrt(2 * copies * self.variance * math.log(2 / tail)))
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        """The Gaussian's of the same variance, and never more than the radius times the number of draws."""
         gaussian = math.sqrt(self.variance) * stitched_radius(standard_lines(failure_probability), copies)
         return np.minimum(gaussian, self.radius * np.asarray(copies, dtype=np.float64))
 
     def kernel(self) -> BoundedKernel:
+        """What ``add_noise`` takes in compiled code."""
         return BoundedKernel(self.radius)
 
 

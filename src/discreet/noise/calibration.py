@@ -13,12 +13,26 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.noise.binomial import BinomialNoise
+from discreet.noise.bounded import BoundedNoise
+from discreet.noise.discrete_gaussian import DiscreteGaussian
+from discreet.noise.discrete_laplace import DiscreteLaplace
+from discreet.noise.gaussian import Gaussian
+from discreet.noise.laplace import Laplace
+from discreet.noise.law import Law
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.validation import check_count, check_delta, check_open_unit, check_positive
 
 _TOLERANCE = 1e-7
 _LARGEST = 1e9  # times the sensitivity: nobody wants more noise than that
 _LARGEST_TRIALS = 10**10
+_FAMILIES: dict[str, Callable[[float], Law]] = {
+    "laplace": Laplace,
+    "discrete-laplace": DiscreteLaplace,
+    "gaussian": Gaussian,
+    "discrete-gaussian": DiscreteGaussian,
+    "bounded": BoundedNoise,
+}
 
 
 def calibrate_noise(
@@ -49,19 +63,9 @@ def calibrate_noise(
 
 
 def _family(name: str) -> Callable[[float], Any]:
-    # Laws know privacy; privacy looks laws up only when it is asked for one by name.
-    from discreet import noise
-
-    families: dict[str, Callable[[float], Any]] = {
-        "laplace": noise.Laplace,
-        "discrete-laplace": noise.DiscreteLaplace,
-        "gaussian": noise.Gaussian,
-        "discrete-gaussian": noise.DiscreteGaussian,
-        "bounded": noise.BoundedNoise,
-    }
-    if name not in families:
-        raise unknown_name("noise law", name, families)
-    return families[name]
+    if name not in _FAMILIES:
+        raise unknown_name("noise law", name, _FAMILIES)
+    return _FAMILIES[name]
 
 
 @lru_cache(maxsize=1024)
@@ -130,8 +134,6 @@ def calibrate_binomial(
 
 @lru_cache(maxsize=1024)
 def _shuffled_bits(users: int, sensitivity: Sensitivity, epsilon: float, delta: float) -> ShuffledBits:
-    from discreet.noise import BinomialNoise
-
     if users < 1:
         raise InvalidInput("nobody is left to add noise: lower dropout or raise users")
 

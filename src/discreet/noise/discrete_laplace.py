@@ -15,9 +15,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.noise.kernels import add_noise, advance, word_at
-from discreet.noise.law import Size
-from discreet.noise.tails import smallest_point, stitched_lines, stitched_radius
+from discreet.noise.law import (
+    IN_EVERY_CELL,
+    Size,
+    add_noise,
+    advance,
+    smallest_point,
+    stitched_lines,
+    stitched_radius,
+    word_at,
+)
 from discreet.privacy.profiles import Profile, PureProfile, responses_profile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
@@ -27,6 +34,8 @@ from discreet.validation import check_count, check_open_unit, check_positive
 
 
 class DiscreteLaplaceKernel(NamedTuple):
+    """Compiled discrete Laplace noise."""
+
     log_half_sum: float  # ln((1+t)/2)
     scale: float
 
@@ -37,6 +46,7 @@ class DiscreteLaplace:
 
     scale: float
     discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))
@@ -47,9 +57,11 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
+        """Of the noise in one cell."""
         return 2 * self._t / math.expm1(-1 / self.scale) ** 2
 
     def log_probability(self, x: ArrayLike) -> Floats:
+        """The logarithm of the probability of x; minus infinity off the whole numbers."""
         x = np.asarray(x, dtype=np.float64)
         inside = math.log(-math.expm1(-1 / self.scale)) - math.log1p(self._t) - np.abs(x) / self.scale
         return np.where(x == np.round(x), inside, -np.inf)
@@ -61,9 +73,11 @@ class DiscreteLaplace:
         return PureProfile(sensitivity.l1 / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws for simulation."""
         return self.draw_sum(1, rng, size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        """The difference of two negative binomials."""
         n = np.broadcast_to(copies, size)
         # A negative binomial of no trials is zero, but the generator refuses it.
         trials, success = np.maximum(n, 1), -math.expm1(-1 / self.scale)
@@ -71,6 +85,7 @@ class DiscreteLaplace:
         return np.where(n > 0, difference, 0).astype(np.float64)
 
     def secure(self, size: Size) -> Integers:
+        """Draws for a real release, from the operating system's entropy."""
         import opendp.prelude as dp
 
         dp.enable_features("contrib")
@@ -87,9 +102,11 @@ class DiscreteLaplace:
         return float(_sum_quantile(self.scale, int(copies), float(tail))) if copies else 0.0
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        """A bound on sums of all numbers of draws at once."""
         return stitched_radius(_lines(self.scale, failure_probability), copies)
 
     def kernel(self) -> DiscreteLaplaceKernel:
+        """What ``add_noise`` takes in compiled code."""
         return DiscreteLaplaceKernel(math.log1p(self._t) - math.log(2), self.scale)
 
 

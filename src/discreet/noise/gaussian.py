@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
-from discreet.noise.kernels import add_noise, advance, word_at
-from discreet.noise.law import Size, refuse_secure
-from discreet.noise.tails import stitched_lines, stitched_radius
+from discreet.noise.law import (
+    IN_EVERY_CELL,
+    Size,
+    add_noise,
+    advance,
+    refuse_secure,
+    stitched_lines,
+    stitched_radius,
+    word_at,
+)
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
@@ -23,6 +30,8 @@ from discreet.validation import check_count, check_open_unit, check_positive
 
 
 class GaussianKernel(NamedTuple):
+    """Compiled Gaussian noise."""
+
     sigma: float
 
 
@@ -32,15 +41,18 @@ class Gaussian:
 
     sigma: float
     discrete: ClassVar[bool] = False
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
 
     @property
     def variance(self) -> float:
+        """Of the noise in one cell."""
         return self.sigma**2
 
     def log_probability(self, x: ArrayLike) -> Floats:
+        """The logarithm of the density at x."""
         z = np.asarray(x, dtype=np.float64) / self.sigma
         return -z * z / 2 - math.log(self.sigma * math.sqrt(2 * math.pi))
 
@@ -49,12 +61,15 @@ class Gaussian:
         return GaussianProfile(sensitivity.l2 / self.sigma)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws for simulation."""
         return rng.normal(0.0, self.sigma, size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        """A sum of Gaussian draws is Gaussian."""
         return self.sigma * np.sqrt(np.asarray(copies, dtype=np.float64)) * rng.standard_normal(size)
 
     def secure(self, size: Size) -> Integers:
+        """Refused: floating point draws leak."""
         raise refuse_secure("Gaussian noise", "DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:
@@ -64,9 +79,11 @@ class Gaussian:
         return -self.sigma * math.sqrt(copies) * float(special.ndtri(tail / 2))
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        """A bound on sums of all numbers of draws at once."""
         return self.sigma * stitched_radius(standard_lines(failure_probability), copies)
 
     def kernel(self) -> GaussianKernel:
+        """What ``add_noise`` takes in compiled code."""
         return GaussianKernel(self.sigma)
 
 
@@ -100,6 +117,7 @@ def _cosine(x: float) -> float:
 
 @kernel
 def normal_radius(word: np.uint64) -> float:
+    """The distance from the origin of a pair of standard Gaussian draws."""
     return math.sqrt(-2.0 * fast_log(to_unit(word)))
 
 

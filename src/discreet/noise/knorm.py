@@ -13,14 +13,13 @@ import secrets
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
-from discreet.noise.kernels import add_noise, advance, table_kernel, word_at
-from discreet.noise.law import Size, refuse_secure
+from discreet.noise.law import Size, add_noise, advance, refuse_secure, table_kernel, word_at
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize
@@ -30,6 +29,8 @@ from discreet.validation import check_count, check_positive
 
 
 class KNormKernel(NamedTuple):
+    """Compiled K-norm noise."""
+
     scale: float
 
 
@@ -40,6 +41,7 @@ class KNorm:
     dimension: int
     scale: float
     discrete: ClassVar[bool] = False
+    drawn: ClassVar[str] = "one draw of noise for the whole vector"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
@@ -56,6 +58,7 @@ class KNorm:
         return -norms / self.scale - math.lgamma(self.dimension + 1) - self.dimension * math.log(2 * self.scale)
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
+        """Pure: the largest move of a single cell is all that counts."""
         return PureProfile(sensitivity.linf / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
@@ -65,9 +68,11 @@ class KNorm:
         return radius[..., None] * rng.uniform(-1.0, 1.0, (*shape, self.dimension))
 
     def secure(self, size: Size) -> Integers:
+        """Refused: floating point draws leak."""
         raise refuse_secure("K-norm noise", "DiscreteKNorm")
 
     def kernel(self) -> KNormKernel:
+        """What ``add_noise`` takes in compiled code."""
         return KNormKernel(self.scale)
 
 
@@ -95,6 +100,7 @@ class DiscreteKNorm:
     dimension: int
     scale: float
     discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = "one draw of noise for the whole vector"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
@@ -124,6 +130,7 @@ class DiscreteKNorm:
         return np.where((vectors == np.round(vectors)).all(axis=-1), inside, -np.inf)
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
+        """Pure: the largest move of a single cell is all that counts."""
         return PureProfile(sensitivity.linf / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
@@ -149,6 +156,7 @@ class DiscreteKNorm:
         return out.reshape(*shape, self.dimension)
 
     def kernel(self) -> DiscreteKNormKernel:
+        """What ``add_noise`` takes in compiled code."""
         table = table_kernel(_radius_pmf(self.dimension, self.scale), 0.0)
         return DiscreteKNormKernel(table.cumulative)
 
@@ -219,6 +227,7 @@ class TableNoise:
 
     @cached_property
     def variance(self) -> float:
+        """Of one cell."""
         return self._law.variance
 
     def log_probability(self, x: ArrayLike) -> Floats:
@@ -230,15 +239,18 @@ class TableNoise:
         tables = math.ceil(sensitivity.l1 / (self.dimension * max(sensitivity.linf, 1e-300)) - 1e-9)
         return PureProfile(tables * sensitivity.linf / self.scale)
 
-    def draw(self, rng: np.random.Generator, size: int) -> Floats:
+    def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """One table."""
         self._check(size)
         return np.asarray(self._law.draw(rng, 1)[0])
 
-    def draw_sum(self, copies: int, rng: np.random.Generator, size: int) -> Floats:
+    def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        """A sum of independent tables."""
         self._check(size)
-        return np.asarray(self._law.draw(rng, int(copies)).sum(axis=0))
+        return np.asarray(self._law.draw(rng, int(np.asarray(copies))).sum(axis=0))
 
-    def secure(self, size: int) -> Integers:
+    def secure(self, size: Size) -> Integers:
+        """One table from the operating system's entropy."""
         self._check(size)
         return np.asarray(self._law.secure(1)[0])
 
@@ -246,10 +258,11 @@ class TableNoise:
         """Chernoff's bound for one cell of a sum of tables."""
         return _chernoff(self._law, int(copies), float(tail)) if copies else 0.0
 
-    def kernel(self) -> Any:
+    def kernel(self) -> DiscreteKNormKernel:
+        """What ``add_noise`` takes in compiled code."""
         return self._law.kernel()
 
-    def _check(self, size: int) -> None:
+    def _check(self, size: Size) -> None:
         if size != self.dimension:
             raise InvalidInput(f"noise for tables of {self.dimension} entries cannot serve {size} cells")
 

@@ -16,9 +16,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.noise.kernels import GOLDEN, add_noise, exchange_noise
-from discreet.noise.law import Size, refuse_secure
-from discreet.noise.tails import stitched_lines, stitched_radius
+from discreet.noise.law import (
+    GOLDEN,
+    IN_EVERY_CELL,
+    Size,
+    add_noise,
+    exchange_noise,
+    refuse_secure,
+    stitched_lines,
+    stitched_radius,
+)
 from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -29,6 +36,8 @@ from discreet.validation import check_count, check_open_unit, check_positive
 
 
 class LaplaceKernel(NamedTuple):
+    """Compiled Laplace noise."""
+
     scale: float
 
 
@@ -38,15 +47,18 @@ class Laplace:
 
     scale: float
     discrete: ClassVar[bool] = False
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_positive("scale", self.scale))
 
     @property
     def variance(self) -> float:
+        """Of the noise in one cell."""
         return 2 * self.scale**2
 
     def log_probability(self, x: ArrayLike) -> Floats:
+        """The logarithm of the density at x."""
         return -np.abs(np.asarray(x, dtype=np.float64)) / self.scale - math.log(2 * self.scale)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
@@ -55,14 +67,17 @@ class Laplace:
         return _worst_shift_profile(self.scale, sensitivity) if sensitivity.shifts else pure
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws for simulation."""
         return rng.laplace(0.0, self.scale, size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
+        """The difference of two gamma variables."""
         n = np.broadcast_to(np.asarray(copies, dtype=np.float64), size)
         difference: Floats = rng.standard_gamma(n) - rng.standard_gamma(n)
         return self.scale * difference
 
     def secure(self, size: Size) -> Integers:
+        """Refused: floating point draws leak."""
         raise refuse_secure("Laplace noise", "DiscreteLaplace")
 
     def sum_quantile(self, copies: int, tail: float) -> float:
@@ -72,9 +87,11 @@ class Laplace:
         return self.scale * _standard_sum_quantile(int(copies), float(tail)) if copies else 0.0
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
+        """A bound on sums of all numbers of draws at once."""
         return self.scale * stitched_radius(_standard_lines(failure_probability), copies)
 
     def kernel(self) -> LaplaceKernel:
+        """What ``add_noise`` takes in compiled code."""
         return LaplaceKernel(self.scale)
 
 

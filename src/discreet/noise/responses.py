@@ -81,14 +81,17 @@ class RandomizedResponse:
 
     @property
     def p(self) -> float:
+        """The probability of a one for the item that the user has."""
         return (_WHOLE - self._lie) / _WHOLE
 
     @property
     def q(self) -> float:
+        """The probability of a one for an item that she has not."""
         return self._lie / _WHOLE
 
     @property
     def shipped_epsilon(self) -> float:
+        """The loss of what is really sent, never above the epsilon asked for."""
         return math.log((_WHOLE - self._lie) / self._lie)
 
     def profile(self, bits: int = 1) -> LossProfile:
@@ -121,6 +124,7 @@ class RandomizedResponse:
         return _variance(count, users, self.p, self.q)
 
     def kernel(self) -> KaryKernel:
+        """What ``add_report`` takes in compiled code."""
         return KaryKernel(self.p, 2)
 
 
@@ -145,14 +149,17 @@ class KaryRandomizedResponse:
 
     @property
     def p(self) -> float:
+        """The probability of a one for the item that the user has."""
         return self._truth / _WHOLE
 
     @property
     def q(self) -> float:
+        """The probability of a one for an item that she has not."""
         return self._each / _WHOLE
 
     @property
     def shipped_epsilon(self) -> float:
+        """The loss of what is really sent, never above the epsilon asked for."""
         return math.log(self._truth / self._each)
 
     def profile(self) -> LossProfile:
@@ -183,6 +190,7 @@ class KaryRandomizedResponse:
         return _variance(count, users, self.p, self.q)
 
     def kernel(self) -> KaryKernel:
+        """What ``add_report`` takes in compiled code."""
         return KaryKernel(self.p, self.items)
 
 
@@ -206,14 +214,17 @@ class UnaryEncoding:
 
     @property
     def p(self) -> float:
+        """The probability of a one for the item that the user has."""
         return 0.5
 
     @property
     def q(self) -> float:
+        """The probability of a one for an item that she has not."""
         return self._lie / _WHOLE
 
     @property
     def shipped_epsilon(self) -> float:
+        """The loss of what is really sent, never above the epsilon asked for."""
         return math.log((_WHOLE - self._lie) / self._lie)
 
     def profile(self) -> LossProfile:
@@ -243,15 +254,20 @@ class UnaryEncoding:
         return _variance(count, users, self.p, self.q)
 
     def kernel(self) -> UnaryKernel:
+        """What ``add_report`` takes in compiled code."""
         return UnaryKernel(self.q, self.items)
 
 
 class KaryKernel(NamedTuple):
+    """Compiled randomised response over items."""
+
     truth: float
     items: int
 
 
 class UnaryKernel(NamedTuple):
+    """Compiled unary encoding."""
+
     lie: float
     items: int
 

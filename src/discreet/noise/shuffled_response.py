@@ -36,7 +36,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.errors import Unsupported
-from discreet.noise import RandomizedResponse
+from discreet.noise.responses import RandomizedResponse
 from discreet.privacy.losses import LossDistribution, repeat
 from discreet.privacy.profiles import GaussianProfile, LossProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -61,6 +61,7 @@ class ShuffledResponse:
 
     epsilon: float
     users: int
+    discrete: ClassVar[bool] = True
     drawn: ClassVar[str] = "every bit answered by itself, and only the number of ones of each counter handed on"
 
     def __post_init__(self) -> None:

@@ -1,8 +1,62 @@
 """Learning from data that are there already: ``train`` on a real table, ``simulate`` on data from known worlds."""
 
-from discreet.offline.receipt import policy_hash
-from discreet.offline.result import OfflineResult, plot_values
-from discreet.offline.simulate import simulate
-from discreet.offline.train import Fit, train
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from discreet.packages import lazily
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from discreet.learners.base import Learner
+    from discreet.offline.receipt import policy_hash
+    from discreet.offline.training import Fit, train
+    from discreet.recipes.registry import Target
+    from discreet.simulation.data_sets import Behaviour
+    from discreet.simulation.plots import plot_values
+    from discreet.simulation.result import OfflineResult
+    from discreet.simulation.run import AnyWorld
 
 __all__ = ["Fit", "OfflineResult", "plot_values", "policy_hash", "simulate", "train"]
+
+
+def simulate(
+    world: AnyWorld,
+    learner: Learner | str = "apvi",
+    privacy: Target | None = None,
+    *,
+    users: int = 10_000,
+    behaviour: Behaviour = "uniform",
+    runs: int = 10,
+    seed: int = 0,
+    known_rewards: bool | ArrayLike = False,
+    options: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> OfflineResult:
+    """Draw ``users`` trajectories of the behaviour policy, learn a policy from one private release, and evaluate it.
+
+    This is ``discreet.simulate`` with a ``behaviour`` policy. ``options`` are knobs of a learner that is given by its
+    name.
+    """
+    from discreet.learners.registry import offline_learner
+    from discreet.simulation.run import simulate as run
+
+    return run(
+        world, offline_learner(learner, **(options or {})), privacy, episodes=users, behaviour=behaviour, runs=runs,
+        seed=seed, known_rewards=known_rewards, progress=progress,
+    )  # fmt: skip
+
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Fit": "discreet.offline.training",
+        "OfflineResult": "discreet.simulation.result",
+        "plot_values": "discreet.simulation.plots",
+        "policy_hash": "discreet.offline.receipt",
+        "simulate": "discreet.offline",
+        "train": "discreet.offline.training",
+    },
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from discreet.audit.binomial_test import log_ratio
 from discreet.audit.cases import Setting
 from discreet.errors import InvalidInput
 from discreet.noise import BinomialNoise, BoundedNoise, Gaussian, Laplace, RandomizedResponse, add_noise
+from discreet.noise.law import IN_EVERY_CELL
 from discreet.noise.shuffled_response import ShuffledResponse
 from discreet.privacy.guarantee import Claim, Guarantee, Reason, billboard, compose, from_mechanism, locally
 from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile
@@ -30,6 +32,8 @@ class AnsweredBits:
     """Every cell is a bit that the user answers by randomised response; only moved bits lose anything."""
 
     epsilon: float
+    discrete: ClassVar[bool] = True
+    drawn: ClassVar[str] = IN_EVERY_CELL
 
     @property
     def variance(self) -> float:

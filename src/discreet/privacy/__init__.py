@@ -1,9 +1,9 @@
-"""What a mechanism promises, computed exactly: sensitivity, privacy profiles, composition, calibration.
+"""What a mechanism promises, computed exactly: sensitivity, privacy profiles, composition.
 
-Nothing here knows about decision problems: a statistic is a vector, a user can move it, noise hides the move.
+Nothing here knows about decision problems: a statistic is a vector, a user can move it, noise hides the move. How much
+noise keeps a promise is computed by :mod:`discreet.noise.calibration`.
 """
 
-from discreet.noise.calibration import ShuffledBits, calibrate_binomial, calibrate_noise
 from discreet.privacy.profiles import (
     GaussianProfile,
     LossProfile,
@@ -11,7 +11,7 @@ from discreet.privacy.profiles import (
     PureProfile,
     ZeroConcentratedProfile,
     compose,
-    group,
+    replacing_users,
 )
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -21,10 +21,7 @@ __all__ = [
     "Profile",
     "PureProfile",
     "Sensitivity",
-    "ShuffledBits",
     "ZeroConcentratedProfile",
-    "calibrate_binomial",
-    "calibrate_noise",
     "compose",
-    "group",
+    "replacing_users",
 ]

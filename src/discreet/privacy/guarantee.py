@@ -13,7 +13,7 @@ function                    rule
 ``one_of``                  one of several mechanisms runs; which one is decided by public things
 ``billboard``               the policies shown to a user depend on the others' data through releases alone
 ``shuffled``                noise bits of all users, sent through a shuffler, in batches of any size
-``group``                   a user who contributes several trajectories
+``several_trajectories``    a user who contributes several trajectories
 ``post_process``            a function of releases and public coins
 ``drawn``                   where the noise came from: a seed, or the operating system's entropy
 ``nothing``                 no promise at all
@@ -25,16 +25,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy import profiles
 from discreet.privacy.losses import LossDistribution
-from discreet.privacy.profiles import LossProfile, Profile, PureProfile
+from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.worst_of import WorstOf
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
 _IMPLIED = {"local": ("shuffle", "joint"), "shuffle": ("joint",)}
@@ -58,6 +57,7 @@ class Reason:
     premises: tuple[Reason, ...] = ()
 
     def lines(self, depth: int = 0) -> list[str]:
+        """This line and those below it, indented by depth."""
         own = f"{'   ' * depth}{'└─ ' if depth else ''}{self.rule}: {self.statement}"
         return [own] + [line for premise in self.premises for line in premise.lines(depth + 1)]
 
@@ -160,12 +160,33 @@ def describe_sensitivity(sensitivity: Sensitivity) -> str:
     return f"at worst {worst} ({norms})"
 
 
-def describe_law(law: Any) -> str:
+class StatedLaw(Protocol):
+    """What a guarantee has to know about a law: a frozen dataclass whose fields are its parameters."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether it can be shipped; other laws are for simulation only."""
+
+    @property
+    def drawn(self) -> str:
+        """How it is drawn, in words."""
+
+    @property
+    def variance(self) -> float:
+        """Of the noise in one cell."""
+
+    def profile(self, sensitivity: Sensitivity) -> Profile:
+        """The exact privacy of adding this noise to a statistic of that sensitivity."""
+
+
+def describe_law(law: StatedLaw) -> str:
     """A law in words: its name, its parameters, its standard deviation, and whether it can be shipped."""
     parameters = ", ".join(f"{f.name} {getattr(law, f.name):.6g}" for f in fields(law))
     if not parameters:
         return "no noise"
-    shipped = "" if getattr(law, "discrete", True) else ", continuous: simulation only"
+    shipped = "" if law.discrete else ", continuous: simulation only"
     return f"{type(law).__name__} with {parameters} (standard deviation {math.sqrt(law.variance):.4g}{shipped})"
 
 
@@ -186,16 +207,12 @@ def nothing() -> Guarantee:
     )
 
 
-def from_mechanism(law: Any, sensitivity: Sensitivity, *, delta: float, name: str) -> Guarantee:
-    """One release of a statistic of known sensitivity with independent noise of a known law.
-
-    A law that draws whole vectors says so by its ``drawn``.
-    """
-    profile: Profile = law.profile(sensitivity)
-    how = getattr(law, "drawn", "independent noise in every cell")
+def from_mechanism(law: StatedLaw, sensitivity: Sensitivity, *, delta: float, name: str) -> Guarantee:
+    """One release of a statistic of known sensitivity with noise of a known law, drawn as its ``drawn`` says."""
+    profile = law.profile(sensitivity)
     reasons = (
         Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
-        Reason("law", f"{how}, {describe_law(law)}"),
+        Reason("law", f"{law.drawn}, {describe_law(law)}"),
     )
     return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
 
@@ -278,12 +295,12 @@ def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why:
     return Guarantee("shuffle", epsilon, delta, profile, reason)
 
 
-def group(part: Guarantee, trajectories: int) -> Guarantee:
+def several_trajectories(part: Guarantee, trajectories: int) -> Guarantee:
     """A user who contributes up to ``trajectories`` trajectories to the same release."""
     if trajectories == 1:
         return part
     reason = Reason("group privacy", f"a user contributes up to {trajectories} trajectories", (part.derivation,))
-    return _like(part, _at(part.model, profiles.group(part.profile, trajectories), part.delta, reason))
+    return _like(part, _at(part.model, profiles.replacing_users(part.profile, trajectories), part.delta, reason))
 
 
 def post_process(part: Guarantee, why: str) -> Guarantee:
@@ -297,7 +314,7 @@ def drawn(part: Guarantee, simulated: bool) -> Guarantee:
 
 
 def _at(model: str, profile: Profile, delta: float, derivation: Reason) -> Guarantee:
-    return Guarantee(model, profile.epsilon(delta), delta, profile, derivation, rho=getattr(profile, "rho", None))
+    return Guarantee(model, profile.epsilon(delta), delta, profile, derivation, rho=profile.rho)
 
 
 def _like(old: Guarantee, new: Guarantee) -> Guarantee:

@@ -11,11 +11,13 @@ the split pair dominates), a truncated upper tail becomes an infinite loss, a tr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
+from discreet.scientific import special
 from discreet.types import Floats
 
 # Mass that one truncation may move into the worst case: above the noise of a Fourier transform, so that its floor does
@@ -34,6 +36,7 @@ class LossDistribution:
 
     @property
     def losses(self) -> Floats:
+        """The losses that have masses."""
         return self.start + self.step * np.arange(len(self.masses), dtype=np.float64)
 
     def delta(self, epsilon: float) -> float:
@@ -75,6 +78,22 @@ def split_intervals(start: float, step: float, p: Floats, q: Floats) -> Floats:
     masses[:-1] += p - upper
     masses[1:] += upper
     return masses
+
+
+def gaussian_losses(mu: float, step: float) -> LossDistribution:
+    """The losses of a Gaussian shift by ``mu`` deviations, N(mu^2/2, mu^2), on multiples of ``step``.
+
+    Every interval of the grid keeps its mass under both laws, split between its two ends.
+    """
+    if mu == 0:
+        return LossDistribution(0.0, step, np.ones(1))
+    low = math.floor((mu * mu / 2 - 9 * mu) / step)
+    high = math.ceil((mu * mu / 2 + 9 * mu) / step)
+    edges = np.arange(low, high + 1) * step
+    below_p, below_q = np.exp(special.log_ndtr(edges / mu - mu / 2)), np.exp(special.log_ndtr(edges / mu + mu / 2))
+    masses = split_intervals(low * step, step, np.diff(below_p), np.diff(below_q))
+    masses[0] += below_p[0]
+    return LossDistribution(low * step, step, masses, infinite=math.exp(special.log_ndtr(mu / 2 - edges[-1] / mu)))
 
 
 def regrid(distribution: LossDistribution, step: float) -> LossDistribution:

@@ -1,6 +1,6 @@
 """Privacy profiles: the smallest delta that a mechanism can promise at every epsilon.
 
-Four kinds, from what is known about a mechanism to its curve:
+Five kinds, from what is known about a mechanism to its curve:
 
 * ``PureProfile``: the worst mechanism with a bounded loss is randomised response, so
   delta(e) = (e^E - e^e) / (1 + e^E) for e < E.
@@ -9,6 +9,7 @@ Four kinds, from what is known about a mechanism to its curve:
 * ``ZeroConcentratedProfile``: Renyi divergences of order a are at most rho a (Bun and Steinke 2016); converted by
   delta(e) = min over a > 1 of exp((a-1)(a rho - e)) (1 - 1/a)^a / (a - 1)  (Canonne, Kamath and Steinke 2020).
 * ``LossProfile``: the whole distribution of the privacy loss, both directions.
+* ``WorstOf``: one of several mechanisms, whichever of them a public choice takes.
 
 **Formal guarantees.** ``delta`` never understates: closed forms carry a rounding allowance, numerical ones an absolute
 one of ``CERTIFIABLE``, which is the smallest delta that a numerical convolution is trusted to certify. ``compose`` is
@@ -26,7 +27,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
-from discreet.privacy.losses import LossDistribution, convolve, on_grid, regrid, repeat, split_intervals
+from discreet.privacy.losses import LossDistribution, convolve, gaussian_losses, on_grid, regrid, repeat
 from discreet.scientific import optimize, special
 from discreet.validation import check_count, check_delta, check_not_negative
 
@@ -62,11 +63,13 @@ class PureProfile:
             raise InvalidInput(f"a pure epsilon must be at least 0, got {self.bound!r}")
 
     def delta(self, epsilon: float) -> float:
+        """That of randomised response with this epsilon."""
         if epsilon >= self.bound:
             return 0.0
         return -math.expm1(epsilon - self.bound) / (1 + math.exp(-self.bound))
 
     def epsilon(self, delta: float) -> float:
+        """The bound, or less where a delta is granted."""
         check_delta("delta", delta)
         if delta == 0 or math.isinf(self.bound):
             return self.bound
@@ -75,6 +78,7 @@ class PureProfile:
 
     @property
     def rho(self) -> float:
+        """Half of the squared bound."""
         return self.bound**2 / 2
 
 
@@ -88,6 +92,7 @@ class GaussianProfile:
         check_not_negative("mu", self.mu)
 
     def delta(self, epsilon: float) -> float:
+        """In closed form, without cancellation in the tails."""
         if self.mu == 0:
             return 0.0
         near = self.mu / 2 - epsilon / self.mu
@@ -103,6 +108,7 @@ class GaussianProfile:
         return min(1.0, max(0.0, first - second) + _ROUNDING * first)
 
     def epsilon(self, delta: float) -> float:
+        """By bisection; infinite without a delta."""
         check_delta("delta", delta)
         if self.mu == 0:
             return 0.0
@@ -110,6 +116,7 @@ class GaussianProfile:
 
     @property
     def rho(self) -> float:
+        """Half of the squared shift."""
         return self.mu**2 / 2
 
 
@@ -123,6 +130,7 @@ class ZeroConcentratedProfile:
         check_not_negative("rho", self.rho)
 
     def delta(self, epsilon: float) -> float:
+        """The best order of Renyi divergence, converted."""
         if self.rho == 0:
             return 0.0
 
@@ -141,6 +149,7 @@ class ZeroConcentratedProfile:
         return math.exp(min(0.0, log_delta)) * (1 + _ROUNDING)
 
     def epsilon(self, delta: float) -> float:
+        """By bisection; infinite without a delta."""
         check_delta("delta", delta)
         if self.rho == 0:
             return 0.0
@@ -163,6 +172,7 @@ class LossProfile:
     allowance: float = CERTIFIABLE
 
     def delta(self, epsilon: float) -> float:
+        """The larger of both directions, or what the bound or rho certify if that is less."""
         if epsilon >= self.bound:
             return 0.0
         numerical = self.forward.delta(epsilon)
@@ -173,10 +183,36 @@ class LossProfile:
         return min(1.0, numerical, known, PureProfile(self.bound).delta(epsilon))
 
     def epsilon(self, delta: float) -> float:
+        """By bisection; without a delta the largest possible loss."""
         check_delta("delta", delta)
         if delta == 0:
             return self.bound
         return _smallest_epsilon(self.delta, delta, start=min(self.bound, 1.0))
+
+
+@dataclass(frozen=True)
+class WorstOf:
+    """A public choice between mechanisms: at every epsilon the largest delta of any of them.
+
+    If which mechanism runs is known to everybody and does not depend on the data, an adversary faces one of them, so
+    the pointwise maximum of their profiles bounds what can be learned. It is attained where one of them is always the
+    worst. It cannot be composed further in general, because the worst choice may differ from release to release.
+    """
+
+    parts: tuple[Profile, ...]
+
+    def delta(self, epsilon: float) -> float:
+        """The largest of theirs."""
+        return max(part.delta(epsilon) for part in self.parts)
+
+    def epsilon(self, delta: float) -> float:
+        """The largest of theirs."""
+        return max(part.epsilon(delta) for part in self.parts)
+
+    @property
+    def rho(self) -> float:
+        """The largest of theirs."""
+        return max(part.rho for part in self.parts)
 
 
 @lru_cache(maxsize=1024)
@@ -265,25 +301,12 @@ def _as_losses(profile: Profile, step: float) -> LossProfile:
         distribution = on_grid(np.array([-profile.bound, profile.bound]), masses, step)
         return LossProfile(distribution, distribution, profile.bound, profile.rho)
     if isinstance(profile, GaussianProfile):
-        distribution = _gaussian_losses(profile.mu, step)
+        distribution = gaussian_losses(profile.mu, step)
         return LossProfile(distribution, distribution, math.inf, profile.rho)
     raise Unsupported(f"no loss distribution is known for {type(profile).__name__}")
 
 
-def _gaussian_losses(mu: float, step: float) -> LossDistribution:
-    """Loss ~ N(mu^2/2, mu^2): every grid interval keeps its mass under both laws, split between its two ends."""
-    if mu == 0:
-        return LossDistribution(0.0, step, np.ones(1))
-    low = math.floor((mu * mu / 2 - 9 * mu) / step)
-    high = math.ceil((mu * mu / 2 + 9 * mu) / step)
-    edges = np.arange(low, high + 1) * step
-    below_p, below_q = np.exp(special.log_ndtr(edges / mu - mu / 2)), np.exp(special.log_ndtr(edges / mu + mu / 2))
-    masses = split_intervals(low * step, step, np.diff(below_p), np.diff(below_q))
-    masses[0] += below_p[0]
-    return LossDistribution(low * step, step, masses, infinite=math.exp(special.log_ndtr(mu / 2 - edges[-1] / mu)))
-
-
-def group(profile: Profile, users: int) -> Profile:
+def replacing_users(profile: Profile, users: int) -> Profile:
     """The profile against replacing ``users`` users at once, where one is known exactly."""
     m = check_count("users", users)
     if m == 1:

@@ -21,7 +21,7 @@ from discreet.accumulators.tree import RefinedTree
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel, RowEncoder, row_numbers
 from discreet.encoders.base import Encoder
-from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.first_visit import FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian

@@ -19,8 +19,7 @@ from discreet.channels.answered_bits import AnsweredBitsChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import RESPONSES, ReportChannel
 from discreet.encoders.sampled_step import SampledStep
-from discreet.encoders.scaled_tables import ScaledTables
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import ScaledTables, ThreeTables
 from discreet.errors import Unsupported, unknown_name
 from discreet.noise import BoundedNoise, Gaussian, Laplace, RandomizedResponse
 from discreet.noise.calibration import calibrate_noise

@@ -1,6 +1,6 @@
 """Recipes for a data set that is there already: one release of everybody's counts, then planning.
 
-A recipe chooses a table (:class:`~discreet.encoders.marginal_table.MarginalTable`) and a discrete law. Options:
+A recipe chooses a table (:class:`~discreet.encoders.joint.MarginalTable`) and a discrete law. Options:
 
 ``release``   "one": a joint table of successors, visits are its sums; one user moves 2H cells.
               "both": visits have a table of their own, as in the paper; one user moves 4H - 2 cells.
@@ -29,7 +29,7 @@ from discreet.accumulators.sparse import calibrate_sparse
 from discreet.accumulators.sums import Once
 from discreet.channels.additive import Channel
 from discreet.channels.sparse import SparseChannel, SparseTable
-from discreet.encoders.marginal_table import MarginalTable
+from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
@@ -37,7 +37,7 @@ from discreet.privacy.guarantee import Claim, Guarantee, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.session import Privatizer
-from discreet.recipes.trust import NoPrivacy, Privacy
+from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count
 
@@ -148,19 +148,33 @@ def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Pr
     return assemble("offline/none", tables(shape, options), NoNoise(), nothing(), options)
 
 
+def is_large(shape: Shape, privacy: Privacy) -> bool:
+    """Whether a target for this shape gets a sparse release by itself: public sizes decide, never data."""
+    options = {**OPTIONS, **{name: value for name, value in privacy.options.items() if name in OPTIONS}}
+    if privacy.epsilon is None or privacy.delta == 0:
+        return False
+    return tables(shape, {**options, "release": "one"}).cells > LARGE
+
+
+def _suits(law: str, privacy: Privacy, shape: Shape) -> bool:
+    """Dense tables; zero-concentrated targets are for Gaussian noise."""
+    return not is_large(shape, privacy) and not (privacy.rho is not None and law == "laplace")
+
+
 def _recipe(law: str) -> Recipe:
     summary = f"one release of successor counts with discrete {law.capitalize()} noise"
     return Recipe(
         f"offline/{law}", "central", summary, partial(_build, law), pure=law == "laplace",
-        encoder="successors", law=law, accumulator="once", options=OPTIONS,
+        encoder="successors", law=law, accumulator="once", options=OPTIONS, suits=partial(_suits, law),
     )  # fmt: skip
 
 
 def _sparse_recipe(law: str) -> Recipe:
     summary = f"successor counts that occur, discrete {law.capitalize()} noise, those above a threshold leave"
     return Recipe(
-        f"offline/sparse-{law}", "central", summary, partial(_sparse, law), pure=False, automatic=False,
+        f"offline/sparse-{law}", "central", summary, partial(_sparse, law), pure=False,
         encoder="successors", law=law, accumulator="sparse", source="Korolova et al. (2009)", options=OPTIONS,
+        suits=lambda privacy, shape: is_large(shape, privacy),
     )  # fmt: skip
 
 
@@ -179,35 +193,3 @@ RECIPES: tuple[Recipe, ...] = (
     *(_sparse_recipe(law) for law in LAWS),
     *(_printed(law) for law in LAWS),
 )
-
-
-def is_large(shape: Shape, privacy: Privacy) -> bool:
-    """Whether a target for this shape gets a sparse release by itself: public sizes decide, never data."""
-    options = {**OPTIONS, **{name: value for name, value in privacy.options.items() if name in OPTIONS}}
-    if privacy.model != "central" or privacy.epsilon is None:
-        return False
-    return tables(shape, {**options, "release": "one"}).cells > LARGE
-
-
-def build(privacy: Privacy, shape: Shape, users: int, needs: frozenset[str] = frozenset()) -> Privatizer:
-    """The privatizer of one release for a target. ``recipe="auto"`` takes the quieter law; no data are seen."""
-    model = "none" if isinstance(privacy, NoPrivacy) else "central"
-    if privacy.model != model:
-        raise Unsupported(f"a data set is released by the one who holds it: the {privacy.model} model does not apply")
-    known = {recipe.name: recipe for recipe in RECIPES if recipe.model == model}
-    if privacy.recipe != "auto":
-        if privacy.recipe not in known:
-            raise unknown_name("recipe", privacy.recipe, known)
-        privatizer = known[privacy.recipe].assemble(privacy, shape, users)
-    else:
-        pure = privacy.rho is None and privacy.delta == 0
-        sparse = is_large(shape, privacy) and not pure
-        candidates = [
-            recipe.assemble(privacy, shape, users)
-            for recipe in known.values()
-            if (recipe.accumulator == "sparse" if sparse else recipe.automatic) and (recipe.pure or not pure)
-            and not (privacy.rho is not None and recipe.law == "laplace")
-        ]  # fmt: skip
-        privatizer = min(candidates, key=lambda candidate: sum(c.noise_per_row() for c in candidate.channels))
-    privatizer.check(needs)
-    return privatizer

@@ -18,15 +18,20 @@ Options = Mapping[str, Any]
 _NEVER_PURE = ("gaussian", "binomial", "bounded")
 _COST_A_DELTA = ("shuffled-blocks", "sparse")
 
+# What is learned: from counts of states and actions, from rewards without a range, from losses in layers; or from one
+# data set that is there already, by tables or by linear questions.
+TABULAR, HEAVY, LAYERED, DATA_SET, LINEAR = "tabular", "heavy tails", "layered", "data set", "linear questions"
+PROBLEMS = (TABULAR, HEAVY, LAYERED, DATA_SET, LINEAR)
+
 
 @dataclass(frozen=True)
 class Recipe:
     """A named combination of encoder, law and accumulator for one trust model.
 
     ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
-    delta = 0 (None: as its law and its accumulator have it), ``automatic`` that "auto" may choose it, ``heavy_tails``
-    that it is made for rewards without a range. ``build(target, shape, episodes, options)`` calibrates it; the
-    privatizer gets the name of the recipe.
+    delta = 0 (None: as its law and its accumulator have it), ``automatic`` that "auto" may choose it (and ``suits`` for
+    which targets and shapes), ``heavy_tails`` that it is made for rewards without a range, ``problem`` what is learned
+    from it. ``build(target, shape, episodes, options)`` calibrates it; the privatizer gets the name of the recipe.
     """
 
     name: str
@@ -41,6 +46,8 @@ class Recipe:
     source: str = "discreet"
     options: Options = field(default_factory=dict)
     heavy_tails: bool = False
+    problem: str = TABULAR
+    suits: Callable[[Privacy, Shape], bool] = field(default=lambda privacy, shape: True, repr=False)
 
     def __post_init__(self) -> None:
         if self.pure is None:

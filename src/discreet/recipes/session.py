@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.schedule import Schedule
+from discreet.accumulators.schedule import SameUsers, Schedule
 from discreet.channels.base import AnyChannel, WidthOf
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
@@ -120,6 +120,8 @@ class Intake:
             )
 
     def _check_left(self, users: int) -> None:
+        if isinstance(self.privatizer.schedule, SameUsers):
+            self.served = 0  # another question about the same users
         if users > self.left:
             raise Unsupported(f"a request for {users} users with {self.left} left")
 

@@ -20,11 +20,9 @@ from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule, block
 from discreet.channels.answered_bits import ResponseChannel
 from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.first_visit_tables import FirstVisitTables
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
-from discreet.encoders.reward_levels import RewardLevels
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
 from discreet.recipes.recipe import Options, Recipe, unnamed

@@ -1,8 +1,34 @@
-"""The papers' figures, through the public names only: what was claimed, what was measured, and what differs."""
+"""The papers' figures, through the public names only: what was claimed, what was measured, and what differs.
 
-from discreet.reproduce.figure import Claim, Figure, Number, Scale
-from discreet.reproduce.job import Job
-from discreet.reproduce.registry import FIGURES, find_figure
+``FIGURES`` holds all of them by name, in the order of the papers; those without jobs are lists of statements.
+"""
+
+from __future__ import annotations
+
+from discreet.errors import unknown_name
+from discreet.reproduce import adversarial, heavy_tailed, local, offline, shuffle
+from discreet.reproduce.figure import Claim, Figure, Job, Number, Scale
 from discreet.reproduce.run import Reproduction, reproduce
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        heavy_tailed.FIGURE_4,
+        *local.FIGURES,
+        *offline.FIGURES,
+        *shuffle.FIGURES,
+        adversarial.EXPERIMENT,
+        heavy_tailed.LOWER_BOUNDS,
+        adversarial.STATEMENTS,
+    )
+}
+
+
+def find_figure(name: str) -> Figure:
+    """The figure of that name, or an error with the nearest names."""
+    if name not in FIGURES:
+        raise unknown_name("figure", name, FIGURES)
+    return FIGURES[name]
+
 
 __all__ = ["FIGURES", "Claim", "Figure", "Job", "Number", "Reproduction", "Scale", "find_figure", "reproduce"]

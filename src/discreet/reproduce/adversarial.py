@@ -1,7 +1,8 @@
-"""Adversarial losses: the paper has no experiments, so its statements are checked one by one, on its own setting.
+"""Adversarial losses: Private-UC-O-REPS and Private-UOB-LBPS in layered worlds, in a figure and in statements.
 
-Each check simulates layered worlds (sizes 1,4,4,4,1, three actions, fresh worlds per run, paired seeds) and returns a
-verdict with the numbers it rests on. ``check_statements("quick")`` takes about a minute on one core.
+Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen have no experiments. The **experiment** is the figure that their theorems
+describe, against a switching adversary. The **statements** are checked one by one: each check simulates layered worlds
+(sizes 1,4,4,4,1, three actions, fresh worlds per run, paired seeds) and returns a verdict with the numbers it rests on.
 
 =====  =============================================================================================================
 S1     without noise a private run is the non-private one, bit for bit
@@ -19,62 +20,116 @@ S9     regret rises with the effective support C_M of the transitions where all 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.adversarial.adversaries import Recorded
+from discreet.adversarial.adversaries import FixedLosses, Recorded
 from discreet.adversarial.layers import Layers
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, LayeredState
-from discreet.adversarial.loop import run_adversarial
 from discreet.adversarial.recipes import silenced
 from discreet.adversarial.world import LayeredWorld, layered
-from discreet.errors import unknown_name
 from discreet.learners.base import Learner, Problem
 from discreet.policies import StochasticPolicy
 from discreet.recipes.registry import build
 from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy
 from discreet.release import Release, Request
-from discreet.reproduce.adversarial_kinds import kinds_world
+from discreet.reproduce.figure import VERSIONS, Claim, Figure, Job, Scale, Verdict, View, all_of, below, standard_error
+from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.run import simulate
 from discreet.streams import Stream
 from discreet.types import Floats
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """One statement, whether the runs agree with it, and the numbers."""
-
-    name: str
-    statement: str
-    holds: bool
-    numbers: dict[str, Any]
+PAPER = "Differentially private no-regret exploration in adversarial Markov decision processes"
+EPSILONS = (1.0, 10.0)
+_FEEDBACK = {
+    "full": ("uc-o-reps", "full information", "loss-tables"),
+    "bandit": ("uob-lbps", "bandit", "observed-losses"),
+}
+_MODELS = {"jdp": ("central", "JDP"), "ldp": ("local", "LDP")}
 
 
-class Scale(NamedTuple):
-    """How much to run."""
-
-    episodes: int
-    runs: int
-    growing: tuple[int, ...]  # episodes of the growth checks
-    seed: int
-    threads: int | None
-
-
-SCALES = {"quick": (1500, 3, (500, 2000)), "paper": (20_000, 10, (5000, 20_000, 80_000))}
-
-
-def check_statements(scale: str = "quick", *, seed: int = 0, threads: int | None = None) -> tuple[Verdict, ...]:
-    """All verdicts at a scale, ``quick`` or ``paper``."""
-    if scale not in SCALES:
-        raise unknown_name("scale", scale, SCALES)
-    sizes = Scale(*SCALES[scale], seed, threads)
-    return tuple(check(sizes) for check in CHECKS.values())
+def _private(version: str, feedback: str, trust: str, epsilon: float) -> Job:
+    learner, word, statistic = _FEEDBACK[feedback]
+    model, letters = _MODELS[trust]
+    recipes = {"published": f"{model}/{statistic}-published", "certified": f"{model}/{statistic}", "ours": "auto"}
+    as_in_the_paper = version == "certified" and recipes[version] == "central/loss-tables"
+    tree: dict[str, Any] = {"accumulator": "tree"} if as_in_the_paper else {}
+    return Job(
+        version, f"{feedback} {trust} {epsilon:g}", f"{word}, {letters}, ε={epsilon:g}", "layered", learner, model,
+        epsilon, recipe=recipes[version], recipe_options=tree,
+    )  # fmt: skip
 
 
-def noise_off(sizes: Scale) -> Verdict:
-    world, K = layered(instance=sizes.seed), min(sizes.episodes, 500)
+def _privacy_costs(view: View) -> Verdict:
+    return all_of(
+        below(view[feedback].total, view[f"{feedback} {trust} {e:g}"].total, f"{feedback}, {trust}, ε={e:g}")
+        for feedback in _FEEDBACK
+        for trust in _MODELS
+        for e in EPSILONS
+    )
+
+
+def _local_costs_more(view: View) -> Verdict:
+    return all_of(
+        below(view[f"{feedback} jdp {e:g}"].total, view[f"{feedback} ldp {e:g}"].total, f"{feedback}, ε={e:g}")
+        for feedback in _FEEDBACK
+        for e in EPSILONS
+    )
+
+
+def _falls_with_epsilon(view: View) -> Verdict:
+    low, high = EPSILONS
+    return all_of(
+        below(view[f"{name} {high:g}"].total, view[f"{name} {low:g}"].total, name)
+        for name in (f"{feedback} {trust}" for feedback in _FEEDBACK for trust in _MODELS)
+    )
+
+
+def _full_information_helps(view: View) -> Verdict:
+    return below(view["full"].total, view["bandit"].total, "without privacy")
+
+
+EXPERIMENT = Figure(
+    "adversarial/experiment",
+    "Private learning against a switching adversary, full information and bandit feedback",
+    PAPER,
+    (
+        *(
+            Job("reference", feedback, f"{word}, no privacy", "layered", learner)
+            for feedback, (learner, word, _) in _FEEDBACK.items()
+        ),
+        *(
+            _private(version, feedback, trust, e)
+            for version in VERSIONS
+            for feedback in _FEEDBACK
+            for trust in _MODELS
+            for e in EPSILONS
+        ),
+    ),
+    {"quick": Scale(1_000, 4), "paper": Scale(20_000, 10)},
+    (
+        Claim("privacy costs", "no privacy has less regret than JDP and LDP", _privacy_costs),
+        Claim(
+            "local costs more", "JDP has less regret than LDP", _local_costs_more,
+            "for few users a sampled coordinate of the loss table, sent by everybody, is quieter than a tree of tables",
+        ),
+        Claim(
+            "less privacy, less regret", "regret falls with epsilon", _falls_with_epsilon,
+            "confidence boxes of a private run say nothing at this number of users, whatever epsilon is",
+        ),
+        Claim("information helps", "full information has less regret than bandit feedback", _full_information_helps),
+    ),
+    differences=(
+        "The paper has no experiments: the world, the adversary and the sizes are this library's.",
+        "Certified and ours use the corrected estimate of bandit losses; the printed one has linear regret.",
+    ),
+)  # fmt: skip
+
+
+def _noise_off(scale: Scale) -> Verdict:
+    world, K = layered(instance=scale.seed), min(scale.episodes, 500)
     assert isinstance(world, LayeredWorld)
     differences = {}
     for learner, recipe in ((UCOREPS(), "loss-tables"), (UOBLBPS(), "observed-losses")):
@@ -82,120 +137,125 @@ def noise_off(sizes: Scale) -> Verdict:
         target = Central(1.0, recipe=f"central/{recipe}", options=options)
         private = silenced(build(target, world.shape, K))
         plain = build(NoPrivacy(recipe=f"none/{recipe}"), world.shape, K)
-        runs = [run_adversarial(world, learner, p, K, sizes.seed, 0, lambda _served: None) for p in (private, plain)]
+        runs = [run_blocks(world, learner, p, K, scale.seed, 0, lambda _served: None) for p in (private, plain)]
         differences[learner.name] = float(np.abs(runs[0].regret - runs[1].regret).max())
-    return Verdict("S1", "noise off equals no privacy", not any(differences.values()), differences)
+    return Verdict(not any(differences.values()), numbers=differences)
 
 
-def trust_models(sizes: Scale) -> Verdict:
+def _trust_models(scale: Scale) -> Verdict:
     targets: dict[str, Privacy] = {"none": NoPrivacy(), "central": Central(3.0), "local": Local(3.0)}
-    means = {name: _regret(sizes, layered(), UCOREPS(), target) for name, target in targets.items()}
+    means = {name: _regret(scale, layered(), UCOREPS(), target) for name, target in targets.items()}
     ordered = means["none"] <= means["central"] <= means["local"]
-    return Verdict("S2", "no privacy <= central <= local at epsilon 3", ordered, means)
+    return Verdict(ordered, numbers=means)
 
 
-def epsilons(sizes: Scale) -> Verdict:
-    means = {f"epsilon {e:g}": _regret(sizes, layered(), UCOREPS(), Central(e)) for e in (0.3, 3.0, 30.0)}
+def _epsilons(scale: Scale) -> Verdict:
+    means = {f"epsilon {e:g}": _regret(scale, layered(), UCOREPS(), Central(e)) for e in (0.3, 3.0, 30.0)}
     values = list(means.values())
-    return Verdict("S3", "regret falls as epsilon grows", values == sorted(values, reverse=True), means)
+    return Verdict(values == sorted(values, reverse=True), numbers=means)
 
 
-def feedback(sizes: Scale) -> Verdict:
-    means = {learner.name: _regret(sizes, layered(), learner, NoPrivacy()) for learner in (UCOREPS(), UOBLBPS())}
-    return Verdict("S4", "full information <= bandit", means["uc-o-reps"] <= means["uob-lbps"], means)
+def _feedback(scale: Scale) -> Verdict:
+    means = {learner.name: _regret(scale, layered(), learner, NoPrivacy()) for learner in (UCOREPS(), UOBLBPS())}
+    return Verdict(means["uc-o-reps"] <= means["uob-lbps"], numbers=means)
 
 
-def square_root(sizes: Scale) -> Verdict:
+def _square_root(scale: Scale) -> Verdict:
     means = {
-        K: _regret(sizes._replace(episodes=K), layered(adversary="fixed"), UCOREPS(), NoPrivacy())
-        for K in sizes.growing
+        K: _regret(replace(scale, episodes=K), layered(adversary="fixed"), UCOREPS(), NoPrivacy())
+        for K in scale.growing
     }
     slope = float(np.polyfit(np.log(list(means)), np.log(list(means.values())), 1)[0])
     numbers = {**{f"K {K}": mean for K, mean in means.items()}, "slope": slope}
-    return Verdict("S5", "log-log slope about 0.5, below 0.75", 0.25 < slope < 0.75, numbers)
+    return Verdict(0.25 < slope < 0.75, numbers=numbers)
 
 
-def boxes_hold(sizes: Scale) -> Verdict:
+def _boxes_hold(scale: Scale) -> Verdict:
     missed = {}
     for name, target in (("none", NoPrivacy()), ("central", Central(100.0)), ("local", Local(100.0))):
-        seen = [_watched(sizes, run, target).missed for run in range(sizes.runs)]
+        seen = [_watched(scale, run, target).missed for run in range(scale.runs)]
         missed[f"runs with a miss, {name}"] = sum(seen)
-    return Verdict("S6", "the box holds the true transitions in all runs", not any(missed.values()), missed)
+    return Verdict(not any(missed.values()), numbers=missed)
 
 
-def changing_mind(sizes: Scale) -> Verdict:
+def _changing_mind(scale: Scale) -> Verdict:
     numbers: dict[str, Any] = {}
     ratios = {}
     for estimator in ("corrected", "published"):
         means = []
-        for K in sizes.growing:
+        for K in scale.growing:
             tables = np.full((K, 1, 3), 0.5)
             tables[: K // 4, 0, 0] = tables[K // 4 :, 0, 1] = 0.0
             world = LayeredWorld("arms", Layers((1, 1), 3), np.ones(3), Recorded(tables))
             target = Central(10.0, recipe="central/observed-losses")
-            means.append(_regret(sizes._replace(episodes=K), world, UOBLBPS(estimator=estimator), target))
+            means.append(_regret(replace(scale, episodes=K), world, UOBLBPS(estimator=estimator), target))
             numbers[f"{estimator}, K {K}"] = means[-1]
         ratios[estimator] = means[-1] / means[-2]
-    times = sizes.growing[-1] / sizes.growing[-2]
-    last = f"K {sizes.growing[-1]}"
+    times = scale.growing[-1] / scale.growing[-2]
+    last = f"K {scale.growing[-1]}"
     holds = ratios["published"] > 0.8 * times and 3 * numbers[f"corrected, {last}"] < numbers[f"published, {last}"]
-    return Verdict(
-        "S7", "the published estimate is linear, the corrected one is not", holds, {**numbers, "growth": ratios}
-    )
+    return Verdict(holds, numbers={**numbers, "growth": ratios})
 
 
-def vacuous(sizes: Scale) -> Verdict:
+def _vacuous(scale: Scale) -> Verdict:
     tree = Central(1.0, recipe="central/loss-tables", options={"accumulator": "tree"})
     shares = {
-        name: _watched(sizes, 0, target).vacuous for name, target in (("none", NoPrivacy()), ("central tree", tree))
+        name: _watched(scale, 0, target).vacuous for name, target in (("none", NoPrivacy()), ("central tree", tree))
     }
-    return Verdict("S8", "all private boxes are vacuous at epsilon 1", shares["central tree"] == 1.0, shares)
+    return Verdict(shares["central tree"] == 1.0, numbers=shares)
 
 
-def effective_support(sizes: Scale) -> Verdict:
+def _effective_support(scale: Scale) -> Verdict:
     """Paired worlds that differ in C_M only; the regret of a learner who knows the transitions must not rise."""
     learners: dict[str, Callable[[LayeredWorld], Learner]] = {
         "uc-o-reps": lambda _world: UCOREPS(),
         "uob-lbps": lambda _world: UOBLBPS(),
         "known transitions": lambda world: OREPS(np.array(world.transitions)),
     }
-    pairs = [[kinds_world(sizes.seed + run, wide) for wide in (False, True)] for run in range(sizes.runs)]
+    pairs = [[kinds_world(scale.seed + run, wide) for wide in (False, True)] for run in range(scale.runs)]
     numbers: dict[str, Any] = {"C_M": {world.name: world.effective_support().total for world in pairs[0]}}
     resolved = {}
     for name, learner in learners.items():
-        regret = np.array([[_one_run(sizes, world, learner(world)) for world in pair] for pair in pairs])
+        regret = np.array([[_one_run(scale, world, learner(world)) for world in pair] for pair in pairs])
         rise = regret[:, 1] - regret[:, 0]
-        error = float(rise.std(ddof=1) / np.sqrt(sizes.runs))
+        error = float(standard_error(rise))
         narrow, wide = regret.mean(axis=0)
         numbers[name] = {"narrow": narrow, "wide": wide, "rise": rise.mean(), "standard error": error}
         resolved[name] = bool(rise.mean() > 2 * error)
-    statement = "regret rises with C_M where all else is equal, full information and bandit, by two standard errors"
     holds = resolved["uc-o-reps"] and resolved["uob-lbps"] and not resolved["known transitions"]
-    return Verdict("S9", statement, holds, numbers)
+    return Verdict(holds, numbers=numbers)
 
 
-CHECKS: dict[str, Callable[[Scale], Verdict]] = {
-    "S1": noise_off,
-    "S2": trust_models,
-    "S3": epsilons,
-    "S4": feedback,
-    "S5": square_root,
-    "S6": boxes_hold,
-    "S7": changing_mind,
-    "S8": vacuous,
-    "S9": effective_support,
-}
+STATEMENTS = Figure(
+    "adversarial/statements",
+    "What is said about private learning against adversaries, one statement at a time",
+    PAPER,
+    (),
+    {"quick": Scale(1_500, 3, (500, 2_000)), "paper": Scale(20_000, 10, (5_000, 20_000, 80_000))},
+    (
+        Claim("S1", "noise off equals no privacy", _noise_off),
+        Claim("S2", "no privacy <= central <= local at epsilon 3", _trust_models),
+        Claim("S3", "regret falls as epsilon grows", _epsilons),
+        Claim("S4", "full information <= bandit", _feedback),
+        Claim("S5", "log-log slope about 0.5, below 0.75", _square_root),
+        Claim("S6", "the box holds the true transitions in all runs", _boxes_hold),
+        Claim("S7", "the published estimate is linear, the corrected one is not", _changing_mind),
+        Claim("S8", "all private boxes are vacuous at epsilon 1", _vacuous),
+        Claim(
+            "S9", "regret rises with C_M where all else is equal, full information and bandit, by two standard errors",
+            _effective_support,
+        ),
+    ),
+)  # fmt: skip
 
 
-def _regret(sizes: Scale, world: Any, learner: Learner, privacy: Privacy) -> float:
-    result = simulate(
-        world, learner, privacy, episodes=sizes.episodes, runs=sizes.runs, seed=sizes.seed, threads=sizes.threads
-    )
+def _regret(scale: Scale, world: Any, learner: Learner, privacy: Privacy) -> float:
+    result = simulate(world, learner, privacy, episodes=scale.episodes, runs=scale.runs, seed=scale.seed)
     return float(result.total_regret.mean())
 
 
-def _one_run(sizes: Scale, world: LayeredWorld, learner: Learner) -> float:
-    return float(simulate(world, learner, episodes=sizes.episodes, seed=sizes.seed, threads=1).total_regret[0])
+def _one_run(scale: Scale, world: LayeredWorld, learner: Learner) -> float:
+    return float(simulate(world, learner, episodes=scale.episodes, seed=scale.seed, threads=1).total_regret[0])
 
 
 class _Seen(NamedTuple):
@@ -238,10 +298,44 @@ class _Watcher:
         return self.seen[0]
 
 
-def _watched(sizes: Scale, run: int, privacy: Privacy) -> _Seen:
-    world = layered(instance=sizes.seed + run)
+def _watched(scale: Scale, run: int, privacy: Privacy) -> _Seen:
+    world = layered(instance=scale.seed + run)
     assert isinstance(world, LayeredWorld)
     watcher = _Watcher(UCOREPS(), np.array(world.transitions), [])
-    privatizer = build(privacy, world.shape, sizes.episodes, watcher.needs)
-    run_adversarial(world, watcher, privatizer, sizes.episodes, sizes.seed, run, lambda _served: None)
+    privatizer = build(privacy, world.shape, scale.episodes, watcher.needs)
+    run_blocks(world, watcher, privatizer, scale.episodes, scale.seed, run, lambda _served: None)
     return watcher.seen[0]
+
+
+_KIND = 4  # states of each kind in a layer
+_LAYERS = Layers((1, 2 * _KIND, 2 * _KIND, 2 * _KIND, 1), actions=3)
+_BEST, _OTHER = 0.7, 0.4  # the chance of a good state by the best action of a kind, and by any other
+
+
+def kinds_world(seed: int, wide: bool) -> LayeredWorld:
+    """The narrow or the wide world of a seed: they differ in nothing but how many states a transition may lead to.
+
+    The paper's regret bound holds C_M = sum_h sqrt(sum_{x,a in h} (sum_x' sqrt(P (1 - P)))^2), the effective support of
+    the transitions. To see it one must change C_M and leave the problem alone, which spreading a row of its own accord
+    does not: it also averages what comes after.
+
+    Here every inner layer has states of two kinds: good ones cost nothing, bad ones cost one whatever is done there.
+    The chance that an action leads to a good state depends on the kind and the action only, so kinds are all that a
+    policy needs to look at. A narrow world sends the good mass of each pair to one good state and the bad mass to one
+    bad state, drawn pair by pair; a wide world sends it evenly to all states of the kind. Sizes, the optimal value and
+    the value of every policy that looks at kinds are the same in both.
+    """
+    rng, actions = np.random.default_rng(seed), _LAYERS.actions
+    rows, tables = [], []
+    for h, size in enumerate(_LAYERS.sizes[:-1]):
+        bad = np.arange(size) // _KIND  # the single first state counts as good
+        tables.append(np.repeat(bad[:, None], actions, axis=1).astype(float))
+        chance = np.full((2, actions), _OTHER)
+        chance[np.arange(2), rng.integers(actions, size=2)] = _BEST
+        mass = np.stack([chance, 1 - chance], axis=-1)[bad]
+        one = np.eye(_KIND)[rng.integers(_KIND, size=mass.shape)]
+        within = np.full(one.shape, 1 / _KIND) if wide else one
+        last = h == _LAYERS.horizon - 1
+        rows.append(np.ones(size * actions) if last else (mass[..., None] * within).ravel())
+    name = "wide" if wide else "narrow"
+    return LayeredWorld(name, _LAYERS, np.concatenate(rows), FixedLosses(np.concatenate(tables)))

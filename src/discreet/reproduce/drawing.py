@@ -9,29 +9,47 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import MissingExtra
-from discreet.reproduce.figure import Figure
-from discreet.reproduce.job import REFERENCE, Job
-from discreet.reproduce.measured import Measured
+from discreet.reproduce.figure import MEASURED, REFERENCE, Figure, Job, Measured, standard_error
 
 TITLES = {
     "published": "as published, at its true epsilon",
     "certified": "the same mechanism, certified",
     "ours": "auto, at the same promise",
+    MEASURED: "measured",
 }
 _DASHES = (":", "--", "-", "-.")
 Styles = Mapping[str, Mapping[str, Any]]
 Lines = dict[str, list[tuple[Job, Measured]]]
 
 
-def draw(figure: Figure, results: Mapping[str, Measured]) -> bytes:
-    """The whole figure as a PNG."""
+def new_picture(width: float, height: float) -> Any:
+    """An empty picture of matplotlib; the size is in inches."""
     try:
-        from matplotlib import colormaps
         from matplotlib.figure import Figure as Picture
     except ImportError:
         raise MissingExtra("matplotlib", "plots") from None
+    return Picture(figsize=(width, height), layout="constrained")
+
+
+def as_png(picture: Any, dpi: int = 130) -> bytes:
+    """The picture as a file."""
+    buffer = io.BytesIO()
+    picture.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
+
+
+def draw(figure: Figure, found: Any) -> bytes | None:
+    """The whole figure as a PNG, from its results by job or from what it measured; None where nothing is drawn."""
+    if figure.jobs:
+        return _draw_jobs(figure, found)
+    return None if figure.draw is None else figure.draw(found)
+
+
+def _draw_jobs(figure: Figure, results: Mapping[str, Measured]) -> bytes:
     versions, columns = figure.versions, figure.drawings
-    picture = Picture(figsize=(4.6 * len(versions), 3.9 * len(columns)), layout="constrained")
+    picture = new_picture(4.6 * len(versions), 3.9 * len(columns))
+    from matplotlib import colormaps
+
     grid = picture.subplots(len(columns), len(versions), squeeze=False, sharey="row")
     styles = _styles(figure, colormaps["tab10"])
     for column, version in enumerate(versions):
@@ -46,9 +64,7 @@ def draw(figure: Figure, results: Mapping[str, Measured]) -> bytes:
             if column:
                 axes.set_ylabel("")
     picture.suptitle(figure.title, fontsize=11)
-    buffer = io.BytesIO()
-    picture.savefig(buffer, format="png", dpi=130)
-    return buffer.getvalue()
+    return as_png(picture)
 
 
 def _styles(figure: Figure, palette: Any) -> dict[str, dict[str, Any]]:
@@ -97,7 +113,7 @@ def _curves(axes: Any, lines: Lines, styles: Styles, *, rate: bool) -> None:
     for line, members in lines.items():
         for _, measured in members:
             curve = measured.regret / measured.episodes if rate else measured.regret
-            mean, spread = curve.mean(axis=0), _spread(curve)
+            mean, spread = curve.mean(axis=0), standard_error(curve)
             x = measured.episodes
             axes.plot(x, mean, **styles[line], label=_label(line, measured), linewidth=1.5)
             axes.fill_between(
@@ -119,7 +135,7 @@ def _points(axes: Any, lines: Lines, styles: Styles, x_of: Callable[[Job, Measur
         promises = {promise(measured) for _, measured in placed}
         label = _label(line, placed[0][1]) if len(promises) == 1 else line
         y = [float(measured.total.mean()) for _, measured in placed]
-        errors = [float(_spread(measured.total[:, None])[0]) for _, measured in placed]
+        errors = [float(standard_error(measured.total)) for _, measured in placed]
         axes.errorbar([x for x, _ in placed], y, yerr=errors, **styles[line], marker="o", capsize=3, label=label)
     axes.set_xscale("log")
 
@@ -155,12 +171,6 @@ def _histogram(axes: Any, lines: Lines, styles: Styles) -> None:
         axes.set_yscale("log")
     axes.set_xlabel("released sum of rewards")
     axes.set_ylabel("density" if many else "share of repetitions")
-
-
-def _spread(values: Any) -> Any:
-    """One standard error either side."""
-    n = len(values)
-    return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1])
 
 
 _DRAW: dict[str, Callable[[Any, Lines, Styles], None]] = {

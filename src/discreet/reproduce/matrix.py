@@ -6,7 +6,6 @@ differ so much in scale that a cell's colour is its regret as a share of the lar
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import MissingExtra
-from discreet.reproduce.job import Job, Task
-from discreet.reproduce.measured import Measured
-from discreet.reproduce.sweep import run_tasks
+from discreet.reproduce.drawing import as_png, new_picture
+from discreet.reproduce.figure import Job, Measured, Task, standard_error
+from discreet.reproduce.run import run_tasks
 from discreet.simulation.progress import progress_bar
+from discreet.types import Floats
 
 MODELS = ("none", "central", "shuffle", "local")
 LAYERED_EPISODES = 2_000  # a convex program per episode: these learners are slower than the others
@@ -44,6 +43,14 @@ PLACES = (
 )
 
 
+def all_places() -> tuple[Place, ...]:
+    """The worlds of the matrix, and those that you registered: only what is registered is not named as text."""
+    from discreet.worlds.registry import WORLDS
+
+    yours = [name for name, entry in WORLDS.items() if not isinstance(entry.home, str)]
+    return (*PLACES, *(Place(name, name, {}) for name in yours))
+
+
 @dataclass(frozen=True)
 class Matrix:
     """All cells that were run, by the key of their job."""
@@ -55,6 +62,7 @@ class Matrix:
     results: dict[str, Measured]
 
     def cell(self, learner: str, model: str, place: Place) -> Measured:
+        """What was measured for a learner under a trust model in a place, or its refusal."""
         return self.results[f"matrix/{_name(learner, model, place)}"]
 
     def ran(self) -> Iterator[tuple[str, str, Place, Measured]]:
@@ -71,7 +79,7 @@ def matrix_jobs(
     epsilon: float, delta: float, learners: Sequence[str], places: Sequence[Place], users: int
 ) -> list[Job]:
     """One job per cell; offline learners get a data set of as many users as others have episodes."""
-    from discreet.offline.driver import LEARNERS as OFFLINE
+    from discreet.learners.registry import offline_names
 
     jobs = []
     for learner in learners:
@@ -82,7 +90,7 @@ def matrix_jobs(
                     Job(
                         "matrix", _name(learner, model, place), learner, place.world, learner, model,
                         world_options=place.options, per_step=place.per_step,
-                        users=users if learner in OFFLINE else None,
+                        users=users if learner in offline_names() else None,
                         episodes=min(users, LAYERED_EPISODES) if place.world == "layered" else None,
                         learner_options=_options(learner, model), **private,
                     )
@@ -100,18 +108,22 @@ def run_matrix(
     runs: int = 3,
     seed: int = 0,
     learners: Sequence[str] | None = None,
-    places: Sequence[Place] = PLACES,
+    places: Sequence[Place] | None = None,
     progress: bool = False,
 ) -> Matrix:
-    """Run every cell; what is in the folder already is not run again."""
+    """Run every cell; what is in the folder already is not run again.
+
+    If they are not given, learners are all that have a name, and places are those of :func:`all_places`.
+    """
     from discreet.learners.registry import LEARNERS
 
     chosen = tuple(LEARNERS) if learners is None else tuple(learners)
+    places = all_places() if places is None else tuple(places)
     jobs = matrix_jobs(epsilon, delta, chosen, places, episodes)
     tasks = [Task(job, job.episodes or episodes, runs, seed) for job in jobs]
     with progress_bar("matrix", len(tasks), progress) as tick:
         results = run_tasks(tasks, folder / "runs", executor, tick)
-    return Matrix(epsilon, delta, chosen, tuple(places), results)
+    return Matrix(epsilon, delta, chosen, places, results)
 
 
 def write_matrix(matrix: Matrix) -> str:
@@ -143,14 +155,11 @@ def write_matrix(matrix: Matrix) -> str:
 
 def draw_matrix(matrix: Matrix) -> bytes:
     """One panel per world: learners by trust models, coloured by regret per episode on a scale of the world's own."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
-    picture = Figure(figsize=(3.1 * len(matrix.places) + 1.2, 0.42 * len(matrix.learners) + 1.4), layout="constrained")
+    picture = new_picture(3.1 * len(matrix.places) + 1.2, 0.42 * len(matrix.learners) + 1.4)
     panels = picture.subplots(1, len(matrix.places), squeeze=False, sharey=True)[0]
     for axes, place in zip(panels, matrix.places, strict=True):
-        values = np.array([[_rate(matrix.cell(l, m, place)) for m in MODELS] for l in matrix.learners])
+        cells = [[matrix.cell(learner, model, place) for model in MODELS] for learner in matrix.learners]
+        values = np.array([[_rates(cell).mean() if cell.refused is None else np.nan for cell in row] for row in cells])
         finite = values[np.isfinite(values)]
         top = float(finite.max()) if finite.size else 1.0
         axes.imshow(values / (top or 1.0), cmap="RdYlGn_r", vmin=0, vmax=1, aspect="auto", alpha=0.75)
@@ -160,9 +169,7 @@ def draw_matrix(matrix: Matrix) -> bytes:
         axes.set_yticks(range(len(matrix.learners)), matrix.learners, fontsize=7)
         axes.set_title(place.label, fontsize=8)
     picture.suptitle(f"regret per episode, epsilon {matrix.epsilon:g}, delta {matrix.delta:g}", fontsize=9)
-    buffer = io.BytesIO()
-    picture.savefig(buffer, format="png", dpi=140)
-    return buffer.getvalue()
+    return as_png(picture, dpi=140)
 
 
 def first_reason(refusal: str) -> str:
@@ -180,17 +187,14 @@ def _options(learner: str, model: str) -> dict[str, Any]:
     return {"one_layer": False} if learner == "policy-elimination" and model != "shuffle" else {}
 
 
-def _rate(cell: Measured) -> float:
-    if cell.refused is not None:
-        return float("nan")
-    rates = cell.gap if cell.data["regret"] is None else cell.regret[:, -1] / cell.episodes[-1]
-    return float(rates.mean())
+def _rates(cell: Measured) -> Floats:
+    """Regret per episode of each run; the gap of an offline learner."""
+    return cell.gap if cell.offline else np.asarray(cell.regret[:, -1] / cell.episodes[-1])
 
 
 def cell_text(cell: Measured) -> str:
     """Regret per episode, or the gap of an offline learner, with its error; a dash for a refusal."""
     if cell.refused is not None:
         return "–"
-    rates = cell.gap if cell.data["regret"] is None else cell.regret[:, -1] / cell.episodes[-1]
-    error = float(rates.std(ddof=1) / np.sqrt(len(rates))) if len(rates) > 1 else 0.0
-    return f"{rates.mean():.3g} ± {error:.1g}" + (" (gap)" if cell.data["regret"] is None else "")
+    rates = _rates(cell)
+    return f"{rates.mean():.3g} ± {float(standard_error(rates)):.1g}" + (" (gap)" if cell.offline else "")

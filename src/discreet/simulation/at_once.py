@@ -31,7 +31,7 @@ from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, FiniteOnTr
 from discreet.worlds.tabular import TabularWorld
 
 
-class Cascade:
+class AtOnce:
     """The tallies of one world, where they can be drawn at once."""
 
     def __init__(self, world: TabularWorld, generator: np.random.Generator) -> None:

@@ -13,11 +13,10 @@ import numpy as np
 
 from discreet.channels.sparse import SparseTable
 from discreet.encoders.base import Context, Encoder
-from discreet.encoders.marginal_table import JointCounts, MarginalTable
+from discreet.encoders.joint import JointCounts, as_counted
 from discreet.errors import Unsupported
-from discreet.linear.channel import LEVELS
 from discreet.policies import StochasticPolicy
-from discreet.simulation.users import SimulatedUsers
+from discreet.simulation.users import TabularUsers
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
@@ -32,23 +31,34 @@ class BehaviourUsers:
     ) -> None:
         world.check_policy(behaviour)
         self._world, self._behaviour, self._rng = world, behaviour, rng
-        self._played = SimulatedUsers(world, stream, rng)
-        self.sizes: tuple[int, ...] = (0,)  # how many users each part has, where questions are about parts
+        self._played = TabularUsers(world, stream, rng)
+        self._counted: dict[tuple[Encoder, ...], list[Floats]] = {}
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
-        if any(getattr(encoder, "first_visit", False) for encoder in encoders):
-            tables = [getattr(encoder, "table", encoder) for encoder in encoders]
-            played = self._played.tally(tables, Context(self._behaviour), users)
-            return [_occurring(cells) if isinstance(e, SparseTable) else cells for e, cells in zip(encoders, played)]
-        joint = self.joint_counts(users, levels=2)
-        return [_cells(encoder, joint) for encoder in encoders]
+        """The encodings of everybody: drawn when they are first asked for, and the same ever after."""
+        key = tuple(encoders)
+        if key not in self._counted:
+            self._counted[key] = self._count(encoders, users)
+        return self._counted[key]
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
+        """Refused: a data set is counted as a whole."""
         raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
 
-    def joint(self, part: int) -> JointCounts:
-        """The joint histogram of one part of the users, for linear questions."""
-        return self.joint_counts(self.sizes[part], levels=LEVELS)
+    def _count(self, encoders: Sequence[Encoder], users: int) -> list[Floats]:
+        counted = [as_counted(encoder) for encoder in encoders]
+        if any(encoder.first_visit for encoder in counted):  # depends on whole paths
+            tables = [encoder.table if isinstance(encoder, SparseTable) else encoder for encoder in encoders]
+            played = self._played.tally(tables, Context(self._behaviour), users)
+            return [_occurring(cells) if isinstance(e, SparseTable) else cells for e, cells in zip(encoders, played)]
+        (how,) = {(encoder.reward_levels, encoder.parts) for encoder in counted}
+        levels, parts = how
+        sizes = [users // parts + (part < users % parts) for part in range(parts)]
+        joint = [self.joint_counts(size, levels) for size in sizes]
+        return [
+            np.concatenate([encoder.from_joint(counts, part) for part, counts in enumerate(joint)])
+            for encoder in counted
+        ]
 
     def joint_counts(self, users: int, levels: int) -> JointCounts:
         """The joint histogram of users who act independently: a multinomial at every branching."""
@@ -124,9 +134,3 @@ def _occurring(cells: Floats) -> Floats:
     """The cells that occur and their counts, as a sparse table tallies them."""
     where = np.flatnonzero(cells)
     return np.stack([where.astype(np.float64), cells[where]], axis=1)
-
-
-def _cells(encoder: Encoder, joint: JointCounts) -> Floats:
-    if not isinstance(encoder, MarginalTable | SparseTable):
-        raise Unsupported(f"{encoder.name} counts are not made from a data set: use a recipe of discreet.offline")
-    return encoder.from_joint(joint)

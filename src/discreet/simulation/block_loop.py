@@ -1,4 +1,4 @@
-"""The block loop: serves every recipe that releases rarely, and every learner.
+"""The block loop: serves every recipe, every learner and every kind of world.
 
 A block is a few compiled calls (users acting under one policy, noise, planning); its cost hardly depends on how many
 users are in it.
@@ -7,20 +7,19 @@ users are in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy as np
+from typing import Any
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.learners.base import Learner, Problem
+from discreet.packages import load
 from discreet.recipes.session import Privatizer
-from discreet.simulation.record import RunRecord, checkpoints
-from discreet.simulation.users import SimulatedUsers
-from discreet.streams import COINS, NOISE, USERS, generator, stream
-from discreet.worlds.tabular import TabularWorld
+from discreet.simulation.judge import RunRecord, empty_record
+from discreet.simulation.users import People
+from discreet.streams import COINS, NOISE, generator, stream
 
 
 def run_blocks(
-    world: TabularWorld,
+    world: Any,
     learner: Learner,
     privatizer: Privatizer,
     episodes: int,
@@ -30,26 +29,24 @@ def run_blocks(
     keep_release: bool = False,
 ) -> RunRecord:
     """One run: ask, let a block of users act, release, update, until everybody has been served."""
-    users = SimulatedUsers(world, stream(seed, run, USERS), generator(seed, run, COINS))
-    session = privatizer.open(users, SimulatedNoise(generator(seed, run, NOISE)), episodes)
-    state = learner.init(Problem(world.shape, episodes), stream(seed, run, COINS))
-    record = RunRecord(checkpoints(episodes), np.zeros(len(checkpoints(episodes))))
-    total, before, gap = 0.0, None, 0.0
+    source, coins = SimulatedNoise(generator(seed, run, NOISE)), stream(seed, run, COINS)
+    record, deployed = empty_record(episodes), None
+    people: People = load(world.people)(world, episodes, seed, run)
+    session = privatizer.open(people.users, source, episodes)
+    state = learner.init(Problem(world.shape, episodes), coins)
     while session.left:
         request = learner.ask(state)
-        if request.policy != before:
-            record.switches += before is not None
-            gap, before = world.gap(request.policy), request.policy
+        if request.policy != deployed:
+            record.switches += deployed is not None
+            people.judge.deploy(request.policy)
+            deployed = request.policy
         served = session.served
         release = session.answer(request)
-        block = session.served - served
-        inside = (record.episodes > served) & (record.episodes <= session.served)
-        record.regret[inside] = total + gap * (record.episodes[inside] - served)
-        total += gap * block
+        people.judge.count(served, session.served)
+        tick(session.served - served)
         state = learner.update(state, release)
         if keep_release:
             record.release = release
-        tick(block)
-    record.deterministic_switches = users.deterministic_switches
-    record.final_gap = world.gap(learner.policy(state))
+    record.deterministic_switches = people.users.deterministic_switches
+    people.judge.verdict(record, learner.policy(state))
     return record

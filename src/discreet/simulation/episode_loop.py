@@ -23,7 +23,7 @@ from discreet.learners.base import Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
 from discreet.recipes.session import Privatizer
 from discreet.release import Statistics
-from discreet.simulation.record import RunRecord, checkpoints
+from discreet.simulation.judge import RunRecord, empty_record
 from discreet.streams import COINS, NOISE, USERS, Stream, stream
 from discreet.types import Floats, Integers
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout
@@ -83,8 +83,7 @@ def run_episodes(
     problem = Problem(world.shape, episodes)
     channel = _only_channel(privatizer)
     tables = _tables(world, privatizer)
-    marks = checkpoints(episodes)
-    record = RunRecord(marks, np.zeros(len(marks)))
+    record = empty_record(episodes)
     parts = (
         world.arrays(),
         Truth(np.array(world.transitions), np.array(world.means), np.array(world.start), world.optimal_value),
@@ -98,7 +97,7 @@ def run_episodes(
     done = 0
     while done < episodes:
         until = min(done + _AT_ONCE, episodes)
-        _episode_loop(*parts, done, until, marks, record.regret)
+        _episode_loop(*parts, done, until, record.episodes, record.regret)
         tick(until - done)
         done = until
     record.switches = record.deterministic_switches = int(tables.books[2])

@@ -1,16 +1,18 @@
-"""Regret curves as pictures: mean over runs with a band, the guarantee in the legend."""
+"""Results as pictures: regret curves with a band, values learned from data sets; the guarantee is in the legend."""
 
 from __future__ import annotations
 
 import io
 import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from discreet.errors import InvalidInput, MissingExtra
 from discreet.files import check_writable, write_atomically
-from discreet.simulation.result import SimulationResult
+from discreet.simulation.result import OfflineResult, SimulationResult, standard_error
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -23,9 +25,7 @@ def plot_results(
     title: str = "",
 ) -> None:
     """Draw cumulative regret against episodes, both on logarithmic axes; the band is one standard error either side."""
-    file = check_writable(path)
-    if file.suffix not in FORMATS:
-        raise InvalidInput(f"cannot draw {file.name!r}: the name must end in {', '.join(FORMATS)}")
+    file = _checked(path)
     write_atomically(file, draw_results(results, file.suffix[1:], labels=labels, title=title))
 
 
@@ -33,11 +33,7 @@ def draw_results(
     results: Sequence[SimulationResult], kind: str, *, labels: Sequence[str] | None = None, title: str = ""
 ) -> bytes:
     """The picture as bytes of the given kind (png, svg, pdf)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    figure = _figure()
     axes = figure.add_subplot()
     for index, result in enumerate(results):
         label = labels[index] if labels else f"{result.learner}, {result.recipe}\n{result.statement}"
@@ -61,6 +57,63 @@ def draw_results(
     axes.set_title(title or (f"{results[0].world}" if results else ""))
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend(fontsize=8, frameon=False)
+    return _bytes(figure, kind)
+
+
+def plot_values(results: Sequence[OfflineResult], path: str | os.PathLike[str], *, title: str = "") -> None:
+    """Draw the learned value against the number of users, one line per guarantee; bars are standard errors."""
+    file = _checked(path)
+    figure = _figure()
+    axes = figure.add_subplot()
+    lines: dict[str, list[OfflineResult]] = {}
+    for result in results:
+        lines.setdefault(_label(result), []).append(result)
+    for label, line in lines.items():
+        line = sorted(line, key=lambda result: result.users)
+        axes.errorbar(
+            [result.users for result in line], [result.value.mean() for result in line],
+            yerr=[standard_error(result.value) for result in line], label=label, marker="o", capsize=3,
+        )  # fmt: skip
+    references = (("best policy", "optimal_value", "--"), ("behaviour policy", "behaviour_value", ":"))
+    for label, name, style in references:
+        mean = np.mean([getattr(result, name).mean() for result in results])
+        axes.axhline(float(mean), linestyle=style, color="0.4", label=label)
+    axes.set_xscale("log")
+    axes.set_xlabel("users")
+    axes.set_ylabel("value of the learned policy (exact)")
+    axes.set_title(title or results[0].world)
+    axes.grid(visible=True, alpha=0.3)
+    figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=3)
+    write_atomically(file, _bytes(figure, file.suffix[1:]))
+
+
+def _label(result: OfflineResult) -> str:
+    """A line's name: the learner and what it promises, briefly."""
+    guarantee = result.guarantee
+    if guarantee.model == "none":
+        return f"{result.learner}, no privacy"
+    if not np.isfinite(guarantee.epsilon):
+        return f"{result.learner}, rho {guarantee.rho:.3g}"
+    delta = f", delta {guarantee.delta:.2g}" if guarantee.delta else ""
+    return f"{result.learner}, epsilon {guarantee.epsilon:.3g}{delta}"
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    file = check_writable(path)
+    if file.suffix not in FORMATS:
+        raise InvalidInput(f"cannot draw {file.name!r}: the name must end in {', '.join(FORMATS)}")
+    return file
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plots") from None
+    return Figure(figsize=(7.2, 4.6), layout="constrained")
+
+
+def _bytes(figure: Any, kind: str) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What ``simulate`` returns: exact regret of every run, with the guarantee beside it."""
+"""What ``simulate`` returns, with the guarantee beside it: exact regret of every run, or what a data set taught."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.files import write_atomically
+from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.release import Release
 from discreet.types import Floats, Integers
@@ -44,6 +45,7 @@ class SimulationResult:
 
     @property
     def runs(self) -> int:
+        """How many independent runs there were."""
         return int(self.regret.shape[0])
 
     @property
@@ -63,6 +65,20 @@ class SimulationResult:
     def statement(self) -> str:
         """The guarantee in one line."""
         return self.guarantee["statement"] if isinstance(self.guarantee, dict) else self.guarantee.statement()
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What was run and what came out, as a person reads it."""
+        total, gaps = self.total_regret, self.final_gap
+        return [
+            ("world", self.world),
+            ("learner", self.learner),
+            ("recipe", self.recipe),
+            ("episodes", f"{int(self.episodes[-1]):,}, {self.runs} runs, seed {self.seed}"),
+            ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
+            ("final gap", "none" if (gaps != gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"),
+            ("switches", f"{self.switches.mean():,.1f}"),
+            ("seconds", f"{self.seconds:.2f}"),
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Absent and infinite values are null."""
@@ -97,18 +113,102 @@ class SimulationResult:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``result.json`` into a folder (made if need be); :func:`load_result` reads it back."""
-        path = Path(folder)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"cannot write results to {str(path)!r}: {error.strerror}") from None
-        write_atomically(path / "result.json", json.dumps(self.as_dict(), indent=1))
+        _save(self.as_dict(), folder)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the regret curve with its spread over runs."""
         from discreet.simulation.plots import plot_results
 
         plot_results([self], path)
+
+
+@dataclass(frozen=True)
+class OfflineResult:
+    """Exact values of policies learned from simulated data sets. There is no regret: nobody acted while learning."""
+
+    world: str
+    learner: str
+    privacy: str
+    recipe: str
+    users: int
+    behaviour: str
+    seed: int
+    value: Floats  # (runs,) of the learned policies
+    optimal_value: Floats  # (runs,)
+    behaviour_value: Floats  # (runs,)
+    policies: tuple[AnyPolicy, ...]
+    guarantee: Guarantee
+    seconds: float
+
+    @property
+    def runs(self) -> int:
+        """How many data sets were drawn."""
+        return len(self.value)
+
+    @property
+    def statement(self) -> str:
+        """The promise in one line."""
+        return self.guarantee.statement()
+
+    @property
+    def final_gap(self) -> Floats:
+        """How much less than the best the learned policies earn per episode."""
+        return np.maximum(self.optimal_value - self.value, 0.0)
+
+    def summary(self) -> str:
+        """One line: what was learned, what it is worth, what it promises."""
+        return (
+            f"{self.learner} on {self.world}, {self.recipe}: gap {self.final_gap.mean():.4g} ± "
+            f"{standard_error(self.final_gap):.2g} from {self.users:,} users ({self.runs} runs), value "
+            f"{self.value.mean():.4g} of {self.optimal_value.mean():.4g}; {self.guarantee.statement()}"
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What was learned and what it is worth, as a person reads it."""
+        return [
+            ("world", self.world),
+            ("learner", self.learner),
+            ("recipe", self.recipe),
+            ("users", f"{self.users:,} under the {self.behaviour} policy, {self.runs} runs, seed {self.seed}"),
+            ("final gap", f"{self.final_gap.mean():.4g} ± {standard_error(self.final_gap):.2g}"),
+            ("value", f"{self.value.mean():.4g}"),
+            ("best policy", f"{self.optimal_value.mean():.4g}"),
+            ("behaviour", f"{self.behaviour_value.mean():.4g}"),
+            ("seconds", f"{self.seconds:.2f}"),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON. Absent and infinite values are null."""
+        return {
+            "world": self.world,
+            "learner": self.learner,
+            "privacy": self.privacy,
+            "recipe": self.recipe,
+            "users": self.users,
+            "episodes": self.users,
+            "behaviour": self.behaviour,
+            "runs": self.runs,
+            "seed": self.seed,
+            "regret": None,
+            "final_gap": {"mean": float(self.final_gap.mean()), "per_run": self.final_gap.tolist()},
+            "value": {"mean": float(self.value.mean()), "per_run": self.value.tolist()},
+            "optimal_value": self.optimal_value.tolist(),
+            "behaviour_value": self.behaviour_value.tolist(),
+            "switches": None,
+            "guarantee": {**self.guarantee.as_dict(), "statement": self.guarantee.statement()},
+            "simulated": True,
+            "seconds": finite_or_none(self.seconds),
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``result.json`` into a folder, which is made if need be."""
+        _save(self.as_dict(), folder)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the values of the runs between those of the behaviour policy and of the best one."""
+        from discreet.simulation.plots import plot_values
+
+        plot_values([self], path)
 
 
 def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
@@ -130,6 +230,15 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
         raise InvalidInput(f"cannot read results from {str(path)!r}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise InvalidInput(f"{str(path)!r} does not hold a result saved by discreet") from None
+
+
+def _save(facts: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write results to {str(path)!r}: {error.strerror}") from None
+    write_atomically(path / "result.json", json.dumps(facts, indent=1))
 
 
 def standard_error(values: Floats) -> float:

@@ -7,40 +7,56 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.adversarial.loop import run_adversarial
-from discreet.adversarial.world import LayeredWorld
-from discreet.errors import DiscreetError, Unsupported
+from discreet.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.learners.base import Learner
-from discreet.recipes.registry import build
+from discreet.learners.registry import make_learner
+from discreet.recipes.registry import Target, build
+from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.simulation.block_loop import run_blocks
+from discreet.simulation.data_sets import Behaviour, simulate_data_sets
 from discreet.simulation.episode_loop import compiles, run_episodes
+from discreet.simulation.judge import RunRecord
 from discreet.simulation.progress import progress_bar
-from discreet.simulation.record import RunRecord
-from discreet.simulation.result import SimulationResult
+from discreet.simulation.result import OfflineResult, SimulationResult
 from discreet.streams import WORLD, seed_sequence
 from discreet.validation import check_count
-from discreet.worlds.family import WorldFamily
+from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.tabular import TabularWorld
 
 # Shorter runs are over in the block loop before a loop for them would be compiled.
 _WORTH_COMPILING = 1_000
 
-AnyWorld: TypeAlias = TabularWorld | LayeredWorld | WorldFamily[Any]
+AnyWorld: TypeAlias = World | WorldFamily[Any]
 
 
 class Interrupted(DiscreetError):
     """The simulation was stopped before its end."""
 
 
+@overload
+def simulate(
+    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False,
+) -> SimulationResult: ...  # fmt: skip
+
+
+@overload
+def simulate(
+    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    seed: int = 0, progress: bool = False, behaviour: Behaviour, known_rewards: bool | ArrayLike = False,
+) -> OfflineResult: ...  # fmt: skip
+
+
 def simulate(
     world: AnyWorld,
-    learner: Learner,
-    privacy: Privacy | None = None,
+    learner: Learner | str,
+    privacy: Target | None = None,
     *,
     episodes: int,
     runs: int = 1,
@@ -48,18 +64,41 @@ def simulate(
     threads: int | None = None,
     progress: bool = False,
     keep_release: bool = False,
-) -> SimulationResult:
+    behaviour: Behaviour | None = None,
+    known_rewards: bool | ArrayLike = False,
+) -> SimulationResult | OfflineResult:
     """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
 
-    Every run has its own random streams, derived from ``seed``: the result is the same, bit for bit, whatever the
-    number of threads. A family of random worlds gives a fresh world to every run. ``keep_release`` keeps the last
-    release of each run.
+    ``learner`` is a learner or its name; ``privacy`` a trust model, a privatizer of your own or a function of shape and
+    episodes that makes one. Every run has its own random streams, derived from ``seed``: the result is the same, bit
+    for bit, whatever the number of threads. A family of random worlds gives a fresh world to every run.
+    ``keep_release`` keeps the last release of each run.
+
+    With ``behaviour`` nobody learns while users act: ``episodes`` users have acted under that policy ("uniform",
+    "mostly-first", "clinicians" of the world icu-sepsis, or a policy), and one policy is learned from one private
+    release of their data. ``known_rewards`` then declares the mean rewards public.
     """
     episodes, runs = check_count("episodes", episodes), check_count("runs", runs)
     seed = check_count("seed", seed, at_least=0)
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
-    privacy = NoPrivacy() if privacy is None else privacy
-    privatizer = build(privacy, world.shape, episodes, learner.needs)
+    target = NoPrivacy() if privacy is None else privacy
+    chosen = make_learner(learner) if isinstance(learner, str) else learner
+    if behaviour is not None:
+        return simulate_data_sets(
+            world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
+            known_rewards=known_rewards, progress=progress, world_of_run=world_of_run,
+        )  # fmt: skip
+    if known_rewards is not False:
+        raise InvalidInput("known_rewards is about a data set: give its behaviour= policy too")
+    privatizer = build(target, world.shape, episodes, chosen.needs)
+    return _simulate_users(world, chosen, target, privatizer, episodes, runs, seed, threads, progress, keep_release)
+
+
+def _simulate_users(
+    world: AnyWorld, learner: Learner, target: Target, privatizer: Privatizer, episodes: int, runs: int, seed: int,
+    threads: int, progress: bool, keep_release: bool,
+) -> SimulationResult:  # fmt: skip
+    """Users act while the learner learns."""
     fast = compiles(learner, privatizer) and not keep_release and episodes >= _WORTH_COMPILING
     stop = Event()
 
@@ -70,9 +109,7 @@ def simulate(
                 raise Interrupted(f"simulation stopped in run {run}")
 
         instance = world_of_run(world, seed, run)
-        if isinstance(instance, LayeredWorld):
-            return run_adversarial(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
-        if fast:
+        if fast and isinstance(instance, TabularWorld):
             return run_episodes(instance, learner, privatizer, episodes, seed, run, checked_tick)
         return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
 
@@ -82,7 +119,7 @@ def simulate(
     return SimulationResult(
         world=world.name,
         learner=learner.name,
-        privacy=privacy.model,
+        privacy=target.model if isinstance(target, Privacy) else privatizer.guarantee.model,
         recipe=privatizer.recipe,
         seed=seed,
         episodes=records[0].episodes,
@@ -96,10 +133,10 @@ def simulate(
     )
 
 
-def world_of_run(world: AnyWorld, seed: int, run: int) -> TabularWorld | LayeredWorld:
+def world_of_run(world: AnyWorld, seed: int, run: int) -> Any:
     """The world of one run: the same for all, or a fresh draw of a family."""
     instance = world.instance(_instance_of_run(seed, run)) if isinstance(world, WorldFamily) else world
-    if not isinstance(instance, TabularWorld | LayeredWorld):
+    if not isinstance(instance, World):
         raise Unsupported(f"cannot simulate a {type(world).__name__}; use a world from discreet.worlds")
     return instance
 

@@ -1,17 +1,22 @@
-"""Simulated users: they act under a policy in a world, and only encodings of what they did come out."""
+"""Simulated users: they act under a policy in a world, and only encodings of what they did come out.
+
+``SimulatedUsers`` act when they are asked; ``BehaviourUsers`` have acted already, under one behaviour policy, and leave
+a data set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.compiled import kernel
 from discreet.encoders.base import Context, Encoder, encode_all
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.simulation.at_once import Cascade
-from discreet.streams import Stream, next_word
+from discreet.simulation.at_once import AtOnce
+from discreet.simulation.judge import GapJudge, Judge
+from discreet.streams import COINS, USERS, Stream, generator, next_word, stream
 from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers
 from discreet.worlds.rewards import cumulative
@@ -22,53 +27,51 @@ _MANY = 512  # from here on one draw for all of them is cheaper than simulating 
 
 
 class SimulatedUsers:
-    """Everybody who will ever act in one simulated run.
+    """Everybody who will ever act in one simulated run; what they do in their world is up to the kind of world.
 
     ``deterministic_switches`` counts how often consecutive users followed different deterministic policies; a mixture's
     component is drawn for each user with public coins, and so are the actions of a stochastic policy.
     """
 
-    def __init__(self, world: TabularWorld, stream: Stream, coins: np.random.Generator) -> None:
+    def __init__(self, draws: Stream, coins: np.random.Generator) -> None:
         self.deterministic_switches = 0
-        self._world, self._horizon = world.arrays(), world.horizon
-        self._stream, self._coins = stream, coins
+        self._stream, self._coins = draws, coins
         self._encoders: dict[Encoder, Any] = {}
         self._last: AnyPolicy | None = None
-        self._cascade = Cascade(world, np.random.default_rng(int(next_word(stream))))
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
+        """For each encoder the sum of the encodings of the same next ``users`` users."""
         sums = [np.zeros((1, encoder.size)) for encoder in encoders]
-        # Several encoders see the same users, which draws of their own could not give.
-        at_once = len(encoders) == 1 and self._cascade.serves(encoders[0])
         for component, count in self._assign(context.policy, users):
-            if at_once and count >= _MANY:
-                sums[0][0] += self._cascade.tally(encoders[0], component, count)
-                continue
-            for played in self._batches(component, count):
-                for encoder, total in zip(encoders, sums, strict=True):
-                    self._encode(encoder, played, total)
+            self._add(encoders, component, count, sums)
         return [total[0] for total in sums]
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
-        parts = []
-        for played in self._play(context.policy, users):
-            for i in range(len(played)):
-                one = np.zeros((1, encoder.size))
-                self._encode(encoder, _rows(played, slice(i, i + 1)), one)
-                parts.append(one)
-        return np.concatenate(parts)
+        """The encodings of the next ``users`` users, one row each."""
+        cells, i = np.zeros((users, encoder.size)), 0
+        for component, count in self._assign(context.policy, users):
+            for first in range(0, count, _AT_ONCE):
+                played = self._episodes(component, min(_AT_ONCE, count - first))
+                for one in range(len(played)):
+                    self._encode(encoder, played.only(one), cells[i : i + 1])
+                    i += 1
+        return cells
+
+    def _add(
+        self, encoders: Sequence[Encoder], policy: Policy | StochasticPolicy, users: int, sums: list[Floats]
+    ) -> None:
+        """Let users follow one policy, and add their encodings to the sums."""
+        for first in range(0, users, _AT_ONCE):
+            played = self._episodes(policy, min(_AT_ONCE, users - first))
+            for encoder, total in zip(encoders, sums, strict=True):
+                self._encode(encoder, played, total)
+
+    def _episodes(self, policy: Policy | StochasticPolicy, users: int) -> Trajectories:
+        raise NotImplementedError
 
     def _encode(self, encoder: Encoder, played: Trajectories, out: Floats) -> None:
         arrays = self._encoders.setdefault(encoder, encoder.arrays())
         encode_all(arrays, played.states, played.actions, played.rewards, played.lengths, self._stream, out)
-
-    def _play(self, policy: AnyPolicy, users: int) -> Iterator[Trajectories]:
-        for component, count in self._assign(policy, users):
-            yield from self._batches(component, count)
-
-    def _batches(self, policy: Policy | StochasticPolicy, users: int) -> Iterator[Trajectories]:
-        for first in range(0, users, _AT_ONCE):
-            yield self._episodes(policy, min(_AT_ONCE, users - first))
 
     def _assign(self, policy: AnyPolicy, users: int) -> list[tuple[Policy | StochasticPolicy, int]]:
         """Who plays what. Users are exchangeable, so those with the same component are simulated together."""
@@ -88,6 +91,24 @@ class SimulatedUsers:
         self.deterministic_switches += pieces - 1 + changed
         self._last = last
 
+
+class TabularUsers(SimulatedUsers):
+    """Users of a tabular world."""
+
+    def __init__(self, world: TabularWorld, draws: Stream, coins: np.random.Generator) -> None:
+        super().__init__(draws, coins)
+        self._world, self._horizon = world.arrays(), world.horizon
+        self._at_once = AtOnce(world, np.random.default_rng(int(next_word(draws))))
+
+    def _add(
+        self, encoders: Sequence[Encoder], policy: Policy | StochasticPolicy, users: int, sums: list[Floats]
+    ) -> None:
+        """Many users are counted at once, unless several encoders see them: draws of their own would not agree."""
+        if users >= _MANY and len(encoders) == 1 and self._at_once.serves(encoders[0]):
+            sums[0][0] += self._at_once.tally(encoders[0], policy, users)
+        else:
+            super()._add(encoders, policy, users, sums)
+
     def _episodes(self, policy: Policy | StochasticPolicy, users: int) -> Trajectories:
         H = self._horizon
         played = Trajectories(
@@ -103,8 +124,17 @@ class SimulatedUsers:
         return played
 
 
-def _rows(played: Trajectories, rows: slice) -> Trajectories:
-    return Trajectories(played.states[rows], played.actions[rows], played.rewards[rows], played.lengths[rows])
+class People(NamedTuple):
+    """The users of one run, and who judges what they are made to do."""
+
+    users: SimulatedUsers
+    judge: Judge
+
+
+def tabular_people(world: TabularWorld, episodes: int, seed: int, run: int) -> People:
+    """The users of one run in a tabular world."""
+    users = TabularUsers(world, stream(seed, run, USERS), generator(seed, run, COINS))
+    return People(users, GapJudge(world, episodes))
 
 
 @kernel

@@ -11,13 +11,12 @@ from discreet.packages import lazily
 
 if TYPE_CHECKING:
     from discreet.adversarial.world import LayeredWorld, layered, unroll, with_adversary
-    from discreet.heavy_tails.hard_central import hard_central
-    from discreet.heavy_tails.hard_tree import hard_tree
+    from discreet.heavy_tails.worlds import hard_central, hard_tree
     from discreet.linear.world import benchmark_features, linear_benchmark
     from discreet.worlds.catalogue import bandit, from_arrays, random_mdp, river_swim
     from discreet.worlds.family import World, WorldFamily
-    from discreet.worlds.gym_bridge import cliff_walking, from_gymnasium, frozen_lake, taxi
     from discreet.worlds.hard_local import hard_local, hard_local_bound
+    from discreet.worlds.imported import cliff_walking, from_gymnasium, frozen_lake, taxi
     from discreet.worlds.registry import WORLDS, make_world, register
     from discreet.worlds.tabular import TabularWorld
 
@@ -29,21 +28,21 @@ _HOMES = {
     "WorldFamily": "discreet.worlds.family",
     "bandit": "discreet.worlds.catalogue",
     "benchmark_features": "discreet.linear.world",
-    "cliff_walking": "discreet.worlds.gym_bridge",
+    "cliff_walking": "discreet.worlds.imported",
     "from_arrays": "discreet.worlds.catalogue",
-    "from_gymnasium": "discreet.worlds.gym_bridge",
-    "frozen_lake": "discreet.worlds.gym_bridge",
-    "hard_central": "discreet.heavy_tails.hard_central",
+    "from_gymnasium": "discreet.worlds.imported",
+    "frozen_lake": "discreet.worlds.imported",
+    "hard_central": "discreet.heavy_tails.worlds",
     "hard_local": "discreet.worlds.hard_local",
     "hard_local_bound": "discreet.worlds.hard_local",
-    "hard_tree": "discreet.heavy_tails.hard_tree",
+    "hard_tree": "discreet.heavy_tails.worlds",
     "layered": "discreet.adversarial.world",
     "linear_benchmark": "discreet.linear.world",
     "make_world": "discreet.worlds.registry",
     "random_mdp": "discreet.worlds.catalogue",
     "register": "discreet.worlds.registry",
     "river_swim": "discreet.worlds.catalogue",
-    "taxi": "discreet.worlds.gym_bridge",
+    "taxi": "discreet.worlds.imported",
     "unroll": "discreet.adversarial.world",
     "with_adversary": "discreet.adversarial.world",
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from discreet.shape import Shape
 from discreet.validation import check_count
 
 
+@runtime_checkable
 class World(Protocol):
     """A decision problem that is known exactly and can be simulated."""
 
@@ -20,6 +21,10 @@ class World(Protocol):
     @property
     def shape(self) -> Shape:
         """Its public sizes."""
+
+    @property
+    def people(self) -> str:
+        """Where its users come from in a simulation: ``"package.module:function"``, see ``simulation/users.py``."""
 
     def with_time(self, homogeneous: bool) -> Any:
         """The same world declared time-homogeneous, or with separate laws per step."""

@@ -26,11 +26,11 @@ WORLDS = Registry(
             "discreet.linear.world:linear_benchmark", "linear in ten features, for offline learners, fresh per run"
         ),
         "hard-central": Named(
-            "discreet.heavy_tails.hard_central:hard_central",
+            "discreet.heavy_tails.worlds:hard_central",
             "bandits that pay rarely and much: where joint privacy must cost regret",
         ),
         "hard-tree": Named(
-            "discreet.heavy_tails.hard_tree:hard_tree",
+            "discreet.heavy_tails.worlds:hard_tree",
             "a tree with one good leaf that pays rarely and much, for the local model",
         ),
         "hard-local": Named(
@@ -38,12 +38,12 @@ WORLDS = Registry(
             "a tree with one slightly better leaf: where local privacy must cost regret",
         ),
         "frozen-lake": Named(
-            "discreet.worlds.gym_bridge:frozen_lake",
+            "discreet.worlds.imported:frozen_lake",
             "Gymnasium's FrozenLake: cross the ice without falling into a hole",
         ),
-        "taxi": Named("discreet.worlds.gym_bridge:taxi", "Gymnasium's Taxi: fetch a passenger and drop them off"),
+        "taxi": Named("discreet.worlds.imported:taxi", "Gymnasium's Taxi: fetch a passenger and drop them off"),
         "cliff-walking": Named(
-            "discreet.worlds.gym_bridge:cliff_walking", "Gymnasium's CliffWalking: walk along a cliff to the goal"
+            "discreet.worlds.imported:cliff_walking", "Gymnasium's CliffWalking: walk along a cliff to the goal"
         ),
     },
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -123,6 +123,7 @@ class TabularWorld:
     horizon: int
     reward_range: tuple[float, float] = (0.0, 1.0)
     moments: Moments | None = None
+    people: ClassVar[str] = "discreet.simulation.users:tabular_people"  # who acts here, for simulations
 
     def __post_init__(self) -> None:
         horizon = check_count("horizon", self.horizon)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.reproduce.figure import Claim, Figure, Scale
-from discreet.reproduce.job import VERSIONS, Job
-from discreet.reproduce.measured import Verdict, View, all_of, below
+from discreet.reproduce.figure import VERSIONS, Claim, Figure, Job, Scale, Verdict, View, all_of, below
 
 PAPER = "Offline reinforcement learning with differential privacy"
 USERS = (5, 20, 100, 300, 1_000)
@@ -108,3 +106,4 @@ FIGURE_1B = Figure(
     drawings=("by users",),
     differences=DIFFERENCES,
 )
+FIGURES = (FIGURE_1A, FIGURE_1B)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.reproduce.figure import Claim, Figure, Number, Scale
-from discreet.reproduce.job import Job
-from discreet.reproduce.measured import Verdict, View, all_of, below
+from discreet.reproduce.figure import VERSIONS, Claim, Figure, Job, Number, Scale, Verdict, View, all_of, below
 
 PAPER = "Near-optimal reinforcement learning with shuffle differential privacy"
 DELTA = 1e-5
@@ -30,7 +28,7 @@ DIFFERENCES = (
 _WHOLE = {"one_layer": False}  # without privacy there is nothing to save by asking for one step at a time
 
 
-def references(place: dict[str, Any], per_step: bool) -> tuple[Job, ...]:
+def _references(place: dict[str, Any], per_step: bool) -> tuple[Job, ...]:
     """No privacy."""
     return (
         Job("reference", "pe", "PE, no privacy", learner="policy-elimination", per_step=per_step,
@@ -39,10 +37,10 @@ def references(place: dict[str, Any], per_step: bool) -> tuple[Job, ...]:
     )  # fmt: skip
 
 
-def private(place: dict[str, Any], epsilon: float, per_step: bool) -> tuple[Job, ...]:
+def _private(place: dict[str, Any], epsilon: float, per_step: bool) -> tuple[Job, ...]:
     """The paper's three algorithms at one epsilon, three times over."""
     jobs = []
-    for version in ("published", "certified", "ours"):
+    for version in VERSIONS:
         published, ours = version == "published", version == "ours"
         common: dict[str, Any] = {"epsilon": epsilon, **place}
         jobs += [
@@ -101,23 +99,20 @@ def _few_switches(view: View) -> Verdict:
     return Verdict(bool(measured <= 100 and every >= 100 * measured), f"{measured:,.0f} against {every:,.0f}")
 
 
-def _curves(letter: str, epsilon: float) -> Figure:
-    return Figure(
-        f"shuffle/figure-6{letter}",
-        f"Regret on RiverSwim-4 at epsilon {epsilon:g} (shuffle privacy, Figure 6 {letter})",
-        PAPER,
-        (*references(RIVER, per_step=True), *private(RIVER, epsilon, per_step=True)),
-        SCALES,
-        (_local_is_worst(epsilon), _close_to_no_privacy(epsilon)),
-        differences=DIFFERENCES,
-    )
+def _jobs(place: dict[str, Any], *epsilons: float, per_step: bool = True) -> tuple[Job, ...]:
+    return (*_references(place, per_step), *(job for e in epsilons for job in _private(place, e, per_step)))
+
+
+def _curves(number: str, title: str, epsilon: float, jobs: tuple[Job, ...]) -> Figure:
+    claims = (_local_is_worst(epsilon), _close_to_no_privacy(epsilon))
+    return Figure(f"shuffle/figure-{number}", title, PAPER, jobs, SCALES, claims, differences=DIFFERENCES)
 
 
 FIGURE_6A = Figure(
     "shuffle/figure-6a",
     "Regret on RiverSwim-4 against epsilon (shuffle privacy, Figure 6 a)",
     PAPER,
-    (*references(RIVER, per_step=True), *(job for e in GRID for job in private(RIVER, e, per_step=True))),
+    _jobs(RIVER, *GRID),
     SCALES,
     (
         _local_is_worst(*GRID),
@@ -126,22 +121,21 @@ FIGURE_6A = Figure(
     drawings=("by epsilon",),
     differences=DIFFERENCES,
 )
-FIGURE_6B = _curves("b", 0.1)
-FIGURE_6C = _curves("c", 1.0)
-FIGURE_7 = Figure(
-    "shuffle/figure-7",
-    "Regret on a bandit with 20 arms at epsilon 1 (shuffle privacy, Figure 7)",
-    PAPER,
-    (*references(BANDIT, per_step=False), *private(BANDIT, 1.0, per_step=False)),
-    SCALES,
-    (_local_is_worst(1.0), _close_to_no_privacy(1.0)),
-    differences=DIFFERENCES,
-)
+FIGURE_6B = _curves(
+    "6b", "Regret on RiverSwim-4 at epsilon 0.1 (shuffle privacy, Figure 6 b)", 0.1, _jobs(RIVER, 0.1)
+)  # fmt: skip
+FIGURE_6C = _curves(
+    "6c", "Regret on RiverSwim-4 at epsilon 1 (shuffle privacy, Figure 6 c)", 1.0, _jobs(RIVER, 1.0)
+)  # fmt: skip
+FIGURE_7 = _curves(
+    "7", "Regret on a bandit with 20 arms at epsilon 1 (shuffle privacy, Figure 7)", 1.0,
+    _jobs(BANDIT, 1.0, per_step=False),
+)  # fmt: skip
 FIGURE_8 = Figure(
     "shuffle/figure-8",
     "Regret and policy switches on RiverSwim-4 at epsilon 1 (shuffle privacy, Figure 8)",
     PAPER,
-    (*references(RIVER, per_step=True), *private(RIVER, 1.0, per_step=True)),
+    _jobs(RIVER, 1.0),
     SCALES,
     (
         Claim(
@@ -160,3 +154,4 @@ FIGURE_8 = Figure(
         "88 is 8 policies in each of 11 stages; the paper's own schedule at K = 20,000 has 12.",
     ),
 )  # fmt: skip
+FIGURES = (FIGURE_6A, FIGURE_6B, FIGURE_6C, FIGURE_7, FIGURE_8)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import SecureNoise
-from discreet.channels.sparse import SparseTable
 from discreet.data.table import Table, TableUsers
+from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
-from discreet.linear.channel import LEVELS
-from discreet.offline.driver import is_linear, known_table, learn, linear_privatizer, offline_learner
+from discreet.learners.registry import offline_learner
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -27,8 +26,9 @@ from discreet.offline.receipt import (
 )
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
-from discreet.recipes.offline import build
+from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Central
+from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
 from discreet.types import Floats
 
@@ -81,59 +81,51 @@ def train(
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
         raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
-    if is_linear(chosen):
-        return _train_linear(data, chosen, Central(epsilon, delta, rho, recipe), known, features)
-    settings = {"per_user": data.declaration.per_user, "rewards": "private" if known is None else "known"}
+    if "matrix" in chosen.needs:
+        if known is not None:
+            raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
+        chosen = _with_features(chosen, features)
+    users, target = data.users(), Central(epsilon, delta, rho, recipe, recipe_options or {})
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
-    target = Central(epsilon, delta, rho, recipe, {**(recipe_options or {}), **settings})
-    users = data.users()
-    privatizer = build(target, data.shape, users, chosen.needs - (set() if known is None else {"rewards"}))
-    dense = [channel.encoder for channel in privatizer.channels if not isinstance(channel.encoder, SparseTable)]
-    cells = sum(int(np.count_nonzero(encoder.possible())) for encoder in dense)
+    privatizer = privatizer_for(
+        chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
+    )
+    cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     with progress_bar("drawing noise", cells, progress) as tick:
         session = privatizer.open(TableUsers(data), SecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = chosen.policy(state)
-    mechanisms = [
-        mechanism_facts(channel.encoder.name, channel.encoder.size, channel.encoder.sensitivity(), channel.law)  # type: ignore[attr-defined]
-        for channel in privatizer.channels
-    ]
-    first_visit = any(getattr(channel.encoder, "first_visit", False) for channel in privatizer.channels)
-    rules = repairs(data.declaration, levels=2 if known is None else None, first_visit=first_visit)
-    facts = _facts(data, chosen, privatizer.recipe, mechanisms, rules, release.guarantee, policy, users)
+    facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
     return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
 
 
-def _train_linear(data: Table, learner: Any, target: Central, known: Floats | None, features: ArrayLike | None) -> Fit:
-    """The same for learners that ask linear questions."""
-    if known is not None:
-        raise InvalidInput(f"learner {learner.name} regresses rewards too: leave known_rewards out")
-    if features is None and learner.features is None:
-        raise InvalidInput(f"learner {learner.name} needs features= of shape (S, A, d), with norms of at most one")
-    users, per_user = data.users(), data.declaration.per_user
+def _with_features(learner: Any, features: ArrayLike | None) -> Any:
     given = learner.features if features is None else features
-    learner, privatizer = linear_privatizer(learner, target, data.shape, users, given, per_user)
-    session = privatizer.open(TableUsers(data), SecureNoise(), users)
-    state, release = learn(learner, session, Problem(data.shape, users), np.full(1, _COINS, np.uint64), None)
-    policy = learner.policy(state)
-    mechanisms = [mechanism_facts(*statistics) for statistics in privatizer.statistics()]
-    rules = repairs(data.declaration, levels=LEVELS)
-    facts = _facts(data, learner, privatizer.recipe, mechanisms, rules, release.guarantee, policy, users)
-    return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
+    if given is None:
+        raise InvalidInput(f"learner {learner.name} needs features= of shape (S, A, d), with norms of at most one")
+    return replace(learner, features=given)
+
+
+def _rules(data: Table, privatizer: Privatizer, rewards: bool) -> tuple[str, ...]:
+    """What was done to every user's rows before they were counted."""
+    encoders = [as_counted(channel.encoder) for channel in privatizer.channels]
+    levels = max(encoder.reward_levels for encoder in encoders) if rewards else None
+    return repairs(data.declaration, levels=levels, first_visit=any(encoder.first_visit for encoder in encoders))
 
 
 def _facts(
-    data: Table, learner: Any, recipe: str, mechanisms: list[dict[str, Any]], rules: tuple[str, ...],
-    guarantee: Guarantee, policy: AnyPolicy, users: int,
+    data: Table, learner: Any, privatizer: Privatizer, guarantee: Guarantee, policy: AnyPolicy, users: int,
+    rewards: bool,
 ) -> dict[str, Any]:  # fmt: skip
     shape, declaration = data.shape, data.declaration
-    knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner) if knob.name not in ("name", "needs")}
+    knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner)}
+    mechanisms = [mechanism_facts(*part) for channel in privatizer.channels for part in channel.mechanisms()]
     return {
         "format": "discreet-receipt",
         "version": 1,
         "guarantee": guarantee_facts(guarantee),
-        "recipe": recipe,
+        "recipe": privatizer.recipe,
         "mechanisms": mechanisms,
         "budget": {"rho": guarantee_facts(guarantee)["rho"], "parts": [part["rho"] for part in mechanisms]},
         "declared": {
@@ -147,7 +139,7 @@ def _facts(
             "early_end": declaration.early_end,
             "public": list(guarantee.public),
         },
-        "repairs": list(rules),
+        "repairs": list(_rules(data, privatizer, rewards)),
         "noise": "operating system entropy, exact samplers of OpenDP",
         "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},

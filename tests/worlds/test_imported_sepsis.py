@@ -10,8 +10,8 @@ import pytest
 import discreet
 import discreet.offline
 from discreet.errors import MissingExtra
-from discreet.worlds import icu_sepsis as module
-from discreet.worlds.icu_sepsis import SURVIVAL, clinicians, icu_sepsis
+from discreet.worlds import imported as module
+from discreet.worlds.imported import SURVIVAL, clinicians, icu_sepsis
 
 installed = pytest.mark.skipif(find_spec("icu_sepsis") is None, reason="the package icu-sepsis is not installed")
 

@@ -1,0 +1,159 @@
+"""Recipes for linear questions about one data set: every statistic of every question gets one share of the budget.
+
+What a learner will ask is public and comes as options: ``features`` (S, A, d), how many vectors each question has
+(``vectors``), and which part of the users it is about (``parts``; a user is in one part, so each part has the whole
+budget).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.accumulators.schedule import SameUsers
+from discreet.errors import InvalidInput, Unsupported
+from discreet.linear.channel import MATRIX_GRID, VECTOR_GRID, FineCounts, Laws, LinearChannel, statistics_of
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.noise import DiscreteGaussian
+from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel
+from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+from discreet.types import Floats
+from discreet.validation import check_array, check_count
+
+OPTIONS: dict[str, Any] = {"features": None, "vectors": None, "parts": None, "per_user": 1}
+
+
+def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
+    """Calibrate all questions to a target."""
+    channel = _questions(shape, options)
+    if shape.homogeneous and shape.horizon > 1:
+        raise Unsupported("linear statistics are released step by step: declare homogeneous=False")
+    rho, per_user = concentrated_budget(privacy), channel.per_user
+    asked = {
+        part: [n for n, p in zip(channel.vectors, channel.about, strict=True) if p == part] for part in _parts(channel)
+    }
+    shares = {part: rho / sum(1 + n for n in vectors) for part, vectors in asked.items()}
+    laws = {part: _laws(channel.features.shape[2], share, per_user, as_printed) for part, share in shares.items()}
+    promises = [_whole(laws[part], vectors, per_user, privacy.delta) for part, vectors in asked.items()]
+    guarantee = max(promises, key=lambda each: float(each.rho or 0.0))
+    if len(promises) > 1:
+        why = f"each user is in one of {len(promises)} parts and moves the answers about it alone; the weakest counts"
+        guarantee = parallel(guarantee, why)
+    if as_printed:
+        delta = privacy.delta or 1e-5
+        guarantee = replace(guarantee, claimed=Claim(ZeroConcentratedProfile(rho).epsilon(delta), delta, "DP-VAPVI"))
+    unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
+    noisy = _with_laws(channel, tuple(laws[part] for part in channel.about))
+    name = "offline/linear-as-printed" if as_printed else "offline/linear"
+    return Privatizer(name, shape, (noisy,), SameUsers(), replace(guarantee, unit=unit), masked=False, options=options)
+
+
+def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
+    """Exact answers; nothing is promised."""
+    channel = _questions(shape, options)
+    return Privatizer("offline/none", shape, (channel,), SameUsers(), nothing(), masked=False, options=options)
+
+
+def _questions(shape: Shape, options: Options) -> LinearChannel:
+    """The questions that the options describe, answered exactly."""
+    if options["features"] is None or options["vectors"] is None:
+        raise InvalidInput(
+            "linear questions need features= of shape (S, A, d) and the number of vectors of each question"
+        )
+    vectors = tuple(int(n) for n in options["vectors"])
+    parts = (0,) * len(vectors) if options["parts"] is None else tuple(int(part) for part in options["parts"])
+    features, per_user = bounded_features(options["features"], shape), check_count("per_user", options["per_user"])
+    encoder = FineCounts(shape, max(parts) + 1)
+    return LinearChannel(encoder, features, vectors, parts, (None,) * len(vectors), per_user)
+
+
+def _with_laws(channel: LinearChannel, laws: tuple[Laws, ...]) -> LinearChannel:
+    return LinearChannel(channel.encoder, channel.features, channel.vectors, channel.about, laws, channel.per_user)
+
+
+def _parts(channel: LinearChannel) -> list[int]:
+    return sorted(set(channel.about))
+
+
+def concentrated_budget(privacy: Privacy) -> float:
+    """The largest rho whose conversion keeps the target."""
+    if privacy.rho is not None:
+        return privacy.rho
+    if privacy.delta == 0:
+        raise Unsupported("linear statistics carry Gaussian noise, which needs delta above 0: try delta=1e-5")
+    epsilon, low, high = float(privacy.epsilon or 0.0), 0.0, 1.0
+    while ZeroConcentratedProfile(high).delta(epsilon) <= privacy.delta:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if ZeroConcentratedProfile(middle).delta(epsilon) <= privacy.delta else (low, middle)
+    return low * (1 - 1e-9)  # so that the conversion back does not round above the target
+
+
+def bounded_features(features: ArrayLike, shape: Shape) -> Floats:
+    """Features with norms of at most one: longer ones are shortened, because the noise is sized for that."""
+    phi = check_array("features", features)
+    if phi.ndim != 3 or phi.shape[:2] != (shape.states, shape.actions):
+        raise InvalidInput(f"features must have shape ({shape.states}, {shape.actions}, d), got {phi.shape}")
+    norms = np.linalg.norm(phi, axis=2, keepdims=True)
+    return np.asarray(phi / np.maximum(1.0, norms))
+
+
+def _laws(dimension: int, share: float, per_user: int, as_printed: bool) -> Laws:
+    m = per_user**2
+    squared = 1 if as_printed else 2  # what the proof assumes a matrix can move, and what it can
+    off_diagonal = squared * m * MATRIX_GRID**4 / (4 * share)
+    return (
+        DiscreteSymmetricGaussianMatrix(dimension, off_diagonal),
+        DiscreteGaussian(VECTOR_GRID * math.sqrt(2 * m / share)),
+    )
+
+
+def _whole(laws: Laws, vectors: list[int], per_user: int, delta: float) -> Guarantee:
+    """All questions about one part of the users: zero-concentrated parameters add up, adaptively.
+
+    So n statistics of one law cost as much as one of sqrt(n) times the norm, and are written down as that.
+    """
+    parts = [
+        from_mechanism(part.law, part.sensitivity, delta=delta, name=part.name)
+        for part in statistics_of(laws, len(vectors), sum(vectors), per_user)
+    ]
+    return compose(parts, delta=delta, why="adaptive composition of zero-concentrated privacy")
+
+
+RECIPES = (
+    Recipe("offline/none", "none", "exact answers to linear questions; no promise", _nothing, options=OPTIONS),
+    Recipe(
+        "offline/linear",
+        "central",
+        "linear questions of one data set, answered on a grid with discrete Gaussian noise",
+        partial(_build, False),
+        pure=False,
+        encoder="linear statistics",
+        law="gaussian",
+        accumulator="once per question",
+        options=OPTIONS,
+    ),
+    Recipe(
+        "offline/linear-as-printed",
+        "central",
+        "the same with the matrix noise of DP-VAPVI, which is sized for adding a user",
+        partial(_build, True),
+        pure=False,
+        automatic=False,
+        encoder="linear statistics",
+        law="gaussian",
+        accumulator="once per question",
+        source="Qiao and Wang (2023), algorithm 2",
+        options=OPTIONS,
+    ),
+)

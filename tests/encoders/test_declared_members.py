@@ -1,0 +1,41 @@
+"""What every encoder declares beside its cells, so that nobody has to ask whether it does."""
+
+from __future__ import annotations
+
+import pytest
+
+from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
+from discreet.encoders.joint import JointHistogram, MarginalTable
+from discreet.encoders.sampled_step import SampledStep
+from discreet.encoders.tables import RewardLevels, ScaledTables, ThreeTables
+from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables
+from discreet.heavy_tails.raw_count_tables import RawCountTables
+from discreet.shape import Moments, Shape, layered_shape
+
+POOLED, PER_STEP = Shape(2, 2, 3, homogeneous=True), Shape(2, 2, 3)
+HEAVY = Shape(2, 2, 3, homogeneous=True, rewards=(-1.0, 1.0), moments=Moments(1.0, 0.5))
+LAYERS = layered_shape((1, 2, 2, 1), actions=2)
+WHOLE = [
+    JointHistogram(PER_STEP), FirstVisit(POOLED), FirstVisitTables(POOLED), ThreeTables(PER_STEP),
+    RewardLevels(PER_STEP), SampledStep(PER_STEP), MarginalTable(PER_STEP), SignedFirstVisitTables(HEAVY, 2.0),
+    LayeredTransitions(LAYERS), LayeredVisits(LAYERS), LossBits(LAYERS), LossTable(LAYERS), ObservedLosses(LAYERS),
+]  # fmt: skip
+FRACTIONS = [
+    ThreeTables(PER_STEP, rounded=False), ScaledTables(PER_STEP), ClippedTables(HEAVY, (1.0,)),
+    RawCountTables(HEAVY, 1.0), LossBits(LAYERS, rounded=False), LossTable(LAYERS, rounded=False),
+    ObservedLosses(LAYERS, rounded=False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("encoder", [*WHOLE, *FRACTIONS], ids=lambda encoder: encoder.name)
+def test_every_encoder_declares_what_others_ask_for(encoder):
+    assert encoder.rounded is (encoder in WHOLE)
+    assert encoder.levels == (2 if isinstance(encoder, RewardLevels) else 1)
+    expected = {"thresholds", "clipping_bias"} if isinstance(encoder, SignedFirstVisitTables) else set()
+    assert set(encoder.public) == expected
+    assert encoder.size == encoder.possible().size
+
+
+def test_levels_of_rewards_are_those_that_were_asked_for():
+    assert RewardLevels(PER_STEP, levels=4).levels == 4
