@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 import discreet
-from discreet.accumulators.compiled import advance
+from discreet.accumulators.base import advance
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.tree import RefinedTree, Tree
 from discreet.compiled import kernel

@@ -188,7 +188,7 @@ import numpy as np
 from typing import NamedTuple
 from discreet.noise import add_noise
 from discreet.compiled import kernel
-from discreet.accumulators.compiled import TotalArrays, advance
+from discreet.accumulators.base import TotalArrays, advance
 from discreet.noise.laplace import LaplaceKernel
 
 {own}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.compiled import TotalArrays, advance, draws_at
+from discreet.accumulators.base import SecureNoise, SimulatedNoise, TotalArrays, advance, draws_at
 from discreet.accumulators.sums import Blocks, Once, Total
 from discreet.accumulators.tree import Tree, lowest_digit, next_digit
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise, add_noise
+from discreet.noise.knorm import TableNoise
 from discreet.streams import NOISE, stream
 
 ROWS = (1, 3, 2)
@@ -177,6 +177,16 @@ def test_secure_noise_takes_no_seed_and_never_repeats():
     assert (first == np.round(first)).all()
     assert not SecureNoise().simulated
     assert SimulatedNoise(np.random.default_rng(0)).simulated
+
+
+def test_all_cores_draw_secure_noise_but_one_table_is_one_draw():
+    assert SecureNoise().draw(NoNoise(), 1, 0).shape == (0,)
+    ticks = []
+    assert SecureNoise(tick=ticks.append).draw(DiscreteLaplace(5.0), 1, 10_000).shape == (10_000,)
+    assert sorted(ticks) == [10_000 - 2 * 4096, 4096, 4096]
+    table = TableNoise(5000, 1.0)  # refuses to draw a part of itself
+    assert SecureNoise(tick=ticks.append).draw(table, 1, 5000).shape == (5000,)
+    assert ticks[-1] == 5000
 
 
 def test_secure_noise_sums_the_draws_it_is_asked_for():

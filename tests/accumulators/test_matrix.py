@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import advance, draws_at
 from discreet.accumulators.matrix import (
     Matrix,
     Mixing,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import SimulatedNoise, advance, draws_at
 from discreet.accumulators.tree import EqualLawTree, RefinedNoise, RefinedTree, refined_variances
 from discreet.noise import DiscreteLaplace, Gaussian, NoNoise
 from discreet.privacy.sensitivity import Sensitivity

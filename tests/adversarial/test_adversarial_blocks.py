@@ -12,7 +12,7 @@ import pytest
 import discreet
 from discreet import Central
 from discreet.accumulators.schedule import sizes
-from discreet.accumulators.sums import Blocks, Stream
+from discreet.accumulators.sums import Blocks, EachAlone
 from discreet.accumulators.tree import Tree
 from discreet.adversarial.budget import quieter_counts, share_of_counts, table_error, tells
 from discreet.adversarial.encoders import LossBits
@@ -40,7 +40,7 @@ def test_a_block_pays_for_two_cells_per_step_once():
     privatizer = built(split=0.1, blocks=100)
     assert privatizer.guarantee.epsilon == pytest.approx(3.0)
     assert len(sizes(privatizer.schedule, K)) == 100
-    assert isinstance(privatizer.channels[1].accumulator, Stream)
+    assert isinstance(privatizer.channels[1].accumulator, EachAlone)
     assert privatizer.statistics == {"transitions", "observed_losses", "signed_losses"}
 
 

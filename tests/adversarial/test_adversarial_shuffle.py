@@ -14,7 +14,8 @@ from discreet import Shuffle
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.schedule import sizes
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.adversarial.shuffled import BitsChannel, _bits, _directions
+from discreet.adversarial.shuffled import _bits, _directions
+from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
 from discreet.encoders.base import Context, encode
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise
@@ -118,7 +119,7 @@ def test_bits_one_by_one_have_the_law_of_the_shortcut():
     bits = ShuffledBits(3, 0.25)
     context = Context(uniform_policy(encoder.shape))
     for bit_level in (True, False):
-        channel = BitsChannel(encoder, ((40, bits),), latest=True, bit_level=bit_level)
+        channel = ShuffledChannel(encoder, CertifiedBits(((40, bits),)), 40, latest=True, bit_level=bit_level)
         run = channel.start(encoder.shape, SimulatedNoise(np.random.default_rng(3)), False)
         values = []
         for _ in range(4000):

@@ -12,14 +12,9 @@ import pytest
 from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import Tree
 from discreet.audit.audit import audit
-from discreet.audit.likelihoods import (
-    AdditiveTranscript,
-    FixedUsers,
-    exact_profile,
-    known_transcript,
-    session_transcript,
-)
+from discreet.audit.likelihoods import AdditiveTranscript
 from discreet.audit.neighbours import worst_pair
+from discreet.audit.trials import FixedUsers, exact_profile, known_transcript, session_transcript
 from discreet.channels.additive import Channel
 from discreet.encoders.joint import JointHistogram
 from discreet.errors import InvalidInput, Unsupported

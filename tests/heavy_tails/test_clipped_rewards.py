@@ -11,7 +11,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.audit.likelihoods import FixedUsers
+from discreet.audit.trials import FixedUsers
 from discreet.encoders.base import Context, encode
 from discreet.errors import InvalidInput
 from discreet.heavy_tails.encoders import clipping_bias

@@ -10,6 +10,7 @@ import pytest
 
 import discreet
 from discreet.audit.audit import audit
+from discreet.audit.trials import likelihood_of, profile_of
 from discreet.encoders.base import encode
 from discreet.errors import Unsupported
 from discreet.heavy_tails.raw_counts import RawCountTables
@@ -69,13 +70,13 @@ def test_the_loss_of_the_pair_is_the_one_in_the_errata(shape):
     """One cell: the printed tree over 64 users, in units of the claimed epsilon, up to H and the levels it counts."""
     channel = build(discreet.Central(1.0, recipe=NAME), shape, 64).channels[0]
     expected = raw_count_loss(64, 0.5) * (64).bit_length() / (math.log2(64) * shape.horizon)
-    assert channel.transcript().losses.sum() == pytest.approx(expected, rel=1e-9)
-    assert channel.profile.epsilon(0.0) == pytest.approx(expected, rel=1e-9)
+    assert likelihood_of(channel).losses.sum() == pytest.approx(expected, rel=1e-9)
+    assert profile_of(channel).epsilon(0.0) == pytest.approx(expected, rel=1e-9)
 
 
 def test_log_likelihood_ratios_are_those_of_the_pair():
     """The mean of exp(-ratio) under the first data set is one; 200,000 draws of a loss of 1.8."""
-    nodes = build(discreet.Central(1.0, recipe=NAME), replace(SHAPE, horizon=1), 16).channels[0].transcript()
+    nodes = likelihood_of(build(discreet.Central(1.0, recipe=NAME), replace(SHAPE, horizon=1), 16).channels[0])
     first, second = (nodes.sample(side, 200_000, stream(0, side, COINS)) for side in (0, 1))
     assert np.exp(-first).mean() == pytest.approx(1.0, abs=0.02)
     assert np.exp(second).mean() == pytest.approx(1.0, abs=0.02)

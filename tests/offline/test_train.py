@@ -267,10 +267,10 @@ def test_errors_of_the_engine_are_not_even_context(caplog, recwarn):
 
 def test_secure_noise_has_the_law_that_it_says():
     """Sums of squares over sigma^2 are nearly chi-squared: six deviations either side, a false alarm in 5e8."""
-    from discreet.offline.entropy import ThreadedSecureNoise
+    from discreet.accumulators.base import SecureNoise
 
     ticks = []
-    drawn = ThreadedSecureNoise(tick=ticks.append).draw(DiscreteGaussian(3.0), 1, 10_000)
+    drawn = SecureNoise(tick=ticks.append).draw(DiscreteGaussian(3.0), 1, 10_000)
     assert sum(ticks) == 10_000
     for scale, fits in ((3.0, True), (2.0, False), (4.5, False)):
         assert (abs((drawn**2).sum() / scale**2 - 10_000) < 6 * np.sqrt(20_000)) == fits

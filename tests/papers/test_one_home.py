@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from discreet.audit.likelihoods import exact_profile
+from discreet.audit.trials import exact_profile
 from discreet.papers import PUBLISHED, entries
 from discreet.papers.mechanism import Part, Setting, sent_of
 from discreet.recipes.registry import build, recipes

@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.channels.bitwise_response import AnsweredBitsRun
+from discreet.channels.answered_bits import AnsweredBitsRun
 from discreet.encoders.base import Context, encode
 from discreet.encoders.tables import ScaledTables, ThreeTables
 from discreet.errors import Unsupported

@@ -10,7 +10,6 @@ import pytest
 import discreet
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.schedule import Equal, GrowThenEqual
-from discreet.channels.shuffled_bits import layer_sensitivity
 from discreet.encoders.base import encode
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
@@ -67,10 +66,10 @@ def test_every_batch_is_certified_by_its_own_law(name, users):
     privatizer = build(target(recipe=name), POOLED if "first" in name else PER_STEP, 100)
     (channel,) = privatizer.channels
     for what in [None] if "first" in name else [None, Layer(0), Layer(3)]:
-        bits, sensitivity = channel.bits(users, what), channel.sensitivity(what)
+        bits, sensitivity = channel.bits(users, what), channel.noise.sensitivity(what)
         law = BinomialNoise(users * bits.bits, bits.probability)
         assert law.profile(sensitivity).delta(1.0) <= 1e-5
-        assert channel.certified(users, what).epsilon <= 1.0
+        assert channel.noise.certified(users, what).epsilon <= 1.0
         less = BinomialNoise(users * bits.bits, round(0.98 * bits.probability * 2**32) / 2**32)
         assert less.profile(sensitivity).delta(1.0) > 1e-5
     assert privatizer.guarantee.model == "shuffle"
@@ -81,7 +80,7 @@ def test_every_batch_is_certified_by_its_own_law(name, users):
 
 
 def test_a_batch_that_misses_the_target_has_no_guarantee():
-    batch = build(target(), POOLED, 100).channels[0].certified(100)
+    batch = build(target(), POOLED, 100).channels[0].noise.certified(100)
     assert shuffled([batch], epsilon=1.0, delta=1e-5, why="enough").epsilon == 1.0
     with pytest.raises(InvalidInput, match="above 1e-05"):
         shuffled([batch], epsilon=0.9, delta=1e-5, why="too little")
@@ -111,7 +110,7 @@ def test_the_sensitivity_of_a_layer_is_attained_and_never_exceeded(all_records, 
     cells = encode(own, all_records(shape), stream(0, 0, COINS))[:, own.rows_to_cells(rows) & own.possible()]
     shifts = cells[:, None] - cells[None]
     assert np.abs(shifts).max() == 1
-    worst = layer_sensitivity(own, step)
+    worst = own.layer_sensitivity(step)
     ((_, up, down),) = worst.shifts
     assert ((shifts > 0).sum(axis=2).max(), (shifts < 0).sum(axis=2).max()) == (up, down)
 
@@ -156,8 +155,8 @@ def test_noise_that_may_be_missing_is_not_counted(options):
     (plain,), (careful,) = (build(target(**given), POOLED, 20_000).channels for given in ({}, options))
     bits = careful.bits(1000)
     remaining = BinomialNoise(800 * bits.bits, bits.probability)
-    assert remaining.profile(careful.sensitivity()).delta(1.0) <= 1e-5
-    assert careful.certified(1000).epsilon <= 1.0
+    assert remaining.profile(careful.noise.sensitivity()).delta(1.0) <= 1e-5
+    assert careful.noise.certified(1000).epsilon <= 1.0
     assert 1.15 < careful.law.variance / plain.law.variance < 1.35
     assert "0.8 of the noise" in build(target(**options), POOLED, 20_000).guarantee.explain()
 
@@ -183,10 +182,10 @@ def test_counts_that_move_by_more_than_one_are_refused(name):
 
 def test_pooled_counts_have_no_layers():
     with pytest.raises(Unsupported, match="no layers"):
-        layer_sensitivity(FirstVisit(POOLED), 0)
+        FirstVisit(POOLED).layer_sensitivity(0)
     assert build(target(), POOLED, 100).channels[0].answers == frozenset()
     with pytest.raises(InvalidInput, match=r"0\.\.3"):
-        layer_sensitivity(JointHistogram(PER_STEP), 4)
+        JointHistogram(PER_STEP).layer_sensitivity(4)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import SimulatedNoise, advance, draws_at
 from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace

@@ -11,6 +11,7 @@ from discreet.adversarial.channels import OneBitChannel
 from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable
 from discreet.adversarial.people import LayeredUsers
 from discreet.adversarial.world import layered
+from discreet.audit.trials import likelihood_of
 from discreet.encoders.base import Context
 from discreet.noise.knorm import TableNoise
 from discreet.policies import StochasticPolicy, uniform_policy
@@ -44,7 +45,7 @@ def test_one_bit_reports_are_unbiased_with_the_stated_variance():
 def test_one_bit_reports_tell_two_tables_apart_by_exactly_epsilon():
     """The likelihood ratio of an answer is e^+-epsilon: frequencies of the true answer, 5 standard errors."""
     channel = OneBitChannel(LossTable(SHAPE, rounded=False), 1.0)
-    ratios = channel.transcript().sample(0, 40_000, stream(1, 0, USERS))
+    ratios = likelihood_of(channel).sample(0, 40_000, stream(1, 0, USERS))
     assert set(np.round(np.unique(ratios), 9)) == {-1.0, 1.0}
     share, p = float((ratios > 0).mean()), math.e / (1 + math.e)
     assert abs(share - p) < 5 * math.sqrt(p * (1 - p) / 40_000)

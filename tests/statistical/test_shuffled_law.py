@@ -10,17 +10,25 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.shuffled import ShuffledRun
+from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
+from discreet.encoders.base import Context
+from discreet.encoders.joint import MarginalTable
 from discreet.noise.calibration import ShuffledBits
+from discreet.policies import Policy
+from discreet.shape import Shape
 
 USERS, BITS, TRUE = 12, ShuffledBits(3, 0.25), 5.0
 DRAWS = 20_000
 
 
 def ones(bit_level):
-    run = ShuffledRun(DRAWS, (1, 1, 1), SimulatedNoise(np.random.default_rng(7)), bit_level)
-    run.add(np.full(DRAWS, TRUE), USERS, BITS, np.ones((1, 1, 1), bool), np.ones(DRAWS, bool))
-    return np.round(run.values + USERS * BITS.bits * BITS.probability - TRUE).astype(int)
+    shape = Shape(DRAWS, 1, 1)
+    encoder = MarginalTable(shape, successors=False)
+    channel = ShuffledChannel(encoder, CertifiedBits(((USERS, BITS),)), USERS, bit_level=bit_level)
+    run = channel.start(shape, SimulatedNoise(np.random.default_rng(7)), masked=False)
+    run.add(np.full(DRAWS, TRUE), USERS, Context(Policy(np.zeros((1, DRAWS), np.int64))))
+    values = run.estimates()["visits"].values.ravel()
+    return np.round(values + USERS * BITS.bits * BITS.probability - TRUE).astype(int)
 
 
 def fits(counts, trials, p):

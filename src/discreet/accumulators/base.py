@@ -1,14 +1,27 @@
-"""What an accumulator is: it turns tallies of users into released cells and knows how much noise they carry."""
+"""What an accumulator is: it turns tallies of users into released cells and knows how much noise they carry.
+
+``Accumulator`` and ``Run`` are its plain form, for releases of blocks of users. ``advance`` and ``draws_at`` are its
+form inside the compiled episode loop: what the noise does between one user's release and the next. ``NoiseSource`` is
+where noise comes from.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from discreet.errors import InvalidInput
-from discreet.noise.law import Law
+from discreet.compiled import dispatch
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise.knorm import TableNoise
+from discreet.noise.law import Law, add_noise
+from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
+
+_AT_ONCE = 4096  # cells per piece of work: enough to keep a core busy, few enough to show progress
 
 
 class NoiseSource(Protocol):
@@ -29,22 +42,45 @@ class SimulatedNoise:
         self.generator = generator
 
     def draw(self, law: Law, copies: int, size: int) -> Floats:
+        """Sums of draws, at a cost that does not depend on how many."""
         if copies == 1:
             return np.asarray(law.draw(self.generator, size), np.float64)
         return np.asarray(law.draw_sum(copies, self.generator, size), np.float64)
 
 
 class SecureNoise:
-    """Noise from the operating system's entropy, for real releases. There is no seed to give."""
+    """Noise from the operating system's entropy, for real releases. There is no seed to give.
+
+    Exact draws take their time, so all cores draw (sampling holds no lock), and ``tick`` hears of cells that are done.
+    """
 
     simulated = False
 
-    def __init__(self, seed: object = None) -> None:
+    def __init__(self, seed: object = None, tick: Callable[[int], None] = lambda _cells: None) -> None:
         if seed is not None:
             raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
+        self._tick = tick
 
     def draw(self, law: Law, copies: int, size: int) -> Floats:
-        return np.asarray(sum(law.secure(size) for _ in range(copies)), np.float64)
+        """Sums of draws, in pieces that cores share; noise for a whole table at once is one piece."""
+
+        def one(cells: int) -> Floats:
+            drawn = sum(np.asarray(law.secure(cells), np.float64) for _ in range(copies))
+            self._tick(cells)
+            return np.asarray(drawn, np.float64)
+
+        if size <= _AT_ONCE or isinstance(law, TableNoise):
+            return one(size)
+        pieces = [min(_AT_ONCE, size - first) for first in range(0, size, _AT_ONCE)]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            return np.concatenate(list(pool.map(one, pieces)))
+
+
+def coins_of(noise: NoiseSource, refusal: str) -> np.random.Generator:
+    """The generator of a simulation, for messages that are made on a user's device; refused where noise is real."""
+    if not isinstance(noise, SimulatedNoise):
+        raise Unsupported(refusal)
+    return noise.generator
 
 
 class Run(Protocol):
@@ -62,3 +98,30 @@ class Accumulator(Protocol):
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> Run:
         """Begin a run over ``size`` cells in ``rows`` = (groups, states, actions) rows."""
+
+
+@dispatch
+def advance(accumulator: Any, t: int, law: Any, cells: Floats, stream: Stream) -> None:
+    """Turn the noise in ``cells`` from that of release t - 1 into that of release t (t counts from one)."""
+
+
+@dispatch
+def draws_at(accumulator: Any, t: int) -> int:
+    """How many independent draws of noise each cell of release t carries."""
+    raise NotImplementedError
+
+
+class TotalArrays(NamedTuple):
+    """Every user adds a draw of noise of her own."""
+
+    per_user: int = 1
+
+
+@advance.implement(TotalArrays)
+def _advance_total(accumulator: TotalArrays, t: int, law: Any, cells: Floats, stream: Stream) -> None:
+    add_noise(law, cells, stream)
+
+
+@draws_at.implement(TotalArrays)
+def _draws_total(accumulator: TotalArrays, t: int) -> int:
+    return t

@@ -51,7 +51,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import advance, draws_at
 from discreet.compiled import kernel
 from discreet.errors import Unsupported
 from discreet.noise.law import add_noise
@@ -76,14 +76,18 @@ class Exponentials(NamedTuple):
 
     @property
     def decays(self) -> Floats:
+        """How much of each buffer is left after a release."""
         return 1.0 - 2.0 ** -self.shifts.astype(np.float64)
 
     @property
     def weights(self) -> Floats:
+        """What each buffer adds to a release."""
         return self.numerators * 2.0 ** -self.places.astype(np.float64)
 
 
 class MatrixArrays(NamedTuple):
+    """The compiled form: mixing and unmixing of all cells, release by release."""
+
     shifts: Integers
     numerators: Integers
     places: Integers

@@ -5,6 +5,7 @@ A schedule maps the users already served to the size of the next block. Every us
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from discreet.validation import check_count, check_positive
 
 
 class Schedule(Protocol):
+    """When releases happen."""
+
     def next_block(self, served: int, total: int) -> int:
         """How many users the next block has, after ``served`` of ``total``."""
 
@@ -25,9 +28,11 @@ class EveryEpisode:
     """A release after every user."""
 
     def next_block(self, served: int, total: int) -> int:
+        """One."""
         return 1
 
     def describe(self) -> str:
+        """In a few words."""
         return "a release after every user"
 
 
@@ -41,11 +46,13 @@ class Equal:
         check_count("blocks", self.blocks)
 
     def next_block(self, served: int, total: int) -> int:
+        """As many as make the next block end where it should."""
         blocks = min(self.blocks, total)
         following = -(-(served + 1) * blocks // total)  # block i ends at floor(i * total / blocks)
         return following * total // blocks - served
 
     def describe(self) -> str:
+        """In a few words."""
         return f"{self.blocks} equal blocks"
 
 
@@ -74,9 +81,11 @@ class Growing:
         check_positive("growth", self.growth)
 
     def next_block(self, served: int, total: int) -> int:
+        """In proportion to those served."""
         return min(total - served, max(self.first, int(served * self.growth)))
 
     def describe(self) -> str:
+        """In a few words."""
         return f"blocks that grow by {self.growth:.0%}, the first of {self.first} users"
 
 
@@ -92,11 +101,30 @@ class GrowThenEqual:
         check_count("first", self.first)
 
     def next_block(self, served: int, total: int) -> int:
+        """As many as were served before, up to the size of equal blocks."""
         largest = max(1, total // self.blocks)
         return min(total - served, largest, max(self.first, served))
 
     def describe(self) -> str:
+        """In a few words."""
         return f"blocks that double from {self.first} users up to one {self.blocks}th of all"
+
+
+def blocks_for(
+    deviation: float,
+    users_per_deviation: float,
+    episodes: int,
+    *,
+    fewest: int,
+    most: int,
+    whole: Callable[[float], int] = round,
+) -> int:
+    """How many blocks leave each of them so many users per standard deviation of the noise in one release.
+
+    Short blocks let a learner plan anew more often, long ones let counts stand out of the noise.
+    """
+    users = users_per_deviation * deviation
+    return min(most, max(fewest, whole(episodes / users))) if users > 0 else most
 
 
 def sizes(schedule: Schedule, total: int) -> list[int]:

@@ -58,6 +58,7 @@ class ThresholdedProfile:
 
     @property
     def rho(self) -> float:
+        """Infinite: a threshold has no zero-concentrated parameter."""
         return math.inf
 
     @property
@@ -66,12 +67,14 @@ class ThresholdedProfile:
         return -self.cells * math.log1p(-self.appears)
 
     def delta(self, epsilon: float) -> float:
+        """That of the noise, and of cells that appear."""
         spare = epsilon - self._hidden
         if spare < 0:
             return 1.0
         return min(1.0, -math.expm1(-self._hidden) + self.noise.delta(spare))
 
     def epsilon(self, delta: float) -> float:
+        """The smallest epsilon whose delta is no larger."""
         left = delta + math.expm1(-self._hidden)
         if left < 0:
             return math.inf
@@ -89,6 +92,7 @@ class ThresholdedLaplace:
 
     @property
     def noise(self) -> DiscreteLaplace:
+        """The noise alone."""
         return DiscreteLaplace(self.scale)
 
     @property
@@ -97,6 +101,7 @@ class ThresholdedLaplace:
         return self.noise.variance
 
     def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
+        """Of noise and threshold together."""
         return _profile(self.noise, self.threshold, sensitivity)
 
 
@@ -111,6 +116,7 @@ class ThresholdedGaussian:
 
     @property
     def noise(self) -> DiscreteGaussian:
+        """The noise alone."""
         return DiscreteGaussian(self.sigma)
 
     @property
@@ -119,6 +125,7 @@ class ThresholdedGaussian:
         return self.noise.variance
 
     def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
+        """Of noise and threshold together."""
         return _profile(self.noise, self.threshold, sensitivity)
 
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.compiled import TotalArrays
+from discreet.accumulators.base import NoiseSource, TotalArrays
 from discreet.errors import Unsupported
 from discreet.noise.law import Law
 from discreet.types import Floats, Mask
@@ -35,6 +34,7 @@ class SumRun:
         self._law, self._noise, self._per_user = law, noise, per_user
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        """Add a tally and fresh noise, one draw for the block or one for each user."""
         copies = users if self._per_user else 1
         where = np.flatnonzero(cells)
         self.values[where] += tally[where] + self._noise.draw(self._law, copies, len(where))
@@ -48,6 +48,7 @@ class Blocks:
     name: str = "blocks"
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> SumRun:
+        """Begin a run."""
         return SumRun(size, rows, law, noise, per_user=False)
 
 
@@ -58,6 +59,7 @@ class Total:
     name: str = "total"
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> SumRun:
+        """Begin a run."""
         return SumRun(size, rows, law, noise, per_user=True)
 
     def arrays(self, size: int) -> TotalArrays:
@@ -71,6 +73,7 @@ class OnceRun(SumRun):
     _released = False
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        """Add the one tally that there is."""
         if self._released:
             raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
         self._released = True
@@ -84,10 +87,11 @@ class Once:
     name: str = "once"
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> OnceRun:
+        """Begin a run."""
         return OnceRun(size, rows, law, noise, per_user=False)
 
 
-class StreamRun:
+class EachAloneRun:
     """The noisy vector of the last user, or of the last block of them."""
 
     def __init__(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource, blocks: bool) -> None:
@@ -96,6 +100,7 @@ class StreamRun:
         self._law, self._noise, self._blocks = law, noise, blocks
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        """Replace what was released by the next vector."""
         if users != 1 and not self._blocks:
             raise Unsupported(f"a stream releases every user by herself, not {users} together")
         if not rows.all():
@@ -106,11 +111,12 @@ class StreamRun:
 
 
 @dataclass(frozen=True)
-class Stream:
+class EachAlone:
     """Each user's vector (or each block's sum of vectors) is released by itself, with noise of its own."""
 
     blocks: bool = False
     name: str = "stream"
 
-    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> StreamRun:
-        return StreamRun(size, rows, law, noise, self.blocks)
+    def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EachAloneRun:
+        """Begin a run."""
+        return EachAloneRun(size, rows, law, noise, self.blocks)

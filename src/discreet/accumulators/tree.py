@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import NoiseSource, advance, draws_at
 from discreet.errors import Unsupported
 from discreet.noise.law import Law, add_noise, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
@@ -36,11 +35,15 @@ from discreet.validation import check_count
 
 
 class TreeArrays(NamedTuple):
+    """The compiled tree in prefix form."""
+
     prefix: Floats  # (levels + 1, cells); the last row stays zero
     current: Integers  # the row of the last release
 
 
 class RefinedTreeArrays(NamedTuple):
+    """The compiled tree with refined nodes."""
+
     variances: Floats  # (levels,)
     nodes: Floats  # (levels, cells): the refined node of every set digit
     scratch: Floats  # (2, cells): the node that closes, and fresh noise
@@ -62,6 +65,7 @@ class Tree:
         return self.users.bit_length()
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> TreeRun:
+        """Begin a run."""
         return TreeRun(self.levels, size, rows, law, noise)
 
     def arrays(self, size: int) -> TreeArrays:
@@ -85,6 +89,7 @@ class EqualLawTree:
         return self.users.bit_length()
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EqualLawRun:
+        """Begin a run."""
         return EqualLawRun(self.levels, size, rows, law, noise)
 
 
@@ -163,6 +168,7 @@ class TreeRun:
         rows: Mask,
         cells: Mask,
     ) -> None:
+        """Close a node: its noise comes, that of the nodes inside it goes."""
         if not rows.all():
             raise Unsupported(
                 "a node of the tree spans several policies, so no single one may mask it: set masked=False"
@@ -186,6 +192,7 @@ class EqualLawRun(TreeRun):
         self._levels, self._extra = levels, np.zeros(size)
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        """Close a node, and draw what is missing to the same number of draws."""
         super().add(tally, users, rows, cells)
         missing = self._levels - self._time.bit_count()
         extra = np.zeros_like(self._extra)
@@ -272,6 +279,7 @@ class EvenTreeRun:
         self._tree = TreeRun(levels, size, rows, law, noise)
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
+        """Close a node, and fill the release up with fresh draws."""
         self._tree.add(tally, users, rows, cells)
         self._time += 1
         self.values = self._tree.values.copy()
@@ -297,4 +305,5 @@ class EvenTree:
         return Tree(self.users).levels
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EvenTreeRun:
+        """Begin a run."""
         return EvenTreeRun(self.levels, size, rows, law, noise)

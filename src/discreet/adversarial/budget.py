@@ -1,4 +1,4 @@
-r"""What recipes for layered worlds decide before any data: blocks, how counts add up, and what the counts deserve.
+r"""What recipes for layered worlds share: what is decided before any data, and how channels become a privatizer.
 
 **Blocks of bandit losses.** A policy is held for m users and their summed losses carry noise of variance v per entry.
 Mirror descent then has regret proportional to sqrt(K (m s + v / m)), where s = H / (4 d) is what the losses themselves
@@ -15,21 +15,34 @@ about half as many draws. The quieter of the two at the end of the run is taken.
 **The split.** Transitions are learned from counts, and a confidence box says nothing while the bound E on the noise of
 a row is half of its visits or more. If that is so at the end of the run even with half of the budget, on a row that is
 visited as often as others, counts get a twentieth (``split="auto"``); otherwise they get half.
+
+**Promises.** One user moves counts and losses together and their noises are independent, so the parts of a promise
+compose.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from discreet.accumulators.base import Accumulator
+from discreet.accumulators.schedule import EveryEpisode, Schedule, blocks_for
 from discreet.accumulators.sums import Blocks
-from discreet.accumulators.tree import Tree
+from discreet.accumulators.tree import EvenTree, Tree
+from discreet.adversarial.channels import OneBitChannel
 from discreet.adversarial.encoders import LayeredTransitions
-from discreet.errors import InvalidInput
-from discreet.shape import LayeredShape
+from discreet.channels.base import AnyChannel
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise.law import Law
+from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.recipe import Options, unnamed
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import LayeredShape, Shape
 from discreet.validation import check_count
 
 HALF, LITTLE = 0.5, 0.05
@@ -39,12 +52,18 @@ _FAILURE = 0.05
 
 def bandit_blocks(variance: float, shape: LayeredShape, episodes: int, given: Any = None) -> int:
     """How many blocks suit losses (above one half) whose sum over a block has noise of this variance."""
-    return _blocks(math.sqrt(4 * variance * shape.pairs / shape.horizon), episodes, given)
+    return _given_or(math.sqrt(4 * variance * shape.pairs / shape.horizon), 1.0, episodes, given)
 
 
 def table_blocks(variance: float, episodes: int, given: Any = None) -> int:
     """How many blocks suit loss tables whose sum over a block has noise of this variance."""
-    return _blocks(_TABLES_PATIENCE * math.sqrt(variance), episodes, given)
+    return _given_or(math.sqrt(variance), _TABLES_PATIENCE, episodes, given)
+
+
+def _given_or(deviation: float, users_per_deviation: float, episodes: int, given: Any) -> int:
+    if given is not None:
+        return min(check_count("blocks", given), episodes)
+    return blocks_for(deviation, users_per_deviation, episodes, fewest=1, most=episodes)
 
 
 def table_error(users: float, noise: float, episodes: int, constant: bool = False) -> float:
@@ -58,7 +77,7 @@ def table_error(users: float, noise: float, episodes: int, constant: bool = Fals
     return episodes * users / _TABLES_PATIENCE**2 + noise
 
 
-def quieter_counts(law_of: Callable[[Accumulator], Any], blocks: int) -> Accumulator:
+def quieter_counts(law_of: Callable[[Accumulator], Law], blocks: int) -> Accumulator:
     """Sums over blocks or a tree over them, whichever has less noise at the end."""
     tree, sums = Tree(users=blocks), Blocks()
     return tree if law_of(tree).variance * draws(tree) < law_of(sums).variance * blocks else sums
@@ -97,7 +116,71 @@ def tells(variance: float, shape: LayeredShape, episodes: int) -> bool:
     return 2 * error < visits
 
 
-def _blocks(users: float, episodes: int, given: Any) -> int:
-    if given is not None:
-        return min(check_count("blocks", given), episodes)
-    return min(episodes, max(1, round(episodes / max(users, 1.0))))
+WHY = "replacing one user moves counts and losses together, and their noises are independent"
+
+
+Part = tuple[AnyChannel, Guarantee | None]  # nothing is promised about what was declared public
+
+
+def layered(shape: Shape) -> LayeredShape:
+    """The shape, if it is layered."""
+    if not isinstance(shape, LayeredShape):
+        raise Unsupported(
+            "this recipe serves layered worlds only (discreet.adversarial.world, or unroll a tabular one)"
+        )
+    return shape
+
+
+def epsilon_of(privacy: Privacy) -> float:
+    """The target's epsilon."""
+    if privacy.epsilon is None:
+        raise Unsupported("this recipe is calibrated to epsilon: give epsilon, or a Gaussian recipe and rho")
+    return privacy.epsilon
+
+
+def seen(sensitivity: Sensitivity, times: int) -> Sensitivity:
+    """What one user moves in all of the releases that show her."""
+    return Sensitivity.worst_shift(*((m, up * times, down * times) for m, up, down in sensitivity.shifts or ()))
+
+
+def norms(sensitivity: Sensitivity) -> Sensitivity:
+    """The norms alone: Laplace noise needs no more, and hundreds of cells need no convolution."""
+    return replace(sensitivity, shifts=None, unit=False)
+
+
+def times_shown(accumulator: Accumulator) -> int:
+    """In how many noisy sums one user is."""
+    return accumulator.levels if isinstance(accumulator, Tree | EvenTree) else 1
+
+
+def one_bit_guarantee(channel: OneBitChannel, delta: float) -> Guarantee:
+    """The promise of one answered bit."""
+    moves = f"the one of {channel.encoder.size} entries that a coin picked, which is rounded to a bit"
+    law = f"RandomizedResponse with epsilon {channel.law.shipped_epsilon:.6g}"
+    return from_reports(channel.profile, delta=delta, name="loss tables", moves=moves, law=law)
+
+
+def promises(parts: Sequence[Part]) -> list[Guarantee]:
+    """What is promised about each part that is private."""
+    return [promise for _, promise in parts if promise is not None]
+
+
+def channels(parts: Sequence[Part]) -> tuple[AnyChannel, ...]:
+    """The channels of the parts."""
+    return tuple(channel for channel, _ in parts)
+
+
+def assembled(
+    shape: LayeredShape, parts: Sequence[Part], schedule: Schedule, delta: float, options: Options
+) -> Privatizer:
+    """A central privatizer: parts composed, blocks in parallel, joint privacy by the billboard lemma."""
+    private = promises(parts)
+    if not private:
+        raise InvalidInput("nothing is released with noise: with public losses and split=0 no privacy is at stake")
+    whole = compose(private, delta=delta, why=WHY)
+    if not isinstance(schedule, EveryEpisode):
+        whole = parallel(whole, f"every user is in exactly one block ({schedule.describe()})")
+    whole = billboard(whole)
+    if len(private) < len(parts):
+        whole = about(whole, public=("the loss tables, which are published as they are",))
+    return unnamed(shape, channels(parts), schedule, whole, False, options)

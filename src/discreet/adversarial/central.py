@@ -21,29 +21,27 @@ from typing import Any, NamedTuple
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.schedule import Equal, EveryEpisode
-from discreet.accumulators.sums import Blocks, Stream, Total
+from discreet.accumulators.sums import Blocks, EachAlone, Total
 from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.budget import (
     HALF,
-    bandit_blocks,
-    draws,
-    quieter_counts,
-    share_of_counts,
-    table_blocks,
-    table_error,
-)
-from discreet.adversarial.channels import OneBitChannel, unrounded
-from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
-from discreet.adversarial.parts import (
     Part,
     assembled,
+    bandit_blocks,
+    draws,
     epsilon_of,
     layered,
     norms,
     one_bit_guarantee,
+    quieter_counts,
     seen,
+    share_of_counts,
+    table_blocks,
+    table_error,
     times_shown,
 )
+from discreet.adversarial.channels import OneBitChannel, unrounded
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
 from discreet.channels.additive import Channel
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput, Unsupported, unknown_name
@@ -119,7 +117,7 @@ def central_tables(privacy: Privacy, shape: Shape, episodes: int, options: Optio
             ]
         return found
 
-    return _built("central/loss-tables", ways, "laplace", epsilon, privacy, shape, episodes, options)
+    return _built(ways, "laplace", epsilon, privacy, shape, episodes, options)
 
 
 def gaussian_tables(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -129,7 +127,7 @@ def gaussian_tables(privacy: Privacy, shape: Shape, episodes: int, options: Opti
     def ways(share: float) -> list[Way]:
         return _tables(["gaussian"], scale, shape, episodes, share, options)
 
-    return _built("central/loss-tables-gaussian", ways, "gaussian", scale, privacy, shape, episodes, options)
+    return _built(ways, "gaussian", scale, privacy, shape, episodes, options)
 
 
 def observed(family: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -138,11 +136,10 @@ def observed(family: str, privacy: Privacy, shape: Shape, episodes: int, options
     budget = _rough_scale(privacy) if family == "gaussian" else epsilon_of(privacy)
 
     def ways(share: float) -> list[Way]:
-        losses = Wanted(ObservedLosses(shape), Stream(), 1 - share, family, "observed losses")
+        losses = Wanted(ObservedLosses(shape), EachAlone(), 1 - share, family, "observed losses")
         return [Way(0.0, losses, Tree(users=episodes), episodes)]
 
-    name = "central/observed-losses" if family == "laplace" else "central/observed-losses-gaussian"
-    return _built(name, ways, family, budget, privacy, shape, episodes, options)
+    return _built(ways, family, budget, privacy, shape, episodes, options)
 
 
 def observed_blocks(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -156,23 +153,22 @@ def observed_blocks(privacy: Privacy, shape: Shape, episodes: int, options: Opti
     if options["noise"] != "auto":
         families = [options["noise"]]
     made = [_observed_blocks(family, privacy, shape, episodes, options) for family in families]
-    return min(made, key=lambda privatizer: float(privatizer.channels[-1].law.variance))  # type: ignore[attr-defined]
+    return min(made, key=lambda privatizer: privatizer.channels[-1].noise_per_row())
 
 
 def _observed_blocks(family: str, privacy: Privacy, shape: LayeredShape, episodes: int, options: Options) -> Privatizer:
     budget = _rough_scale(privacy) if family == "gaussian" else epsilon_of(privacy)
 
     def ways(share: float) -> list[Way]:
-        losses = Wanted(LossBits(shape), Stream(blocks=True), 1 - share, family, "bits of observed losses")
+        losses = Wanted(LossBits(shape), EachAlone(blocks=True), 1 - share, family, "bits of observed losses")
         # Ones less zeros is twice the loss above one half: two draws of noise, a quarter of their variance.
         blocks = bandit_blocks(losses.law(budget).variance / 2, shape, episodes, options["blocks"])
         return [Way(0.0, losses, Blocks(), blocks)]
 
-    return _built("central/observed-losses-blocks", ways, family, budget, privacy, shape, episodes, options)
+    return _built(ways, family, budget, privacy, shape, episodes, options)
 
 
 def _built(
-    name: str,
     ways: Callable[[float], list[Way]],
     family: str,
     budget: float,
@@ -198,7 +194,7 @@ def _built(
     else:
         parts = [*_noisy(wanted, budget, privacy), way.losses]
     schedule = Equal(way.blocks) if isinstance(way.accumulator, Blocks) else EveryEpisode()
-    return assembled(name, shape, parts, schedule, privacy.delta, options)
+    return assembled(shape, parts, schedule, privacy.delta, options)
 
 
 def _tables(

@@ -23,10 +23,9 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource, Run
+from discreet.accumulators.base import NoiseSource, Run, coins_of
 from discreet.accumulators.sums import Total
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.audit.likelihoods import BitTranscript, LayerTranscript
 from discreet.channels.base import PlainRun, Tabular, WidthOf, estimated, row_shape
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
@@ -47,6 +46,7 @@ class OneBitChannel(Tabular):
 
     @cached_property
     def law(self) -> RandomizedResponse:
+        """How the bit is answered."""
         return RandomizedResponse(self.epsilon)
 
     @property
@@ -60,14 +60,12 @@ class OneBitChannel(Tabular):
         return self.encoder.size / (4 * (self.law.p - self.law.q) ** 2)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> OneBitRun:
+        """Begin a run."""
         return OneBitRun(self, noise)
 
     def noise_per_row(self) -> float:
+        """Of one user's decoded table."""
         return self.variance
-
-    def transcript(self) -> BitTranscript:
-        """Two users whose tables differ in every entry."""
-        return BitTranscript(self.law.shipped_epsilon)
 
 
 class OneBitRun(PlainRun):
@@ -80,6 +78,7 @@ class OneBitRun(PlainRun):
         self._values, self._users = np.zeros(channel.encoder.size), 0
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in one user's table: a coin picks the entry that she answers."""
         generator, law, d = _coins(self._noise, users), self._channel.law, len(tally)
         pick = int(generator.integers(d))
         answer = int(law.randomize([float(np.clip(tally[pick], 0.0, 1.0))], generator)[0])
@@ -120,6 +119,7 @@ class SampledLayerChannel(Tabular):
 
     @cached_property
     def law(self) -> DiscreteLaplace:
+        """The noise in every cell of the layer that was picked."""
         return DiscreteLaplace(2 / self.epsilon)
 
     @property
@@ -127,11 +127,8 @@ class SampledLayerChannel(Tabular):
         """What replacing a user moves in the layer that was picked."""
         return Sensitivity.unit_shifts(1, 1)
 
-    @property
-    def profile(self) -> Profile:
-        return self.law.profile(self.moves)
-
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> SampledLayerRun:
+        """Begin a run."""
         return SampledLayerRun(self, noise)
 
     @cached_property
@@ -147,11 +144,8 @@ class SampledLayerChannel(Tabular):
         return rows
 
     def noise_per_row(self) -> float:
+        """Of the counts of one row in the layer that was picked."""
         return self.law.variance * self.encoder.shape.states
-
-    def transcript(self) -> LayerTranscript:
-        """Two users whose transitions differ in the layer that was picked."""
-        return LayerTranscript(self.law)
 
 
 class SampledLayerRun(PlainRun):
@@ -164,6 +158,7 @@ class SampledLayerRun(PlainRun):
         self._run = self._begun()
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in one user's cells of the layer that a coin picks."""
         generator, layers = _coins(self._noise, users), self._channel.layers
         if self._channel.alone:
             self._run = self._begun()
@@ -197,9 +192,7 @@ def unrounded(encoder: LossTable) -> LossTable:
 
 
 def _coins(noise: NoiseSource, users: int) -> np.random.Generator:
-    if not noise.simulated:
-        raise Unsupported("this message is made on the user's device, where no tally of clear records exists")
+    generator = coins_of(noise, "this message is made on the user's device, where no tally of clear records exists")
     if users != 1:
         raise Unsupported(f"every user sends a message of her own: ask for one user at a time, not {users}")
-    generator: np.random.Generator = noise.generator  # type: ignore[attr-defined]
     return generator

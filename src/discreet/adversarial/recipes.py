@@ -24,12 +24,9 @@ from functools import partial
 from typing import Any
 
 from discreet.accumulators.schedule import EveryEpisode
-from discreet.accumulators.sums import Stream, Total
-from discreet.adversarial.budget import HALF, share_of_counts
-from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
-from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
-from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
-from discreet.adversarial.parts import (
+from discreet.accumulators.sums import EachAlone, Total
+from discreet.adversarial.budget import (
+    HALF,
     WHY,
     Part,
     channels,
@@ -37,7 +34,11 @@ from discreet.adversarial.parts import (
     layered,
     one_bit_guarantee,
     promises,
+    share_of_counts,
 )
+from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
+from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
 from discreet.adversarial.shuffled import shuffled_losses
 from discreet.channels.additive import Channel
 from discreet.encoders.base import Encoder
@@ -65,7 +66,7 @@ def silenced(privatizer: Privatizer) -> Privatizer:
 def _none(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     shape = layered(shape)
     losses: Encoder = LossTable(shape, rounded=False) if full else ObservedLosses(shape, rounded=False)
-    exact = [Channel(losses, NoNoise(), Total() if full else Stream())]
+    exact = [Channel(losses, NoNoise(), Total() if full else EachAlone())]
     if shape.horizon > 1:
         exact.insert(0, Channel(LayeredTransitions(shape), NoNoise(), Total()))
     name = "none/loss-tables" if full else "none/observed-losses"

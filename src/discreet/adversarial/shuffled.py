@@ -2,7 +2,7 @@ r"""The shuffle model in layered worlds: counts and losses of a block of users a
 
 What a block releases is a sum of bits, of transitions and of losses: every entry of her loss table with full
 information, (x, a, bit) of the losses on her path with bandit feedback. For every counter a user sends her true bit and
-noise bits, all separately (:mod:`discreet.accumulators.shuffled`), so a counter carries centred binomial noise.
+noise bits, all separately (:mod:`discreet.channels.shuffled_bits`), so a counter carries centred binomial noise.
 
 Replacing a user moves H - 1 transition counters up and as many down, and of the losses H up and H down (bandit) or all
 d in any directions (full information). Counts and losses have noise of their own: a statistic that moves n_i counters
@@ -23,39 +23,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-import numpy as np
-
-from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.schedule import Equal, sizes
-from discreet.accumulators.shuffled import ShuffledRun, shuffled_widths
-from discreet.accumulators.sums import Blocks
-from discreet.adversarial.budget import HALF, bandit_blocks, share_of_counts, table_blocks
+from discreet.adversarial.budget import HALF, WHY, bandit_blocks, epsilon_of, layered, share_of_counts, table_blocks
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.adversarial.parts import WHY, epsilon_of, layered
-from discreet.audit.likelihoods import AdditiveTranscript
-from discreet.audit.neighbours import shift_sensitivity, worst_pair
-from discreet.channels.additive import Channel
-from discreet.channels.base import PlainRun, Tabular, WidthOf, estimated, row_shape
-from discreet.encoders.base import Context, Encoder
+from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
+from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, parallel, shuffled
-from discreet.privacy.profiles import GaussianProfile, Profile
+from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.profiles import compose as composed
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.recipe import Options
+from discreet.recipes.recipe import Options, unnamed
 from discreet.recipes.session import Privatizer
+from discreet.recipes.shuffle import absent_share
 from discreet.recipes.trust import Privacy
-from discreet.release import Estimate
 from discreet.shape import Shape
-from discreet.types import Floats
-from discreet.validation import check_not_negative
 
 _TOLERANCE = 1e-3  # of the variance of the noise
 
@@ -68,83 +56,12 @@ class Wanted(NamedTuple):
     latest: bool
 
 
-@dataclass(frozen=True)
-class BitsChannel(Tabular):
-    """Bits of one encoder through a shuffler, with the noise that was certified for each size of block.
-
-    ``latest``: a release holds the last block alone, and not the sum of all.
-    """
-
-    encoder: Encoder
-    noise: tuple[tuple[int, ShuffledBits], ...]
-    latest: bool
-    bit_level: bool = False
-
-    @property
-    def law(self) -> BinomialNoise:
-        """The noise in one counter of the largest block."""
-        users, bits = self.noise[-1]
-        return BinomialNoise(users * bits.bits, bits.probability)
-
-    def bits(self, users: int) -> ShuffledBits:
-        """The noise bits of every user of a block."""
-        found = dict(self.noise).get(users)
-        if found is None:
-            known = " or ".join(str(size) for size, _ in self.noise)
-            raise Unsupported(f"no noise was certified for a block of {users} users: let {known} answer together")
-        return found
-
-    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> BitsRun:
-        return BitsRun(self, noise)
-
-    @property
-    def profile(self) -> Profile:
-        """Of the two records that were found to differ most."""
-        return self.law.profile(shift_sensitivity(worst_pair(self.encoder).shift))
-
-    def transcript(self) -> AdditiveTranscript:
-        """A shuffled bag of bits is its number of ones: binomial noise, once per block."""
-        pair = worst_pair(self.encoder)
-        differs = pair.shift != 0
-        cells = pair.cells[0][differs], pair.cells[1][differs]
-        return AdditiveTranscript(Channel(self.encoder, self.law, Blocks()), cells, releases=2)
-
-
-class BitsRun(PlainRun):
-    """Counts of ones, debiased: of the last block, or of all of them."""
-
-    _channel: BitsChannel
-
-    def __init__(self, channel: BitsChannel, noise: NoiseSource) -> None:
-        self._channel, self._noise = channel, noise
-        self._rows = row_shape(channel.encoder.shape)
-        self._run = self._begun()
-
-    def add(self, tally: Floats, users: int, context: Context) -> None:
-        if self._channel.latest:
-            self._run = self._begun()
-        everywhere = np.ones(self._rows, np.bool_), np.ones(len(tally), np.bool_)
-        self._run.add(tally, users, self._channel.bits(users), *everywhere)
-
-    def estimates(self) -> dict[str, Estimate]:
-        return estimated(self._channel.encoder, self._run.values, self._run.variance())
-
-    def width_now(self) -> WidthOf:
-        copies, rows = self._run.copies(), self._rows
-        return lambda cells_summed, failure_probability: shuffled_widths(
-            copies, rows, cells_summed, failure_probability
-        )
-
-    def _begun(self) -> ShuffledRun:
-        return ShuffledRun(self._channel.encoder.size, self._rows, self._noise, self._channel.bit_level)
-
-
 def shuffled_losses(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """Full information or bandit feedback through a shuffler."""
     shape = layered(shape)
     if privacy.rho is not None:
         raise Unsupported("binomial noise has no zero-concentrated parameter: give epsilon and delta, not rho")
-    epsilon, delta, absent = epsilon_of(privacy), privacy.delta, _absent(options)
+    epsilon, delta, absent = epsilon_of(privacy), privacy.delta, absent_share(options)
     losses: Encoder = LossTable(shape) if full else LossBits(shape)
     counts = LayeredTransitions(shape)
     unit = _gaussian_unit(epsilon, delta)
@@ -170,14 +87,17 @@ def shuffled_losses(full: bool, privacy: Privacy, shape: Shape, episodes: int, o
     schedule = Equal(blocks(scale * losses.sensitivity().cells / (1 - share)))
     batches = [_calibrated(users, tuple(wanted), absent, epsilon, delta) for users in _distinct(schedule, episodes)]
     channels = tuple(
-        BitsChannel(
-            one.encoder, tuple((batch.users, batch.bits[i]) for batch in batches), one.latest, options["bit_level"]
+        ShuffledChannel(
+            one.encoder,
+            CertifiedBits(tuple((batch.users, batch.bits[i]) for batch in batches)),
+            batches[-1].users,
+            one.latest,
+            options["bit_level"],
         )
         for i, one in enumerate(wanted)
     )
     promised = _guarantee(batches, wanted, absent, schedule, epsilon, delta)
-    name = "shuffle/loss-tables-binomial" if full else "shuffle/observed-losses-binomial"
-    return Privatizer(name, shape, channels, schedule, promised, False, options)
+    return unnamed(shape, channels, schedule, promised, False, options)
 
 
 class Batch(NamedTuple):
@@ -269,13 +189,6 @@ def _gaussian_unit(epsilon: float, delta: float) -> float:
 
 def _distinct(schedule: Equal, episodes: int) -> list[int]:
     return sorted(set(sizes(schedule, episodes)))
-
-
-def _absent(options: Options) -> float:
-    shares = [check_not_negative(name, options[name]) for name in ("dropouts", "colluding")]
-    if sum(shares) >= 1:
-        raise InvalidInput(f"dropouts and colluding are {sum(shares):g} together, which leaves nobody: stay below 1")
-    return sum(shares)
 
 
 def _guarantee(

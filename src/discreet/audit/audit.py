@@ -20,8 +20,9 @@ from typing import Any, Protocol
 from discreet.audit.binomial_test import Finding, audit_pairs, text_picture
 from discreet.audit.broken import broken, raw_counts, shuffled_bits
 from discreet.audit.cases import Case, PrintedPart
-from discreet.audit.likelihoods import Together, exact_profile, known_transcript, session_transcript
-from discreet.audit.neighbours import worst_pair
+from discreet.audit.likelihoods import Together
+from discreet.audit.trials import compared as compared_in
+from discreet.audit.trials import exact_profile, known_transcript, session_transcript
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
 from discreet.files import check_writable, write_atomically
 from discreet.papers import published
@@ -62,22 +63,27 @@ class AuditReport:
 
     @property
     def claimed(self) -> float:
+        """The epsilon that is on trial."""
         return self.case.claimed
 
     @property
     def certified(self) -> float | None:
+        """The epsilon of the guarantee, where there is one."""
         return self.case.certified
 
     @property
     def lower_bound(self) -> float:
+        """The epsilon that the runs prove to be needed at least."""
         return self.finding.lower_bound
 
     @property
     def confidence(self) -> float:
+        """How sure the lower bound is."""
         return self.finding.confidence
 
     @property
     def trials(self) -> int:
+        """How many runs there were in all."""
         return self.finding.trials
 
     @property
@@ -243,12 +249,8 @@ def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: fl
     profile = exact_profile(privatizer)
     exact = None if profile is None else profile.epsilon(delta)
     actions = None if pair.known else 1
-    compared = "; ".join(sorted({_compared(channel, actions) for channel in privatizer.channels}))
+    compared = "; ".join(sorted({compared_in(channel, actions) for channel in privatizer.channels}))
     return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
-
-
-def _compared(channel: Any, actions: int | None) -> str:
-    return getattr(channel, "compared", None) or worst_pair(channel.encoder, actions).describe()
 
 
 def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | None, list[Case]]:

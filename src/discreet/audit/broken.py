@@ -17,8 +17,7 @@ import numpy as np
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.sums import Blocks
 from discreet.audit.cases import Case
-from discreet.audit.likelihoods import AdditiveTranscript, Together
-from discreet.audit.matrix_likelihood import MatrixTranscript
+from discreet.audit.likelihoods import AdditiveTranscript, MatrixTranscript, Together
 from discreet.audit.neighbours import worst_pair
 from discreet.channels.additive import Channel
 from discreet.compiled import kernel

@@ -1,4 +1,4 @@
-"""Everything that a privatizer publishes about a few users, with one of them replaced: the samplers of an audit.
+"""Everything that a mechanism publishes about a few users, with one of them replaced: log-likelihood ratios to draw.
 
 The replaced user comes first, which puts her into the most releases (a binary tree shows its first user at every
 level). Later users are adaptive adversaries: each plays one or the other of the two records, as the last release
@@ -9,51 +9,44 @@ Release t of a tree minus the release at t without its lowest binary digit is th
 running sums it is the difference to the release before. Only cells in which the two records differ carry any loss, and
 noise is independent across cells, so only those are simulated.
 
-``AdditiveTranscript`` needs a law with known probabilities and an accumulator that it knows. ``WholeSession`` needs
-neither: it opens the real session again and again and hands over what it releases. A channel that is not additive may
-bring a ``transcript()`` of its own, with the ``profile`` that goes with it. A channel with no share of the budget
-publishes what was declared public, which neighbours have in common.
+The matrix mechanism publishes noisy mixtures, each with independent noise of its own
+(:mod:`discreet.accumulators.matrix`). Given the transcript so far, all that differs between the two sides are the
+mixtures themselves, so the ratio of a whole transcript is the sum, over all releases and cells, of the ratios of the
+noise that each side would need. The mixtures are computed by the code that runs in earnest, floors included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.compiled import TotalArrays, advance
-from discreet.accumulators.sums import Blocks, Once, Total
-from discreet.accumulators.sums import Stream as EachUser
-from discreet.accumulators.tree import EvenTree, Tree, TreeArrays
+from discreet.accumulators.base import TotalArrays, advance
+from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
+from discreet.accumulators.tree import Tree, TreeArrays
 from discreet.audit.binomial_test import log_ratio
-from discreet.audit.neighbours import WorstPair, shift_sensitivity, worst_pair
+from discreet.audit.neighbours import shift_sensitivity
 from discreet.channels.additive import Channel
-from discreet.channels.sampled_item import ReportChannel
-from discreet.channels.shuffled_bits import ShuffledChannel
 from discreet.compiled import dispatch, kernel
-from discreet.encoders.base import Context, Encoder, encode
-from discreet.noise import DiscreteLaplace, RandomizedResponse
+from discreet.encoders.base import encode
+from discreet.heavy_tails.raw_counts import RawCountChannel
+from discreet.noise import DiscreteLaplace, GridGaussian, Laplace, RandomizedResponse, add_noise
 from discreet.noise.shuffled_response import ShuffledResponse
-from discreet.policies import Policy
-from discreet.privacy.profiles import (
-    Profile,
-    PureProfile,
-    ZeroConcentratedProfile,
-    compose,
-)
+from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.session import Privatizer
-from discreet.release import Request
-from discreet.streams import COINS, Stream, next_word, stream
+from discreet.streams import USERS, Stream, next_word, stream
 from discreet.trajectories import Trajectories
 from discreet.types import Floats
 
 _AT_ONCE = 2_000_000  # numbers held at a time
-_MOST_FEATURES = 24
-_LOOKED_AT = 100  # sessions a side that choose the features
+_SIDE_BY_SIDE = 200_000  # cells of a matrix mechanism that run together: trials times cells that differ
+
+
+class _Sampled(Protocol):
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios on one of the two sides."""
 
 
 @dataclass(frozen=True)
@@ -92,138 +85,6 @@ class AdditiveTranscript:
             noise = released[:, t - 1] - others
             total += log_ratio(law.log_probability(noise - first), law.log_probability(noise - second)).sum(axis=1)
         return total
-
-
-@dataclass(frozen=True)
-class Together:
-    """Several independent parts that one user moves together: their log-likelihood ratios add up."""
-
-    parts: tuple[Any, ...]
-    known: bool = True
-
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        return np.asarray(sum(part.sample(side, trials, draws) for part in self.parts))
-
-
-@dataclass(frozen=True)
-class WholeSession:
-    """The real session, run in full on each input; the features are the released counts that differ most.
-
-    Users follow a public policy, as they would: what it makes known is no secret of theirs, and recipes use it.
-    """
-
-    privatizer: Privatizer
-    records: tuple[Trajectories, Trajectories]
-    users: int
-    features: tuple[int, ...] | None  # of all released values, which; None = all
-    known: bool = False
-
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        shape = self.privatizer.shape
-        rng = np.random.default_rng(int(next_word(draws)))
-        policy = Policy(np.zeros((shape.horizon, shape.states), np.int64))
-        out = []
-        for _ in range(trials):
-            users = FixedUsers([self.records[side]] + [self.records[1]] * (self.users - 1), draws)
-            session = self.privatizer.open(users, SimulatedNoise(rng), self.users)
-            release = session.answer(Request(policy, users=self.users))
-            values = np.concatenate([release[name].values.ravel() for name in sorted(release.statistics)])
-            out.append(values if self.features is None else values[list(self.features)])
-        return np.array(out)
-
-
-class FixedUsers:
-    """Users whose records are given, in order: for audits and tests, never for people."""
-
-    def __init__(self, records: Sequence[Trajectories], draws: Stream) -> None:
-        self._records, self._draws, self._next = records, draws, 0
-
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
-        return [rows.sum(axis=0) for rows in self._take(encoders, users)]
-
-    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
-        return self._take([encoder], users)[0]
-
-    def _take(self, encoders: Sequence[Encoder], users: int) -> list[Floats]:
-        taken = self._records[self._next : self._next + users]
-        self._next += users
-        return [np.concatenate([encode(encoder, record, self._draws) for record in taken]) for encoder in encoders]
-
-
-def known_transcript(privatizer: Privatizer) -> Together | None:
-    """The transcript of a privatizer whose laws and accumulators are known; None if one of them is not."""
-    parts: list[Any] = []
-    for any_channel in _private(privatizer):
-        channel = additive_form(any_channel)
-        if channel is None and hasattr(any_channel, "transcript"):
-            parts.append(any_channel.transcript())
-            continue
-        if channel is None:
-            return None
-        pair = worst_pair(channel.encoder)
-        differs = pair.shift != 0
-        cells = pair.cells[0][differs], pair.cells[1][differs]
-        parts.append(AdditiveTranscript(channel, cells, _releases(channel)))
-    return Together(tuple(parts))
-
-
-def session_transcript(privatizer: Privatizer, users: int) -> WholeSession:
-    """The session itself, for mechanisms whose law is not known in closed form.
-
-    Which released counts to look at is decided by a few runs of their own: those that differ most, in deviations.
-    """
-    records = worst_pair(privatizer.channels[0].encoder, actions=1).records
-    everything = WholeSession(privatizer, records, users, None)
-    if everything.sample(0, 1, stream(0, 0, COINS)).shape[1] <= _MOST_FEATURES:
-        return everything
-    first, second = (everything.sample(side, _LOOKED_AT, stream(0, side, COINS)) for side in (0, 1))
-    deviation = np.sqrt(first.var(axis=0) + second.var(axis=0)) + 1e-9
-    distance = np.abs(first.mean(axis=0) - second.mean(axis=0)) / deviation
-    return replace(everything, features=tuple(int(i) for i in np.argsort(-distance, kind="stable")[:_MOST_FEATURES]))
-
-
-def exact_profile(privatizer: Privatizer) -> Profile | None:
-    """The profile of the worst pair that was found, from the laws alone; None where only a bound is known."""
-    profiles: list[Profile] = []
-    for any_channel in _private(privatizer):
-        channel = additive_form(any_channel)
-        if channel is not None:
-            profiles.append(channel.law.profile(_all_releases(channel, worst_pair(channel.encoder))))
-        elif isinstance(any_channel, ReportChannel):
-            profiles.append(PureProfile(any_channel.shipped_epsilon))
-        elif hasattr(any_channel, "transcript"):
-            profiles.append(any_channel.profile)
-        else:
-            return None
-    if any(isinstance(profile, ZeroConcentratedProfile) for profile in profiles):
-        return None
-    return compose(profiles)
-
-
-def additive_form(channel: Any) -> Channel | None:
-    """A channel as additive noise that is released in a way known here; None if it is not."""
-    if isinstance(channel, ShuffledChannel):
-        # A shuffled bag of bits is its number of ones: binomial noise, once per batch.
-        return Channel(channel.encoder, channel.law, Blocks())
-    if isinstance(channel, Channel) and isinstance(channel.accumulator, EachUser):
-        return replace(channel, accumulator=Blocks())  # every user is a block of her own
-    if isinstance(channel, Channel) and isinstance(channel.accumulator, EvenTree):
-        return replace(channel, accumulator=Tree(channel.accumulator.users))  # what it adds to a tree is no secret
-    known = isinstance(channel, Channel) and isinstance(channel.accumulator, Blocks | Once | Total | Tree)
-    return channel if known else None
-
-
-def _private(privatizer: Privatizer) -> list[Any]:
-    return [channel for channel in privatizer.channels if getattr(channel, "share", 1.0) > 0]
-
-
-def _all_releases(channel: Channel, pair: WorstPair) -> Sensitivity:
-    times = channel.accumulator.levels if isinstance(channel.accumulator, Tree) else 1
-    return shift_sensitivity(np.tile(pair.shift, times))
-
-
-def _releases(channel: Channel) -> int:
-    return channel.accumulator.users if isinstance(channel.accumulator, Tree) else 2
 
 
 def _compiled(channel: Channel, size: int) -> Any:
@@ -277,6 +138,62 @@ def _play(
 
 
 @dataclass(frozen=True)
+class Together:
+    """Several independent parts that one user moves together: their log-likelihood ratios add up."""
+
+    parts: tuple[_Sampled, ...]
+    known: bool = True
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Sums over the parts."""
+        return np.asarray(sum(part.sample(side, trials, draws) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class MatrixTranscript:
+    """All releases of a matrix mechanism, restricted to the cells in which two records differ."""
+
+    matrix: Matrix
+    law: GridGaussian
+    cells: tuple[Floats, Floats]  # the two encodings, where they differ
+    known: bool = True
+
+    @property
+    def profile(self) -> GaussianProfile:
+        """The privacy of this pair, but for what floors can do."""
+        own = shift_sensitivity(self.cells[0] - self.cells[1])
+        moved = own.l2 * self.matrix.column_norm
+        return self.law.profile(Sensitivity(max(moved, own.l1 * self.matrix.releases), moved, own.linf))
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of transcripts."""
+        chunk = max(1, _SIDE_BY_SIDE // len(self.cells[0]))
+        parts = [self._ratios(side, min(chunk, trials - start), draws) for start in range(0, trials, chunk)]
+        return np.concatenate(parts)[:, None]
+
+    def _ratios(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Trials run side by side: cell c of trial i is one cell of a long vector."""
+        first, second = (np.tile(cells, trials) for cells in self.cells)
+        size, width = len(first), len(self.cells[0])
+        everywhere = np.arange(size)
+        sides, unmixing = (Mixing(self.matrix, size), Mixing(self.matrix, size)), Unmixing(self.matrix, size)
+        law, kernel = self.law, self.law.kernel()
+        total, released = np.zeros(size), np.zeros(size)
+        for t in range(self.matrix.releases):
+            if t == 0:
+                counted = first, second
+            else:
+                plays_first = np.repeat(released[::width] > 0.5, width)
+                counted = (np.where(plays_first, first, second),) * 2
+            mixed = [one.step(everywhere, counts) for one, counts in zip(sides, counted, strict=True)]
+            published = mixed[side].copy()
+            add_noise(kernel, published, draws)
+            total += log_ratio(*(law.log_probability(published - one) for one in mixed))
+            released += unmixing.step(everywhere, published)
+        return np.asarray(total.reshape(trials, width).sum(axis=1))
+
+
+@dataclass(frozen=True)
 class ResponseTranscript:
     """The bits of one batch with one user replaced: what an audit compares."""
 
@@ -285,6 +202,7 @@ class ResponseTranscript:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of numbers of ones."""
         rng = np.random.default_rng(int(next_word(draws)))
         return self.law.log_ratios(self.moves, side, trials, rng)[:, None]
 
@@ -297,6 +215,7 @@ class BitTranscript:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of answers."""
         rng = np.random.default_rng(int(next_word(draws)))
         answers = RandomizedResponse(self.epsilon).randomize(np.full((trials, 1), 1.0 - side), rng)
         return np.asarray(self.epsilon * (2.0 * answers - 1.0))
@@ -310,8 +229,54 @@ class LayerTranscript:
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of the two noisy cells."""
         rng = np.random.default_rng(int(next_word(draws)))
         shift = np.array([1.0, -1.0])
         x = self.law.draw(rng, (trials, 2)) + (shift if side == 0 else 0.0)
         ratios = log_ratio(self.law.log_probability(x - shift), self.law.log_probability(x))
         return np.asarray(ratios.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class RewardNodes:
+    """The reward nodes of one cell, with and without a visit of the first user."""
+
+    channel: RawCountChannel
+    known: bool = True
+
+    @cached_property
+    def losses(self) -> Floats:
+        """How far every node moves, in units of its noise."""
+        encoder, users, law = self.channel.encoder, self.channel.episodes, self.channel.reward_law
+        assert isinstance(law, Laplace)
+        cell = encoder.counts + (encoder.shape.start or 0) * encoder.shape.actions
+        leaves = [encode(encoder, _people(self.channel, visits), stream(0, 0, USERS)) for visits in (True, False)]
+        moved = np.concatenate([[0.0], np.cumsum((leaves[0] - leaves[1])[:, cell])])
+        t = np.arange(1, users + 1)
+        scales = np.array([encoder.threshold(int(k)) for k in t]) * law.scale
+        return np.asarray(np.abs(moved[t] - moved[t - (t & -t)]) / scales)
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of the two data sets."""
+        rng, losses = np.random.default_rng(int(next_word(draws))), self.losses[self.losses > 0]
+        out = np.zeros((trials, 1))
+        chunk = max(1, _AT_ONCE // max(1, len(losses)))
+        for start in range(0, trials, chunk):
+            x = rng.laplace(size=(min(chunk, trials - start), len(losses))) + (losses if side == 0 else 0.0)
+            out[start : start + chunk, 0] = (np.abs(x) - np.abs(x - losses)).sum(axis=1)
+        return out
+
+
+def _people(channel: RawCountChannel, visits: bool) -> Trajectories:
+    """Everybody visits one cell at the first step, except perhaps the first user, and is elsewhere afterwards."""
+    shape, users = channel.encoder.shape, channel.episodes
+    here = shape.start or 0
+    states = np.full((users, shape.horizon), (here + 1) % shape.states)
+    actions = np.full_like(states, shape.actions - 1)
+    rewards = np.zeros(states.shape)
+    states[:, 0], actions[:, 0] = here, 0
+    if not visits:
+        states[0, 0], actions[0, 0] = here if shape.actions > 1 else (here + 1) % shape.states, shape.actions - 1
+    # Just below the threshold that the user meets if the first one was there.
+    rewards[1:, 0] = [channel.encoder.threshold(j) * (1 - 1e-12) for j in range(1, users)]
+    return Trajectories(states, actions, rewards, np.full(users, shape.horizon))

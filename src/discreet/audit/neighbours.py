@@ -40,6 +40,7 @@ class WorstPair:
 
     @property
     def shift(self) -> Floats:
+        """What replacing one record by the other moves."""
         return self.cells[0] - self.cells[1]
 
     @property

@@ -1,1 +1,1 @@
-"""To be described."""
+"""Channels: the ways out of the curator, each from tallies of users to estimates with noise of a known law."""

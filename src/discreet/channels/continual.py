@@ -23,21 +23,14 @@ import numpy as np
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
-from discreet.accumulators.tree import RefinedNoise, RefinedTree, Tree
-from discreet.audit.likelihoods import AdditiveTranscript
-from discreet.audit.matrix_likelihood import MatrixTranscript
-from discreet.audit.neighbours import worst_pair
-from discreet.channels.additive import Channel
+from discreet.accumulators.tree import RefinedNoise, RefinedTree
 from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise import Gaussian, GridGaussian
-from discreet.privacy.profiles import Profile
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats, Integers
-
-_FEWEST, _MOST = 80, 600
 
 
 @dataclass(frozen=True)
@@ -60,27 +53,6 @@ class ContinualChannel(Tabular):
         errors = self.accumulator.errors()
         early = max(1, round(math.sqrt(len(errors) - 1)))
         return float(self.law.variance * counts_per_row(self.encoder) * errors[early] / early)
-
-    def transcript(self) -> MatrixTranscript | AdditiveTranscript:
-        """For audits: all noisy mixtures of the worst pair of records, or all nodes of the tree."""
-        pair = worst_pair(self.encoder)
-        differs = pair.shift != 0
-        cells = pair.cells[0][differs], pair.cells[1][differs]
-        if isinstance(self.accumulator, Matrix):
-            assert isinstance(self.law, GridGaussian)
-            return MatrixTranscript(self.accumulator, self.law, cells)
-        # Refinement is computed from the nodes of an ordinary tree.
-        tree = Tree(self.accumulator.users)
-        return AdditiveTranscript(Channel(self.encoder, self.law, tree), cells, tree.users)
-
-    @property
-    def profile(self) -> Profile:
-        """The privacy of that pair."""
-        transcript = self.transcript()
-        if isinstance(transcript, MatrixTranscript):
-            return transcript.profile
-        moved = self.accumulator.sensitivity(worst_pair(self.encoder).sensitivity)
-        return self.law.profile(moved)
 
 
 class ContinualRun(PlainRun):

@@ -38,22 +38,15 @@ from typing import Protocol
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.sums import Blocks
-from discreet.audit.likelihoods import AdditiveTranscript
-from discreet.audit.neighbours import shift_sensitivity, worst_pair
-from discreet.channels.additive import Channel
 from discreet.channels.base import PlainRun, Tabular, WidthOf, counts_per_row, estimated, row_shape
 from discreet.encoders.base import Context, Encoder, playable_rows
 from discreet.noise.law import Law
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask
 
-_FEWEST, _MOST = 20, 500
-_ENOUGH = 20.0
 _STANDS_OUT = 3.0  # standard deviations: less is noise
 
 
@@ -78,7 +71,7 @@ class FocusedChannel(Tabular):
     encoder: RowEncoder
     rows: tuple[int, ...]
     laws: tuple[Law, ...]
-    enough: float = _ENOUGH
+    enough: float = 20.0
 
     def law_for(self, rows: int) -> Law:
         """The least noise that hides a user in this many rows."""
@@ -91,32 +84,6 @@ class FocusedChannel(Tabular):
     def noise_per_row(self) -> float:
         """For a release of one row per state, which is what a policy that does not depend on the step plays."""
         return float(self.law_for(self.encoder.shape.states).variance * counts_per_row(self.encoder))
-
-    def transcript(self) -> AdditiveTranscript:
-        """For audits: one block that is asked about the rows in which two records come nearest to what is allowed."""
-        law, cells = self._tightest()
-        return AdditiveTranscript(Channel(self.encoder, law, Blocks()), cells, releases=2)
-
-    @property
-    def profile(self) -> Profile:
-        """The privacy of that pair in that block."""
-        law, (first, second) = self._tightest()
-        profile: Profile = law.profile(shift_sensitivity(first - second))
-        return profile
-
-    def _tightest(self) -> tuple[Law, tuple[Floats, Floats]]:
-        """A law, and two encodings in the rows that it is for; among equals the fewest rows, whose worst is likeliest.
-
-        The policy of a block decides which rows are asked about, so an adversary may choose them.
-        """
-        pair = worst_pair(self.encoder)
-        number = self.encoder.rows_to_cells(np.arange(self.encoder.rows))
-        moved = np.bincount(number, np.abs(pair.shift), minlength=self.encoder.rows)
-        largest = np.argsort(-moved, kind="stable")
-        reached = [moved[largest[:rows]].sum() / self.encoder.sensitivity(rows).l1 for rows in self.rows]
-        best = next(i for i, share in enumerate(reached) if share >= max(reached) * (1 - 1e-9))
-        differs = np.isin(number, largest[: self.rows[best]]) & (pair.shift != 0)
-        return self.laws[best], (pair.cells[0][differs], pair.cells[1][differs])
 
 
 class FocusedRun(PlainRun):

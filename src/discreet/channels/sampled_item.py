@@ -37,11 +37,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf
 from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
-from discreet.errors import Unsupported
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.release import Estimate
@@ -62,6 +61,7 @@ class Step(NamedTuple):
 
     @property
     def weight(self) -> float:
+        """How much likelier a true item is than a false one."""
         return self.truth - self.lie
 
 
@@ -88,9 +88,11 @@ class ReportChannel(Tabular):
         return self.encoder.steps * max(self._law(items).shipped_epsilon for items in sizes)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ReportRun:
+        """Begin a run."""
         return ReportRun(self, shape, noise, masked)
 
     def shortcut(self, blocks: list[int]) -> list[int]:
+        """Two blocks: noise is counted by users."""
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks  # noise is counted by users
 
     def noise_per_row(self) -> float:
@@ -177,14 +179,13 @@ class ReportRun(PlainRun):
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Simulate the reports of users whose clear items are tallied, and take them in."""
-        if not self._noise.simulated:
-            raise Unsupported(
-                "in the local model no tally of clear items exists: let every user send randomize_record(...) and take "
-                "the reports in with add_reports"
-            )
+        generator = coins_of(
+            self._noise,
+            "in the local model no tally of clear items exists: let every user send randomize_record(...) and take "
+            "the reports in with add_reports",
+        )
         domain = self._domain(context.policy)
         items, asked = self._channel.encoder.split(tally)
-        generator: np.random.Generator = self._noise.generator  # type: ignore[attr-defined]
         self.add_reports(draw_reports(self._channel, domain, items, asked, generator), asked, users, context)
 
     def add_reports(self, reports: Floats, asked: Floats, users: int, context: Context) -> None:
@@ -200,6 +201,7 @@ class ReportRun(PlainRun):
         self._count_noise(domain, users)
 
     def estimates(self) -> dict[str, Estimate]:
+        """Decoded counts, with the part of their variance that is public."""
         return {name: Estimate(self._values[name].copy(), self._variance[name].copy()) for name in STATISTICS}
 
     def width_now(self) -> WidthOf:

@@ -39,25 +39,31 @@ class SparseTable:
 
     @property
     def shape(self) -> Shape:
+        """That of the table."""
         return self.table.shape
 
     @property
     def name(self) -> str:
+        """In a few words."""
         return f"sparse {self.table.name}"
 
     @property
     def statistics(self) -> frozenset[str]:
+        """Those of the table."""
         return self.table.statistics
 
     @property
     def first_visit(self) -> bool:
+        """Whether only first visits are counted."""
         return self.table.first_visit
 
     @property
     def size(self) -> int:
+        """How many cells the whole table has."""
         return self.table.size
 
     def sensitivity(self) -> Sensitivity:
+        """That of the table."""
         return self.table.sensitivity()
 
     def layer_sensitivity(self, step: int) -> Sensitivity:

@@ -72,6 +72,7 @@ class ClippedRewardsChannel(Tabular):
     local: bool = False
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ClippedRewardsRun:
+        """Begin a run."""
         return ClippedRewardsRun(self, noise)
 
     def noise_per_row(self) -> float:
@@ -120,6 +121,7 @@ class ClippedRewardsRun(PlainRun):
         return {name: table.reshape(row_shape(self._channel.encoder.shape)) for name, table in tables.items()}
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Add noise for each of the users, or close a node of the tree; then thresholds may rise."""
         self._values += tally
         if self._channel.tree is None:
             self._noise_of_each(users)
@@ -169,6 +171,7 @@ class ClippedRewardsRun(PlainRun):
         self._draws = self._releases.bit_count()
 
     def estimates(self) -> dict[str, Estimate]:
+        """Rewards carry the noise of their own thresholds, and some of the counts'."""
         marginals = self._channel.encoder.marginals(self._values)
         tau = self._channel.encoder.shape.rewards[1]
         unit = self._channel.count_law.variance * self._draws

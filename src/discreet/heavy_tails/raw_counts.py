@@ -11,8 +11,8 @@ and all of it 5/3 epsilon (and L / log2 K times as much, L levels): replacing a 
 With raw counts there is no bound. What a user adds depends on who came before her, so the sensitivity that the encoder
 states is that of her own vector, given the others', and does not bound a release. Let user 1 visit a cell or not, and
 let every user j > 1 visit it with a reward of B_(j-1): the reward is kept if user 1 was there, and dropped if not, so
-that all later leaves differ. The loss grows in proportion to K. ``transcript`` is that pair of data sets, encoded by
-the encoder that runs. :class:`~discreet.heavy_tails.encoders.ClippedTables` is the repair.
+that all later leaves differ. The loss grows in proportion to K. The audit tries that pair of data
+sets, encoded by the encoder that runs. :class:`~discreet.heavy_tails.encoders.ClippedTables` is the repair.
 
 The noise is that of the paper's entry, :mod:`discreet.papers.heavy_tailed`, whose recipe runs it.
 """
@@ -20,21 +20,17 @@ The noise is that of the paper's entry, :mod:`discreet.papers.heavy_tailed`, who
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode, encode_into
+from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
 from discreet.encoders.layouts import Tables
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import moments_of
-from discreet.noise import Laplace
-from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
-from discreet.streams import USERS, Stream, next_word, stream
-from discreet.trajectories import Trajectories
+from discreet.streams import Stream
 from discreet.types import Floats, Integers
 from discreet.validation import check_positive
 
@@ -131,65 +127,4 @@ def _encode_raw(
 
 @dataclass(frozen=True)
 class RawCountChannel(ClippedRewardsChannel):
-    """The printed release, with the pair of data sets that tells most about its first user."""
-
-    @property
-    def compared(self) -> str:
-        """The two data sets in words."""
-        return (
-            f"the first of {self.episodes} users visits a cell, or does not; the others bring rewards at its threshold"
-        )
-
-    @property
-    def profile(self) -> PureProfile:
-        """Of that pair alone; no profile covers all pairs."""
-        return PureProfile(float(self.transcript().losses.sum()))
-
-    def transcript(self) -> RewardNodes:
-        """What an audit compares."""
-        return RewardNodes(self)
-
-
-@dataclass(frozen=True)
-class RewardNodes:
-    """The reward nodes of one cell, with and without a visit of the first user."""
-
-    channel: RawCountChannel
-    known: bool = True
-
-    @cached_property
-    def losses(self) -> Floats:
-        """How far every node moves, in units of its noise."""
-        encoder, users, law = self.channel.encoder, self.channel.episodes, self.channel.reward_law
-        assert isinstance(law, Laplace)
-        cell = encoder.counts + (encoder.shape.start or 0) * encoder.shape.actions
-        leaves = [encode(encoder, _people(self.channel, visits), stream(0, 0, USERS)) for visits in (True, False)]
-        moved = np.concatenate([[0.0], np.cumsum((leaves[0] - leaves[1])[:, cell])])
-        t = np.arange(1, users + 1)
-        scales = np.array([encoder.threshold(int(k)) for k in t]) * law.scale
-        return np.asarray(np.abs(moved[t] - moved[t - (t & -t)]) / scales)
-
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        """Log-likelihood ratios of the two data sets."""
-        rng, losses = np.random.default_rng(int(next_word(draws))), self.losses[self.losses > 0]
-        out = np.zeros((trials, 1))
-        chunk = max(1, _AT_ONCE // max(1, len(losses)))
-        for start in range(0, trials, chunk):
-            x = rng.laplace(size=(min(chunk, trials - start), len(losses))) + (losses if side == 0 else 0.0)
-            out[start : start + chunk, 0] = (np.abs(x) - np.abs(x - losses)).sum(axis=1)
-        return out
-
-
-def _people(channel: RawCountChannel, visits: bool) -> Trajectories:
-    """Everybody visits one cell at the first step, except perhaps the first user, and is elsewhere afterwards."""
-    shape, users = channel.encoder.shape, channel.episodes
-    here = shape.start or 0
-    states = np.full((users, shape.horizon), (here + 1) % shape.states)
-    actions = np.full_like(states, shape.actions - 1)
-    rewards = np.zeros(states.shape)
-    states[:, 0], actions[:, 0] = here, 0
-    if not visits:
-        states[0, 0], actions[0, 0] = here if shape.actions > 1 else (here + 1) % shape.states, shape.actions - 1
-    # Just below the threshold that the user meets if the first one was there.
-    rewards[1:, 0] = [channel.encoder.threshold(j) * (1 - 1e-12) for j in range(1, users)]
-    return Trajectories(states, actions, rewards, np.full(users, shape.horizon))
+    """The printed release: thresholds follow raw counts, so its noise hides nobody."""

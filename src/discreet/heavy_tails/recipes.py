@@ -50,8 +50,7 @@ from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes import matrix
-from discreet.recipes.focused import LAWS, focus
+from discreet.recipes.central import LAWS, focused, prefix_sums
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
@@ -150,12 +149,12 @@ def _matrix(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> 
     def encode(shape: Shape) -> SignedFirstVisitTables:
         return _signed(Gaussian, privacy, shape, episodes, options["threshold"])
 
-    return matrix.assemble("central/heavy-tailed-matrix", encode, Matrix, privacy, shape, episodes, options)
+    return prefix_sums(encode, Matrix, privacy, shape, episodes, options)
 
 
 def _focused(law: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     encoder = _signed(LAWS[law], privacy, shape, episodes, options["threshold"])
-    return focus(f"central/heavy-tailed-focused-{law}", encoder, law, privacy, episodes, options)
+    return focused(encoder, law, privacy, episodes, options)
 
 
 def _signed(
@@ -182,7 +181,7 @@ def best_threshold(shape: Shape, deviation: float, visits: float) -> float:
 
 def _recipes() -> tuple[Recipe, ...]:
     paper = {"failure_probability": 0.1, "truncated": False, "thresholds": "index"}
-    focused = {"blocks": None, "first": None, "masked": True, "enough": 25.0, "threshold": None}
+    options = {"blocks": None, "first": None, "masked": True, "enough": 25.0, "threshold": None}
     return (
         Recipe(
             "none/heavy-tailed", "none", "counts as they are and clipped rewards; no promise", _no_privacy,
@@ -193,7 +192,7 @@ def _recipes() -> tuple[Recipe, ...]:
                 f"central/heavy-tailed-focused-{law}", "central",
                 f"first visits with signed reward bits, discrete {law.capitalize()} noise sized to the rows asked for",
                 partial(_focused, law), pure=law == "laplace", encoder="signed-first-visit-tables", law=law,
-                accumulator="blocks", options=focused, heavy_tails=True,
+                accumulator="blocks", options=options, heavy_tails=True,
             )
             for law in LAWS
         ),

@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import NoiseSource, SimulatedNoise
 from discreet.channels.base import Mechanism, RadiusOf, WidthOf
 from discreet.encoders.base import Context, Statistic
 from discreet.encoders.joint import JointCounts
@@ -320,5 +320,5 @@ class SymmetricMatrixNoise:
 
 def _draw(noise: NoiseSource, law: DiscreteSymmetricGaussianMatrix, size: tuple[int, ...]) -> Floats:
     """Matrix noise from the same source as all other noise."""
-    generator = getattr(noise, "generator", None)
-    return np.asarray(law.secure(size) if generator is None else law.draw(generator, size), np.float64)
+    drawn = law.draw(noise.generator, size) if isinstance(noise, SimulatedNoise) else law.secure(size)
+    return np.asarray(drawn, np.float64)

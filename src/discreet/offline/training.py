@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.accumulators.base import SecureNoise
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
-from discreet.offline.entropy import ThreadedSecureNoise
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -76,8 +76,7 @@ def train(
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does.
     """
-    if seed is not None:
-        raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
+    SecureNoise(seed)  # refuses a seed, before anything else is looked at
     chosen = offline_learner(learner, **{"ends": data.declaration.early_end, **(options or {})})
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
@@ -93,7 +92,7 @@ def train(
     )
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     with progress_bar("drawing noise", cells, progress) as tick:
-        session = privatizer.open(TableUsers(data), ThreadedSecureNoise(tick=tick), users)
+        session = privatizer.open(TableUsers(data), SecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = chosen.policy(state)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.schedule import EveryEpisode
-from discreet.accumulators.sums import Stream, Total
+from discreet.accumulators.sums import EachAlone, Total
 from discreet.accumulators.tree import Tree
+from discreet.adversarial.budget import epsilon_of, layered
 from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable, ObservedLosses
-from discreet.adversarial.parts import epsilon_of, layered
 from discreet.encoders.base import Encoder
 from discreet.noise import Laplace
 from discreet.papers.mechanism import FACTOR_TWO, Part, Published, Setting, channels_of, needs_epsilon
@@ -37,7 +37,7 @@ def _adversarial(setting: Setting, *, tree: bool, full: bool) -> tuple[Part, ...
     once = Laplace(3 * H / epsilon)
     counting = Laplace(3 * H * math.log2(max(setting.episodes, 2)) / epsilon) if tree else once
     sums: Accumulator = Tree(users=setting.episodes) if tree else Total()
-    law, way = (counting, sums) if full else (once, Stream())
+    law, way = (counting, sums) if full else (once, EachAlone())
     visits, transitions, last, losses = _moves(setting.shape, full)
     counted = "" if H > 1 else _NOTHING
     return (

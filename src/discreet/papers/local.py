@@ -14,7 +14,7 @@ each, of which 6 H - 2 flip when her trajectory is replaced,
 Formula (113) claims more for the shuffled counters: an epsilon that falls with the number (k - 1) H of bits. It counts
 the bits of a counter as if each belonged to somebody else, one counter at a time, and it lost a square root in print
 (:func:`printed_epsilon`). The lost root makes it safe at short horizons if each user is shuffled once; with the root it
-is not. Batches that keep their promise: :mod:`discreet.channels.shuffled_response`.
+is not. Batches that keep their promise: :mod:`discreet.channels.answered_bits`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from functools import partial
 
 import numpy as np
 
+from discreet.channels.answered_bits import AnsweredBitsChannel
 from discreet.channels.base import AnyChannel
-from discreet.channels.bitwise_response import AnsweredBitsChannel
 from discreet.encoders.tables import ScaledTables, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BoundedNoise, Gaussian, Laplace, RandomizedResponse

@@ -19,7 +19,7 @@ from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.recipe import Options, Recipe, unnamed
 from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -37,7 +37,6 @@ LAWS: Mapping[str, type[Any]] = {"laplace": DiscreteLaplace, "gaussian": Discret
 class Parts(NamedTuple):
     """The names of a combination."""
 
-    recipe: str
     model: str
     encoder: str
     law: str
@@ -52,12 +51,12 @@ def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options:
     schedule = _schedule(parts, options, episodes)
     guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
     channel = Channel(encoder, law, accumulator)
-    return Privatizer(parts.recipe, shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options)
+    return unnamed(shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options)
 
 
 def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     channel = Channel(ThreeTables(shape, rounded=False), NoNoise(), Total())
-    return Privatizer("none", shape, (channel,), EveryEpisode(), nothing(), masked=False)
+    return unnamed(shape, (channel,), EveryEpisode(), nothing(), False, {})
 
 
 def _accumulator(parts: Parts, episodes: int) -> Accumulator:
@@ -96,28 +95,27 @@ def _guarantee(parts: Parts, one_release: Guarantee, schedule: Schedule) -> Guar
 
 
 def _central(encoder: str, law: str) -> Recipe:
-    parts = Parts(f"central/{encoder}-{law}", "central", encoder, law, "blocks")
+    parts = Parts("central", encoder, law, "blocks")
     summary = f"{encoder} counts, discrete {law.capitalize()} noise, one release per block of users"
     options = {"blocks": None, "first": None, "masked": True}
-    return _recipe(parts, summary, options)
+    return _recipe(f"central/{encoder}-{law}", parts, summary, options)
 
 
 def _tree(law: str) -> Recipe:
-    parts = Parts(f"central/three-tables-{law}-tree", "central", "three-tables", law, "tree")
+    parts = Parts("central", "three-tables", law, "tree")
     summary = f"three-tables counts, discrete {law.capitalize()} noise, binary tree, a release after every user"
-    return _recipe(parts, summary, {}, automatic=False)
+    return _recipe(f"central/three-tables-{law}-tree", parts, summary, {}, automatic=False)
 
 
 def _local(encoder: str, law: str) -> Recipe:
-    parts = Parts(f"local/{encoder}-{law}", "local", encoder, law, "total")
+    parts = Parts("local", encoder, law, "total")
     summary = f"every user adds discrete {law.capitalize()} noise to her own {encoder} counts"
-    return _recipe(parts, summary, {"growth": 0.02, "masked": True})
+    return _recipe(f"local/{encoder}-{law}", parts, summary, {"growth": 0.02, "masked": True})
 
 
-def _recipe(parts: Parts, summary: str, options: Options, automatic: bool = True) -> Recipe:
+def _recipe(name: str, parts: Parts, summary: str, options: Options, automatic: bool = True) -> Recipe:
     return Recipe(
-        parts.recipe, parts.model, summary, partial(_build, parts),
-        pure=parts.law == "laplace", automatic=automatic,
+        name, parts.model, summary, partial(_build, parts), automatic=automatic,
         encoder=parts.encoder, law=parts.law, accumulator=parts.accumulator, options=options,
     )  # fmt: skip
 

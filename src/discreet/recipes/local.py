@@ -11,8 +11,8 @@ from typing import Any
 from discreet.accumulators.schedule import EveryEpisode, Growing, Schedule
 from discreet.accumulators.sums import Total
 from discreet.channels.additive import Channel
+from discreet.channels.answered_bits import AnsweredBitsChannel
 from discreet.channels.base import AnyChannel
-from discreet.channels.bitwise_response import AnsweredBitsChannel
 from discreet.channels.sampled_item import RESPONSES, ReportChannel
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables

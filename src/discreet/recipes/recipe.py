@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from discreet.accumulators.schedule import Schedule
+from discreet.channels.base import AnyChannel
 from discreet.errors import InvalidInput, Unsupported
+from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 
 Options = Mapping[str, Any]
+_NEVER_PURE = ("gaussian", "binomial", "bounded")
+_COST_A_DELTA = ("shuffled-blocks", "sparse")
 
 # What is learned: from counts of states and actions, from rewards without a range, from losses in layers; or from one
 # data set that is there already, by tables or by linear questions.
@@ -24,16 +29,16 @@ class Recipe:
     """A named combination of encoder, law and accumulator for one trust model.
 
     ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
-    delta = 0, ``automatic`` that "auto" may choose it (and ``suits`` for which targets and shapes), ``heavy_tails``
-    that it is made for rewards without a range, ``problem`` what is learned from it.
-    ``build(target, shape, episodes, options)`` calibrates it.
+    delta = 0 (None: as its law and its accumulator have it), ``automatic`` that "auto" may choose it (and ``suits`` for
+    which targets and shapes), ``heavy_tails`` that it is made for rewards without a range, ``problem`` what is learned
+    from it. ``build(target, shape, episodes, options)`` calibrates it; the privatizer gets the name of the recipe.
     """
 
     name: str
     model: str
     summary: str
     build: Callable[[Privacy, Shape, int, Options], Privatizer] = field(repr=False)
-    pure: bool = True
+    pure: bool | None = None
     automatic: bool = True
     encoder: str = ""
     law: str = ""
@@ -44,6 +49,10 @@ class Recipe:
     problem: str = TABULAR
     suits: Callable[[Privacy, Shape], bool] = field(default=lambda privacy, shape: True, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.pure is None:
+            object.__setattr__(self, "pure", _reaches_purity(self.law, self.accumulator))
+
     def assemble(self, privacy: Privacy, shape: Shape, episodes: int) -> Privatizer:
         """The recipe calibrated to a target, with the options that the target carries."""
         if shape.moments is not None and not self.heavy_tails:
@@ -52,4 +61,18 @@ class Recipe:
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
-        return self.build(privacy, shape, episodes, {**self.options, **privacy.options})
+        privatizer = self.build(privacy, shape, episodes, {**self.options, **privacy.options})
+        return replace(privatizer, recipe=self.name)
+
+
+def unnamed(
+    shape: Shape, channels: tuple[AnyChannel, ...], schedule: Schedule, guarantee: Guarantee, masked: bool,
+    options: Options,
+) -> Privatizer:  # fmt: skip
+    """A privatizer that will be named by the recipe which assembles it."""
+    return Privatizer("", shape, channels, schedule, guarantee, masked, options)
+
+
+def _reaches_purity(law: str, accumulator: str) -> bool:
+    """Whether one of the laws is pure, and nothing after it costs a delta: thresholds and shufflers do."""
+    return accumulator not in _COST_A_DELTA and any(name not in _NEVER_PURE for name in law.split(", "))

@@ -22,11 +22,9 @@ from discreet.shape import LayeredShape, Shape
 _HOMES = {
     TABULAR: (
         "discreet.recipes.additive",
-        "discreet.recipes.focused",
-        "discreet.recipes.matrix",
+        "discreet.recipes.central",
         "discreet.recipes.local",
         "discreet.recipes.shuffle",
-        "discreet.recipes.shuffled_response",
         "discreet.papers.local",
     ),
     HEAVY: ("discreet.heavy_tails.recipes", "discreet.papers.heavy_tailed"),

@@ -1,53 +1,95 @@
-"""To be described."""
+"""Recipes of the shuffle model: counts of an encoder through a shuffler, batch by batch.
+
+* ``...-binomial``: true bits and noise bits, all separate (:mod:`discreet.channels.shuffled_bits`).
+* ``...-randomised-response``: every bit answered on the device (:mod:`discreet.channels.answered_bits`), so that a pure
+  local promise is left if the shuffler fails.
+
+The noise of a batch depends on its size, so it is calibrated when the batch is asked for; sizes that are foreseen are
+certified here. ``dropouts`` and ``colluding`` are the shares of a batch whose noise does not count.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule, sizes
-from discreet.channels.shuffled_bits import _MOST_BLOCKS, FEWEST_BLOCKS, ShuffledChannel
+from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule, blocks_for, sizes
+from discreet.channels.answered_bits import ResponseChannel
+from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
-from discreet.encoders.first_visit import FirstVisit
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
-from discreet.encoders.tables import ThreeTables
+from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
-from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.recipe import Options, Recipe, unnamed
 from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count, check_not_negative
 
 _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
-    "first-visit": FirstVisit,
     "joint-histogram": JointHistogram,
+    "first-visit": FirstVisit,
     "three-tables": ThreeTables,
+    "first-visit-tables": FirstVisitTables,
 }
-
-
-_OPTIONS = {
-    "blocks": None,
-    "first": None,
-    "masked": True,
-    "dropouts": 0.0,
-    "colluding": 0.0,
-    "messages": "bits",
-    "bit_level": False,
-}
+_BATCHES: dict[str, Any] = {"blocks": None, "first": None, "masked": True, "dropouts": 0.0, "colluding": 0.0}
+_BINOMIAL: Options = {**_BATCHES, "messages": "bits", "bit_level": False}
+_RESPONSE: Options = {**_BATCHES, "bit_level": False}
+# As many blocks as leave each of them some visits above the noise.
+_USERS_PER_DEVIATION = 12.0
+_FEWEST_BLOCKS, _MOST_BLOCKS = 5, 60
 
 
 class _Batched(Protocol):
     @property
-    def law(self) -> Any:
-        """The noise in one counter of a batch of the usual size."""
+    def law(self) -> _Variance:
+        """What becomes of one counter of a batch of the usual size."""
 
 
-def _build(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    name = f"shuffle/{encoder_name}-binomial"
+class _Variance(Protocol):
+    @property
+    def variance(self) -> float:
+        """Of the noise in one counter."""
+
+
+def absent_share(options: Options) -> float:
+    """The share of a batch whose noise must not be counted."""
+    shares = [check_not_negative(name, options[name]) for name in ("dropouts", "colluding")]
+    if sum(shares) >= 1:
+        raise InvalidInput(f"dropouts and colluding are {sum(shares):g} together, which leaves nobody: stay below 1")
+    return sum(shares)
+
+
+def _usual_block(episodes: int) -> int:
+    """The size of a batch if there are as few as there may be."""
+    return max(1, episodes // _FEWEST_BLOCKS)
+
+
+def _schedule(options: Options, channel: _Batched, episodes: int) -> Schedule:
+    """The batches that options ask for, or as many as the noise of a usual one allows."""
+    automatic = blocks_for(
+        math.sqrt(channel.law.variance), _USERS_PER_DEVIATION, episodes,
+        fewest=_FEWEST_BLOCKS, most=min(_MOST_BLOCKS, episodes), whole=math.floor,
+    )  # fmt: skip
+    blocks = check_count("blocks", automatic if options["blocks"] is None else options["blocks"])
+    if options["first"] is not None:
+        return GrowThenEqual(blocks, options["first"])
+    return Equal(min(blocks, episodes))
+
+
+def _whole(batches: Sequence[Guarantee], epsilon: float, delta: float, schedule: Schedule, why: str) -> Guarantee:
+    """All batches together: each user is in one of them."""
+    whole = shuffled(batches, epsilon=epsilon, delta=delta, why=why)
+    asked = f"{schedule.describe()}, or sizes that the learner asks for"
+    return billboard(parallel(whole, f"every user is in exactly one batch ({asked})"))
+
+
+def _binomial(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     if privacy.epsilon is None:
         raise Unsupported("binomial noise has no zero-concentrated parameter: give epsilon and delta, not rho")
     if options["messages"] != "bits":
@@ -61,66 +103,89 @@ def _build(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, opt
             f"{encoder_name} counts pooled over {shape.horizon} steps move by more than one, which binomial noise does "
             "not hide: use first-visit counts, or declare the world per step"
         )
-    channel = ShuffledChannel(
-        encoder,
-        privacy.epsilon,
-        privacy.delta,
-        max(1, episodes // FEWEST_BLOCKS),
-        absent_share(options),
-        bool(options["bit_level"]),
-    )
-    schedule = schedule_for(options, channel, episodes)
+    noise = FittedBits(encoder, privacy.epsilon, privacy.delta, absent_share(options))
+    channel = ShuffledChannel(encoder, noise, _usual_block(episodes), bit_level=bool(options["bit_level"]))
+    schedule = _schedule(options, channel, episodes)
     blocks = sizes(schedule, episodes)
     channel = replace(channel, block=max(blocks))
-    guarantee = _guarantee(channel, sorted({min(blocks), max(blocks)}), schedule)
-    return Privatizer(name, shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
-
-
-def absent_share(options: Options) -> float:
-    """The share of a batch whose noise must not be counted."""
-    shares = [check_not_negative(name, options[name]) for name in ("dropouts", "colluding")]
-    if sum(shares) >= 1:
-        raise InvalidInput(f"dropouts and colluding are {sum(shares):g} together, which leaves nobody: stay below 1")
-    return sum(shares)
-
-
-def schedule_for(options: Options, channel: _Batched, episodes: int) -> Schedule:
-    """The batches that options ask for, or as many as the noise of a usual one allows."""
-    blocks = check_count("blocks", _blocks(channel, episodes) if options["blocks"] is None else options["blocks"])
-    if options["first"] is not None:
-        return GrowThenEqual(blocks, options["first"])
-    return Equal(min(blocks, episodes))
-
-
-def _blocks(channel: _Batched, episodes: int) -> int:
-    """As many blocks as leave each of them some visits above the noise: 12 users per standard deviation."""
-    largest = episodes / (12.0 * math.sqrt(channel.law.variance))
-    return min(episodes, max(FEWEST_BLOCKS, min(_MOST_BLOCKS, int(largest))))
-
-
-def _guarantee(channel: ShuffledChannel, blocks: list[int], schedule: Schedule) -> Guarantee:
-    usual = channel.bits(channel.block)
-    sent = f"each user sends her bit and noise bits for every counter ({usual.bits} in a batch of {channel.block})"
-    counted = "everybody's noise counted" if not channel.absent else f"{1 - channel.absent:.4g} of the noise counted"
-    whole = shuffled(
-        [channel.certified(users) for users in blocks],
-        epsilon=channel.epsilon,
-        delta=channel.delta,
-        why=f"{sent}, permuted per counter and batch; noise bits are chosen for the size of each batch, {counted}",
+    bits = channel.bits(channel.block).bits
+    counted = "everybody's noise counted" if not noise.absent else f"{1 - noise.absent:.4g} of the noise counted"
+    guarantee = _whole(
+        [noise.certified(users) for users in sorted({min(blocks), max(blocks)})],
+        noise.epsilon,
+        noise.delta,
+        schedule,
+        f"each user sends her bit and noise bits for every counter ({bits} in a batch of {channel.block}), permuted "
+        f"per counter and batch; noise bits are chosen for the size of each batch, {counted}",
     )
-    batches = f"{schedule.describe()}, or sizes that the learner asks for"
-    return billboard(parallel(whole, f"every user is in exactly one batch ({batches})"))
+    return unnamed(shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
 
 
-def _recipe(encoder: str) -> Recipe:
+def _response(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    if privacy.epsilon is None:
+        raise Unsupported("answers to bits are calibrated to epsilon and delta: give those instead of rho")
+    channel = ResponseChannel(
+        shape, _answered(encoder_name, shape, options), privacy.epsilon, privacy.delta, _usual_block(episodes),
+        absent_share(options), bool(options["bit_level"]),
+    )  # fmt: skip
+    schedule = _schedule(options, channel, episodes)
+    blocks = sizes(schedule, episodes)
+    channel = replace(channel, block=max(blocks))
+    counted = "everybody's answers counted" if not channel.absent else f"{1 - channel.absent:.4g} of them counted"
+    alone = channel.unshuffled(channel.block).epsilon
+    guarantee = _whole(
+        [channel.certified(users) for users in sorted({min(blocks), max(blocks)})],
+        channel.epsilon,
+        channel.delta,
+        schedule,
+        f"each user answers every bit by randomised response, one bit a message, permuted per counter and batch; "
+        f"answers suit the size of each batch, {counted}; should the shuffler fail in a batch of {channel.block}, her "
+        f"message alone is pure local, epsilon {alone:.4g}",
+    )
+    return unnamed(shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
+
+
+def _answered(name: str, shape: Shape, options: Options) -> Encoder:
+    """The bits that are answered; those of three tables are pooled after the shuffler, not before."""
+    if name == "three-tables":
+        steps = replace(shape, homogeneous=False)
+        levels = check_count("levels", options["levels"])
+        return ThreeTables(steps) if levels == 1 else RewardLevels(steps, levels)
+    encoder: Encoder = _ENCODERS[name](shape)
+    if not encoder.sensitivity().unit:
+        raise Unsupported(
+            f"{name} counts pooled over {shape.horizon} steps move by more than one, and a bit does not: use "
+            "first-visit counts, or the bits of three-tables, which are pooled after the shuffler"
+        )
+    return encoder
+
+
+def _binomial_recipe(encoder: str) -> Recipe:
     return Recipe(
         f"shuffle/{encoder}-binomial", "shuffle",
         f"{encoder} counts as separate bits through a shuffler, binomial noise for the size of each batch",
-        partial(_build, encoder), pure=False, automatic=encoder != "three-tables",
-        encoder=encoder, law="binomial", accumulator="shuffled-blocks", options=_OPTIONS,
+        partial(_binomial, encoder), automatic=encoder != "three-tables",
+        encoder=encoder, law="binomial", accumulator="shuffled-blocks", options=_BINOMIAL,
     )  # fmt: skip
 
 
-# Three tables are what the paper releases. By the sum of all variances they can be quieter than joint cells, but that
-# counts visits, which learners rather take as sums of transitions; measured regret is lower with joint cells.
-RECIPES = tuple(_recipe(encoder) for encoder in ("joint-histogram", "first-visit", "three-tables"))
+def _response_recipe(encoder: str) -> Recipe:
+    options = {**_RESPONSE, "levels": 1} if encoder == "three-tables" else _RESPONSE
+    return Recipe(
+        f"shuffle/{encoder}-randomised-response", "shuffle",
+        f"{encoder} bits, each answered on the device, through a shuffler once per batch",
+        partial(_response, encoder), automatic=encoder != "three-tables",
+        encoder=encoder, law="randomised-response", accumulator="shuffled-blocks", options=options,
+    )  # fmt: skip
+
+
+# Three tables are what the papers release. By the sum of all variances they can be quieter than joint cells, but that
+# counts visits, which learners rather take as sums of transitions; measured regret is lower with joint cells, which
+# flip fewer bits too.
+RECIPES = (
+    *(_binomial_recipe(encoder) for encoder in ("joint-histogram", "first-visit", "three-tables")),
+    *(
+        _response_recipe(encoder)
+        for encoder in ("joint-histogram", "first-visit", "first-visit-tables", "three-tables")
+    ),
+)

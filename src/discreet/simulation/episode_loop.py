@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.compiled import advance, draws_at
+from discreet.accumulators.base import advance, draws_at
 from discreet.accumulators.schedule import EveryEpisode
 from discreet.channels.additive import Channel
 from discreet.channels.continual import ContinualChannel

@@ -1,18 +1,30 @@
-r"""The shuffle appendix of the local paper in batches: bits answered on the device, shuffled once, and what that gives.
+r"""Bits that are answered on the device by randomised response: through a shuffler once per batch, or without one.
 
 Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
-(2021), appendix I, algorithms 8 to 10. A trajectory becomes bits (:mod:`discreet.encoders.tables`), each bit x
-is sent as
+(2021). A trajectory becomes bits, and nothing leaves a device in clear. Two channels:
+
+**Without a shuffler** (``AnsweredBitsChannel``, the paper's third randomiser). A user has, at each step, one bit for
+every (state, action) in the tables of visits and rewards, and one for every (state, action, successor) in that of
+transitions. She answers each of them truly with probability e^e / (1 + e^e). A replaced trajectory changes at most 2H
+bits of visits, 2H of rewards and 2(H-1) of transitions, so the message is pure
+
+    epsilon = (6 H - 2) e.
+
+The server decodes (ones - n q) / (p - q) and, in time-homogeneous worlds, adds the steps up. A decoded bit has variance
+p q / (p - q)^2, whatever it was, so the stated variances are exact.
+
+**In shuffled batches** (``ResponseChannel``, the shuffle appendix of the paper in batches: appendix I, algorithms 8 to
+10). Bits come from :mod:`discreet.encoders.tables`, and each bit x is sent as
 
     R_p(x) = x with probability 1 - p, a fair coin otherwise            (randomised response with q = p / 2),
 
 a shuffler permutes, and the analyser takes (ones - n p / 2) / (1 - p) for the count. In contrast to noise bits beside
-true ones (:mod:`discreet.channels.shuffled_bits`), nothing leaves a device in clear, a message has one bit per counter,
-and if the shuffler fails a pure local promise is left.
+true ones (:mod:`discreet.channels.shuffled_bits`), a message has one bit per counter, and if the shuffler fails a pure
+local promise is left.
 
-**Formal guarantees.** Every user is in one batch, every bit is a message of its own, and the shuffler permutes each
-counter of a batch by itself, so that of n users only the numbers of ones are left. p is the smallest that keeps
-(epsilon, delta) for replacing one whole trajectory, by the exact accounting of
+**Formal guarantees of batches.** Every user is in one batch, every bit is a message of its own, and the shuffler
+permutes each counter of a batch by itself, so that of n users only the numbers of ones are left. p is the smallest that
+keeps (epsilon, delta) for replacing one whole trajectory, by the exact accounting of
 :mod:`discreet.noise.shuffled_response` over all bits that she can flip: 2 (m + 2) H - 2 of the paper's encoding
 with m reward bits, 2 H of one joint table per step, 2 min(H, S A) of first visits. Without the shuffler her message
 alone is pure (number of flipped bits) * ln(2 / p - 1).
@@ -31,17 +43,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.shuffled import shuffle
-from discreet.audit.likelihoods import ResponseTranscript
+from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
-from discreet.channels.shuffled_bits import layer_rows, layer_sensitivity
+from discreet.channels.shuffled_bits import layer_rows, shuffle
 from discreet.encoders.base import Context, Encoder
-from discreet.errors import Unsupported
+from discreet.encoders.tables import ThreeTables
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
-from discreet.privacy.profiles import LossProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Layer
 from discreet.shape import Shape
@@ -68,6 +77,7 @@ class ResponseChannel(Tabular):
 
     @property
     def answers(self) -> frozenset[type]:
+        """One step at a time, where steps are counted apart."""
         return frozenset({Layer}) if not self.shape.homogeneous or self.shape.horizon == 1 else frozenset()
 
     @property
@@ -75,22 +85,17 @@ class ResponseChannel(Tabular):
         """What becomes of one counter of a batch of the usual size."""
         return self.response(self.block)
 
-    @property
-    def profile(self) -> LossProfile:
-        """Of a batch of the usual size."""
-        return self._counted(self.block).profile(self.sensitivity())
-
     def sensitivity(self, what: Layer | None = None) -> Sensitivity:
         """What replacing one user flips in a batch: bits of all steps, or of one."""
-        return self.encoder.sensitivity() if what is None else layer_sensitivity(self.encoder, what.step)
+        return self.encoder.sensitivity() if what is None else self.encoder.layer_sensitivity(what.step)
 
     def response(self, users: int, what: Layer | None = None) -> ShuffledResponse:
         """How every user of a batch of that size answers each of her bits."""
-        return replace(self._counted(users, what), users=users)
+        return replace(self.counted(users, what), users=users)
 
     def certified(self, users: int, what: Layer | None = None) -> Guarantee:
         """The promise of one batch of that size, computed from the answers of those who count."""
-        law, sensitivity = self._counted(users, what), self.sensitivity(what)
+        law, sensitivity = self.counted(users, what), self.sensitivity(what)
         return from_reports(
             law.profile(sensitivity),
             delta=self.delta,
@@ -102,7 +107,7 @@ class ResponseChannel(Tabular):
 
     def unshuffled(self, users: int, what: Layer | None = None) -> Guarantee:
         """What is left of the promise if the shuffler keeps who sent what: that of the device alone."""
-        law, moves = self._counted(users, what), self.sensitivity(what).cells
+        law, moves = self.counted(users, what), self.sensitivity(what).cells
         part = from_reports(
             law.response.profile(moves),
             delta=0.0,
@@ -112,18 +117,15 @@ class ResponseChannel(Tabular):
         )
         return locally(part)
 
-    def transcript(self) -> ResponseTranscript:
-        """For audits: the flipped bits of a batch of the usual size."""
-        return ResponseTranscript(self._counted(self.block), self.sensitivity().cells)
-
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ResponseRun:
+        """Begin a run; simulations only, because a device answers its own bits."""
         return ResponseRun(self, noise, masked)
 
     def noise_per_row(self) -> float:
         """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
         cells = self.cells_per_count()
         followed = self.shape.states * cells["transitions"]
-        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self._levels
+        counts = max(cells["visits"], followed) + followed + cells["rewards"] / self.encoder.levels
         return self.law.variance * counts
 
     def cells_per_count(self) -> dict[str, int]:
@@ -131,9 +133,10 @@ class ResponseChannel(Tabular):
         marginals = self.encoder.marginals(np.zeros(self.encoder.size))
         over = np.sum if self._pools else np.max
         counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
-        return {**counts, "rewards": counts["rewards"] // self._levels}
+        return {**counts, "rewards": counts["rewards"] // self.encoder.levels}
 
-    def _counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+    def counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
+        """The answers of a batch of that size that the promise counts on: those of users who are present."""
         # A user who stays away, or sides with the analyser, is nobody's crowd; she who is to be hidden is present.
         counted = max(1, math.floor((1 - self.absent) * users))
         return calibrate_response(counted, self.sensitivity(what).cells, self.epsilon, self.delta)
@@ -142,10 +145,6 @@ class ResponseChannel(Tabular):
     def _pools(self) -> bool:
         return self.shape.homogeneous and not self.encoder.shape.homogeneous
 
-    @property
-    def _levels(self) -> int:
-        return getattr(self.encoder, "levels", 1)
-
 
 class ResponseRun(PlainRun):
     """Decoded numbers of ones, added up over batches."""
@@ -153,16 +152,17 @@ class ResponseRun(PlainRun):
     _channel: ResponseChannel
 
     def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
-        if not noise.simulated:
-            raise Unsupported("no tally of true bits exists outside simulations: let users answer their own bits")
         rows = row_shape(channel.encoder.shape)
         self._channel, self._masked = channel, masked
-        self._draw: np.random.Generator = noise.generator  # type: ignore[attr-defined]
+        self._draw = coins_of(
+            noise, "no tally of true bits exists outside simulations: let users answer their own bits"
+        )
         self._values = np.zeros(channel.encoder.size)
         self._variance = np.zeros(rows)  # of the noise in one counter of a row
         self._step = np.zeros(rows)  # the most that one answer moves a decoded count away from its mean
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in a batch: of each counter only the number of ones is drawn, and decoded."""
         encoder, what = self._channel.encoder, context.what if isinstance(context.what, Layer) else None
         rows = asked_rows(encoder.shape, context, self._masked)
         if what is not None:
@@ -174,10 +174,11 @@ class ResponseRun(PlainRun):
         self._step = np.maximum(self._step, rows * law.response.p / (law.response.p - law.response.q))
 
     def estimates(self) -> dict[str, Estimate]:
+        """Steps are pooled here, after the shuffler; rewards in levels are means of their cells."""
         channel = self._channel
         estimates = {}
         for name, statistic in channel.encoder.marginals(self._values).items():
-            scale = channel._levels**2 if name == "rewards" else 1
+            scale = channel.encoder.levels**2 if name == "rewards" else 1
             values, noise = statistic.values.copy(), self._variance * statistic.cells / scale
             if channel._pools:
                 values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
@@ -215,6 +216,91 @@ class ResponseRun(PlainRun):
         # Who holds the ones does not matter: the shuffler forgets it.
         bags = (respond(np.arange(law.users) < count, response, self._draw) for count in true)
         return np.array([shuffle(bag.astype(np.uint8), self._draw).sum(dtype=np.int64) for bag in bags], np.int64)
+
+
+@dataclass(frozen=True)
+class AnsweredBitsChannel(Tabular):
+    """Bits of three tables per step, each answered by ``law``."""
+
+    shape: Shape
+    law: RandomizedResponse
+
+    @property
+    def encoder(self) -> ThreeTables:
+        """Three tables per step, whatever the declared time: bits move by one."""
+        return ThreeTables(replace(self.shape, homogeneous=False))
+
+    @property
+    def bit_variance(self) -> float:
+        """Of one decoded bit, whatever it was."""
+        return float(self.law.variance(1))
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AnsweredBitsRun:
+        """Begin a run."""
+        return AnsweredBitsRun(self, shape, noise, masked)
+
+    def cells_per_count(self) -> dict[str, int]:
+        """Bits of all steps where they are pooled."""
+        H = self.shape.horizon if self.shape.homogeneous else 1
+        followed = H - 1 if self.shape.homogeneous else int(self.shape.horizon > 1)
+        return {"visits": H, "transitions": followed, "rewards": H}
+
+    def shortcut(self, blocks: list[int]) -> list[int]:
+        """Two blocks: noise is counted by users."""
+        return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks
+
+    def noise_per_row(self) -> float:
+        """Of one user's bits."""
+        counts = self.cells_per_count()
+        return self.bit_variance * (counts["visits"] + counts["transitions"] * self.shape.states + counts["rewards"])
+
+
+class AnsweredBitsRun(PlainRun):
+    """Decoded sums of answered bits."""
+
+    _channel: AnsweredBitsChannel
+
+    def __init__(self, channel: AnsweredBitsChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
+        self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
+        self._encoder = channel.encoder
+        self._values = np.zeros(self._encoder.size)
+        self._bits = np.zeros((shape.horizon, shape.states, shape.actions))  # answers to each bit of a row
+
+    def add(self, tally: Floats, users: int, context: Context) -> None:
+        """Take in a tally of clear bits, of which simulated answers are decoded."""
+        draw = coins_of(
+            self._noise, "in the local model no tally of clear bits exists: let users answer their own bits"
+        )
+        law, encoder = self._channel.law, self._encoder
+        rows = asked_rows(encoder.shape, context, self._masked)
+        cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
+        true = tally[cells].astype(np.int64)
+        ones = draw.binomial(true, law.p) + draw.binomial(users - true, law.q)
+        self._values[cells] += law.decode(ones, users)
+        self._bits += users * rows
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Exact variances, steps added up where they are pooled."""
+        variance, pooled = self._channel.bit_variance, self._shape.homogeneous
+        estimates = {}
+        for name, statistic in self._encoder.marginals(self._values).items():
+            noise = variance * self._bits * statistic.cells
+            values = statistic.values.copy()
+            if pooled:
+                values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
+            estimates[name] = Estimate(values, noise)
+        return estimates
+
+    def width_now(self) -> WidthOf:
+        """Hoeffding's bound on a sum of answered bits, each of range 1 / (p - q)."""
+        bits = self._bits.sum(axis=0, keepdims=True) if self._shape.homogeneous else self._bits.copy()
+        steps = self._shape.horizon if self._shape.homogeneous else 1
+        reach = 1.0 / (self._channel.law.p - self._channel.law.q)
+
+        def width(cells_summed: int, failure_probability: float) -> Floats:
+            return np.asarray(reach * np.sqrt(bits / steps * cells_summed * np.log(2 / failure_probability) / 2))
+
+        return width
 
 
 def _bernstein(variance: Floats, step: Floats, log: Any) -> Floats:

@@ -10,8 +10,8 @@ from scipy.stats import kstest
 
 from discreet.accumulators.matrix import Matrix
 from discreet.audit.audit import audit
-from discreet.audit.likelihoods import exact_profile, known_transcript
-from discreet.audit.matrix_likelihood import MatrixTranscript
+from discreet.audit.likelihoods import MatrixTranscript
+from discreet.audit.trials import exact_profile, known_transcript
 from discreet.noise import GridGaussian
 from discreet.recipes.registry import build
 from discreet.recipes.trust import Central

@@ -7,11 +7,24 @@ import pytest
 from scipy.stats import binom
 
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.shuffled import ShuffledRun, analyse, send, shuffle, shuffled_widths
+from discreet.channels.shuffled_bits import (
+    CertifiedBits,
+    ShuffledChannel,
+    analyse,
+    send,
+    shuffle,
+    shuffled_widths,
+)
+from discreet.encoders.base import Context
+from discreet.encoders.joint import MarginalTable
 from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits
+from discreet.policies import Policy
+from discreet.shape import Shape
 
+SHAPE = Shape(2, 1, 1, start=0)  # the policy mask knows that nobody is in the second state
+CONTEXT = Context(Policy(np.zeros((1, 2), np.int64)))
 ROWS = (1, 2, 1)
 BATCH = (30, ShuffledBits(4, 0.25))
 
@@ -20,12 +33,14 @@ def coins(seed=0):
     return np.random.default_rng(seed)
 
 
-def run(noise=None, bit_level=False, batches=(BATCH,), cells=(True, True)):
-    out = ShuffledRun(2, ROWS, noise or SimulatedNoise(coins()), bit_level)
-    rows = np.array(cells).reshape(ROWS)
-    for users, bits in batches:
-        out.add(np.array([12.0, 0.0]), users, bits, rows, np.array(cells))
-    return out
+def run(noise=None, bit_level=False, batches=(BATCH,), masked=False, latest=False):
+    """The estimate of the visits of two states, after batches of which the first state has 12 each."""
+    known = CertifiedBits(tuple(batches))
+    channel = ShuffledChannel(MarginalTable(SHAPE, successors=False), known, batches[-1][0], latest, bit_level)
+    out = channel.start(SHAPE, noise or SimulatedNoise(coins()), masked)
+    for users, _bits in batches:
+        out.add(np.array([12.0, 0.0]), users, CONTEXT)
+    return out.estimates()["visits"]
 
 
 def test_every_user_sends_her_true_bit_and_her_noise_bits_separately():
@@ -60,7 +75,7 @@ def test_the_analyser_takes_the_expected_noise_off():
 
 @pytest.mark.parametrize("bit_level", [False, True])
 def test_debiased_counts_lie_on_the_lattice_of_counts(bit_level):
-    values = run(bit_level=bit_level).values + 30 * 4 * 0.25
+    values = run(bit_level=bit_level).values.ravel() + 30 * 4 * 0.25
     np.testing.assert_array_equal(values, np.round(values))
     assert (values >= [12, 0]).all()
     assert (values <= [12 + 120, 120]).all()
@@ -68,14 +83,14 @@ def test_debiased_counts_lie_on_the_lattice_of_counts(bit_level):
 
 @pytest.mark.parametrize("bit_level", [False, True])
 def test_known_zeros_are_not_sent(bit_level):
-    batch = run(bit_level=bit_level, cells=(True, False))
-    assert batch.values[1] == 0
-    assert batch.variance().tolist() == [[[30 * 4 * 0.1875], [0.0]]]
+    batch = run(bit_level=bit_level, masked=True)
+    assert batch.values[0, 1, 0] == 0
+    assert batch.variance.tolist() == [[[30 * 4 * 0.1875], [0.0]]]
 
 
 def test_secure_noise_is_debiased_too():
     """Secure draws come as numbers of ones; forgetting the mean would be 300 too much with a deviation of 15."""
-    values = run(SecureNoise(), batches=((600, ShuffledBits(1, 0.5)),)).values
+    values = run(SecureNoise(), batches=((600, ShuffledBits(1, 0.5)),)).values.ravel()
     assert abs(values[0] - 12) < 8 * np.sqrt(150)
     assert abs(values[1]) < 8 * np.sqrt(150)
 
@@ -87,12 +102,13 @@ def test_real_noise_is_never_drawn_bit_by_bit_from_a_seed():
 
 def test_variances_of_batches_of_different_sizes_add_up():
     batches = (BATCH, (50, ShuffledBits(2, 0.5)), BATCH)
-    accumulated = run(batches=batches)
-    np.testing.assert_allclose(accumulated.variance(), np.full(ROWS, 2 * 120 * 0.1875 + 100 * 0.25))
-    assert {law: copies.max() for law, copies in accumulated.copies().items()} == {
-        BinomialNoise(120, 0.25): 2,
-        BinomialNoise(100, 0.5): 1,
-    }
+    np.testing.assert_allclose(run(batches=batches).variance, np.full(ROWS, 2 * 120 * 0.1875 + 100 * 0.25))
+    np.testing.assert_allclose(run(batches=batches, latest=True).variance, np.full(ROWS, 120 * 0.1875))
+
+
+def test_the_noise_of_a_size_that_nobody_certified_is_refused():
+    with pytest.raises(Unsupported, match="block of 31 users: let 30 answer together"):
+        CertifiedBits((BATCH,)).bits(31)
 
 
 @pytest.mark.parametrize("tail", [0.3, 0.01, 1e-6])

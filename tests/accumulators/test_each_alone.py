@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.sums import Stream
+from discreet.accumulators.sums import EachAlone
 from discreet.accumulators.tree import EvenTree
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteLaplace, NoNoise
@@ -27,7 +27,7 @@ class CountingNoise(SimulatedNoise):
 
 
 def test_a_stream_releases_the_last_user_alone():
-    run = Stream().start(2, (1, 1, 2), NoNoise(), SimulatedNoise(np.random.default_rng(0)))
+    run = EachAlone().start(2, (1, 1, 2), NoNoise(), SimulatedNoise(np.random.default_rng(0)))
     for tally in ([1.0, 0.0], [0.0, 3.0]):
         run.add(np.array(tally), 1, ROWS, CELLS)
         np.testing.assert_array_equal(run.values, tally)
@@ -35,7 +35,7 @@ def test_a_stream_releases_the_last_user_alone():
 
 
 def test_a_stream_refuses_several_users_at_once_and_masks():
-    run = Stream().start(2, (1, 1, 2), NoNoise(), SimulatedNoise(np.random.default_rng(0)))
+    run = EachAlone().start(2, (1, 1, 2), NoNoise(), SimulatedNoise(np.random.default_rng(0)))
     with pytest.raises(Unsupported, match="by herself"):
         run.add(np.zeros(2), 2, ROWS, CELLS)
     with pytest.raises(Unsupported, match="masked"):
@@ -44,7 +44,7 @@ def test_a_stream_refuses_several_users_at_once_and_masks():
 
 def test_a_stream_of_blocks_releases_the_last_block_alone_with_one_draw():
     noise = CountingNoise()
-    run = Stream(blocks=True).start(2, (1, 1, 2), DiscreteLaplace(1.0), noise)
+    run = EachAlone(blocks=True).start(2, (1, 1, 2), DiscreteLaplace(1.0), noise)
     for users, tally in ((5, [5.0, 1.0]), (7, [0.0, 3.0])):
         before = noise.draws
         run.add(np.array(tally), users, ROWS, CELLS)

@@ -12,8 +12,10 @@ import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.audit.audit import audit
 from discreet.audit.binomial_test import Charge, audit_pairs
-from discreet.audit.likelihoods import FixedUsers, ResponseTranscript, WholeSession, worst_pair
-from discreet.channels.shuffled_response import ResponseRun, respond
+from discreet.audit.likelihoods import ResponseTranscript
+from discreet.audit.neighbours import worst_pair
+from discreet.audit.trials import FixedUsers, WholeSession, likelihood_of, profile_of
+from discreet.channels.answered_bits import ResponseRun, respond
 from discreet.encoders.base import Context, encode
 from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
@@ -257,8 +259,8 @@ def test_the_audit_does_not_convict_it_and_sees_it():
     shape = discreet.Shape(2, 1, 1)
     privatizer = build(target(1.0, 0.05), shape, 2)
     (channel,) = privatizer.channels
-    assert channel.profile.delta(1.0) <= 0.05
-    finding = audit_pairs([Charge(channel.transcript(), 1.0, 0.05)], trials=200_000, seed=1)
+    assert profile_of(channel).delta(1.0) <= 0.05
+    finding = audit_pairs([Charge(likelihood_of(channel), 1.0, 0.05)], trials=200_000, seed=1)
     assert 0.6 < finding.lower_bound <= 1.0
     session = WholeSession(build(target(1.0, 0.05, blocks=1), shape, 3), worst_pair(channel.encoder).records, 3, None)
     assert audit_pairs([Charge(session, 1.0, 0.05)], trials=4000, seed=1).lower_bound <= 1.0
