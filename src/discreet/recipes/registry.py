@@ -38,9 +38,10 @@ _REGISTERED: list[Recipe] = []
 Target: TypeAlias = Privacy | Privatizer | Callable[[Shape, int], Privatizer]
 
 
-def recipes(model: str | None = None) -> tuple[Recipe, ...]:
-    """All recipes, or those of one trust model."""
-    return tuple(recipe for recipe in _known(*_HOMES) if model is None or recipe.model == model)
+def recipes(model: str | None = None, problem: str | None = None) -> tuple[Recipe, ...]:
+    """All recipes, or those of one trust model or for one problem (TABULAR, HEAVY or LAYERED)."""
+    known = _known(*(_HOMES if problem is None else (problem,)))
+    return tuple(recipe for recipe in known if model is None or recipe.model == model)
 
 
 def register(recipe: Recipe) -> None:
