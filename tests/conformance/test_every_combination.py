@@ -131,6 +131,7 @@ def _sort():
 RUN, REFUSED = _sort()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "learner", "world"), RUN)
 def test_a_combination_runs_and_keeps_its_promise(recipe, learner, world):
     recipe, world = RECIPES[recipe], WORLDS[world]

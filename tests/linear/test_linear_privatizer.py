@@ -237,6 +237,7 @@ class Source:
         return one_user(0, 1, 1, 3)
 
 
+@pytest.mark.slow
 def test_answers_are_sums_with_noise_of_the_stated_law():
     """Standardised noise of 600 matrices and vectors: six deviations either side; 2/3 and 3/2 are rejected."""
     privatizer = build_linear(discreet.Central(rho=50.0), SHAPE, FEATURES, (1,) * 600)

@@ -13,6 +13,7 @@ from discreet.reproduce.adversarial_kinds import kinds_world
 TINY = adversarial.Scale(episodes=200, runs=2, growing=(100, 400), seed=0, threads=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["S1", "S6", "S8"])
 def test_statements_that_hold_at_any_size(name):
     verdict = adversarial.CHECKS[name](TINY)
@@ -43,6 +44,7 @@ def test_kinds_worlds_are_one_problem_with_more_or_less_to_know():
         assert values[0] == pytest.approx(values[1])
 
 
+@pytest.mark.slow
 def test_regret_rises_with_the_effective_support():
     verdict = adversarial.effective_support(TINY._replace(episodes=600, runs=3))
     assert verdict.holds

@@ -23,6 +23,7 @@ def matrix(tmp_path_factory):
         return run_matrix(tmp_path_factory.mktemp("matrix"), pool, episodes=24, runs=2, places=PLACES)
 
 
+@pytest.mark.slow
 def test_cells_keep_their_promise(matrix):
     ran = list(matrix.ran())
     assert len(ran) > 20

@@ -61,6 +61,7 @@ def test_a_small_run_has_worlds_of_its_own_for_every_number_of_episodes():
         assert found.bound[1] / found.bound[0] == pytest.approx(2**0.5)
 
 
+@pytest.mark.slow
 def test_the_page_has_statements_and_a_picture(monkeypatch, tmp_path):
     monkeypatch.setattr(lower_bounds, "measure", lambda place, order, *_: panel(place, order, 1 / (1 + order)))
     _, page = check_statements(STATEMENTS["heavy-tailed/lower-bounds"], out=tmp_path)

@@ -13,6 +13,8 @@ from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.shuffled import ShuffledRun
 from discreet.noise.calibration import ShuffledBits
 
+pytestmark = pytest.mark.slow
+
 USERS, BITS, TRUE = 12, ShuffledBits(3, 0.25), 5.0
 DRAWS = 20_000
 
