@@ -36,6 +36,7 @@ def run(folder: Path, code: str, ci: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [ONE_TEST, IN_A_BODY, A_FILE], ids=["test", "body", "file"])
 def test_a_skip_is_a_failure_in_ci_and_nowhere_else(code, tmp_path):
     assert run(tmp_path, code, ci="").returncode in (PASSED, NOTHING_TO_RUN)
@@ -45,6 +46,7 @@ def test_a_skip_is_a_failure_in_ci_and_nowhere_else(code, tmp_path):
     assert "CI must have what this test needs" in in_ci.stdout
 
 
+@pytest.mark.slow
 def test_an_expected_failure_is_no_skip(tmp_path):
     assert run(tmp_path, EXPECTED, ci="1").returncode == PASSED
 

@@ -114,6 +114,7 @@ def test_full_information_regret_grows_like_the_square_root_of_the_episodes():
     assert 0.35 < slope < 0.65
 
 
+@pytest.mark.slow
 def test_knowing_the_transitions_helps_and_feedback_helps():
     """(S4) and the reference: known transitions, full information, bandit, in this order."""
     world, K = layered(adversary="fixed", instance=8), 1500

@@ -35,6 +35,7 @@ def columns(trajectories):
     return {"u": user, "t": step, "s": s, "a": a, "r": r}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
 def test_both_forms_of_the_encoder_agree(write, name):
     """The relational query and the compiled kernel count the same cells."""

@@ -251,6 +251,7 @@ def test_diameters_of_the_three_tables(horizon, l1, l2_squared):
     assert three_tables(horizon).l2 == pytest.approx(math.sqrt(l2_squared))
 
 
+@pytest.mark.slow
 def test_the_stated_worst_pair_is_the_worst_of_all_pairs():
     """Every shift class at horizon 2, rewards in halves: none has a larger delta than the stated one, which occurs.
 

@@ -22,6 +22,7 @@ def test_statements_that_hold_at_any_size(name):
     assert all(np.isfinite(value) for value in verdict.numbers.values())
 
 
+@pytest.mark.slow
 def test_a_watched_box_that_misses_the_truth_is_seen(monkeypatch):
     """The twin of S6: boxes of next to no width."""
     narrow = adversarial.UCOREPS(bonus_scale=1e-6, nested=False)

@@ -39,6 +39,7 @@ def test_cells_keep_their_promise(matrix):
         assert kept["delta"] <= 1e-5, where
 
 
+@pytest.mark.slow
 def test_every_learner_runs_somewhere_and_privately(matrix):
     for learner in LEARNERS:
         models = {model for name, model, _, _ in matrix.ran() if name == learner}
