@@ -12,10 +12,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from discreet.encoders.first_visit_tables import FirstVisitTables
 
 import discreet
-from discreet.encoders.first_visit import FirstVisit
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
 from discreet.heavy_tails.encoders import SignedFirstVisitTables

@@ -10,7 +10,7 @@ from discreet.encoders.joint import JointHistogram, MarginalTable
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import RewardLevels, ScaledTables, ThreeTables
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables
-from discreet.heavy_tails.raw_count_tables import RawCountTables
+from discreet.heavy_tails.raw_counts import RawCountTables
 from discreet.shape import Moments, Shape, layered_shape
 
 POOLED, PER_STEP = Shape(2, 2, 3, homogeneous=True), Shape(2, 2, 3)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from discreet.privacy.worst_of import WorstOf
 
-from discreet.privacy.profiles import GaussianProfile, PureProfile
+from discreet.privacy.profiles import GaussianProfile, PureProfile, WorstOf
 
 PURE, GAUSSIAN = PureProfile(1.0), GaussianProfile(0.5)
 WORST = WorstOf((PURE, GAUSSIAN))
