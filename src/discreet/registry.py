@@ -76,6 +76,11 @@ class Registry(Mapping[str, Named]):
         self.find(name)
         del self._entries[name]
 
+    def homes(self) -> dict[str, str]:
+        """The class or function of every entry that is named as text, and its module: for ``packages.lazily``."""
+        texts = [entry.home for entry in self._entries.values() if isinstance(entry.home, str)]
+        return {name: module for module, _, name in (text.partition(":") for text in texts)}
+
     def find(self, name: str) -> Named:
         """The entry of that name, or an error with the nearest names."""
         if name not in self._entries:

@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.adversarial.layers import Layers, check_box
-from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, UOBREPS, _least
+from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, UOBREPS, lower_reach
 from discreet.adversarial.transition_box import WIDTHS, Counts, box_of, counts_of, first_box, log_term
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
@@ -237,7 +237,7 @@ def test_signed_losses_are_what_they_are_above_one_half():
     assert move == pytest.approx(rate * 0.2 / 0.5, abs=1e-6)
     shape, learner = layered_shape((1, 2, 1), 1), UOBLBPS()
     state = learner.init(Problem(shape, 100), stream(0, 0, COINS))
-    assert _least(state.layers, np.array([1.0, 0.7, 0.6])) == pytest.approx([1.0, 0.4, 0.3])
+    assert lower_reach(state.layers, np.array([1.0, 0.7, 0.6])) == pytest.approx([1.0, 0.4, 0.3])
     assert after.served == 10
 
 

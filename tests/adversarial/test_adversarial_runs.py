@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.adversarial.adversaries import Recorded
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS
 from discreet.adversarial.recipes import silenced
-from discreet.adversarial.world import layered, with_adversary
+from discreet.adversarial.world import Recorded, layered, with_adversary
 from discreet.policies import Policy, StochasticPolicy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Request

@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.adversarial.adversaries import Drifting, FixedLosses, RandomLosses, Recorded, Switching
 from discreet.adversarial.layers import Layers
-from discreet.adversarial.world import LayeredWorld, layered, unroll, with_adversary
+from discreet.adversarial.world import (
+    Drifting,
+    FixedLosses,
+    LayeredWorld,
+    RandomLosses,
+    Recorded,
+    Switching,
+    layered,
+    unroll,
+    with_adversary,
+)
 from discreet.errors import InvalidInput
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.shape import layered_shape

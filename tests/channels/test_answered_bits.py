@@ -21,7 +21,7 @@ from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse
-from discreet.papers.prefix_shuffle import newcomer, prefix_views, printed_epsilon, printed_p
+from discreet.papers.local import newcomer, prefix_views, printed_epsilon, printed_p
 from discreet.policies import Policy, uniform_policy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.registry import build, recipes

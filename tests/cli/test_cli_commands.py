@@ -12,7 +12,6 @@ from discreet import Central, calibrate, load_result, simulate
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.registry import LEARNERS
 from discreet.papers import PUBLISHED
-from discreet.recipes.offline import RECIPES as OFFLINE
 from discreet.recipes.registry import recipes
 from discreet.worlds import WORLDS, random_mdp, river_swim
 
@@ -85,7 +84,7 @@ def test_calibrate_says_what_the_library_says(discreet, tmp_path):
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        ("recipes", [*(r.name for r in (*recipes(), *OFFLINE)), *PUBLISHED]),
+        ("recipes", [*(r.name for r in recipes()), *PUBLISHED]),
         ("worlds", list(WORLDS)),
         ("learners", [*LEARNERS]),
     ],
@@ -100,6 +99,17 @@ def test_catalogues_list_everything_with_options(discreet, tmp_path, command, na
     for entry in entries:
         assert entry["summary"]
         assert all(f"{option}=" in outcome.out for option in entry["options"])
+
+
+def test_what_papers_really_promise_is_computed_when_it_is_asked_for(discreet):
+    plain, told = (" ".join(discreet("recipes", "--model", "local", *more).out.split()) for more in ((), ("--papers",)))
+    assert "claimed: epsilon 1; runs as: local/published-psrl" in plain
+    assert "true: epsilon" not in plain
+    assert (
+        "claimed: epsilon 1; true: epsilon 0.875; runs as: local/published-psrl, which sends less: epsilon 0.625"
+        in told
+    )
+    assert "true: epsilon 0.8333; runs as: local/published-laplace" in told
 
 
 def test_recipes_of_one_model(discreet):

@@ -13,7 +13,7 @@ from discreet.audit.audit import audit
 from discreet.audit.trials import likelihood_of, profile_of
 from discreet.encoders.base import encode
 from discreet.errors import Unsupported
-from discreet.heavy_tails.raw_count_tables import RawCountTables
+from discreet.heavy_tails.raw_counts import RawCountTables
 from discreet.papers import raw_count_loss
 from discreet.policies import uniform_policy
 from discreet.recipes.registry import build

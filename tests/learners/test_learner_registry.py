@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from discreet import learners
 from discreet.errors import InvalidInput
+from discreet.learners.base import CompiledLearner
 from discreet.learners.optimistic import UCBVI
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.registry import parse_value
@@ -15,6 +17,33 @@ def test_every_entry_makes_the_learner_of_its_name(name):
     assert learner.needs
     assert LEARNERS[name].summary
     assert LEARNERS[name].source
+
+
+def test_every_entry_is_a_name_of_the_package():
+    for entry in LEARNERS.values():
+        assert getattr(learners, entry.make.__name__) is entry.make
+        assert entry.make.__name__ in dir(learners)
+    assert set(learners.__all__) == set(dir(learners))
+    assert {"OREPS", "register"} <= set(learners.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        learners.nonsense  # noqa: B018
+
+
+def test_what_somebody_registers_is_no_name_of_the_package():
+    learners.register("own", UCBVI)
+    try:
+        assert "own" in LEARNERS
+        assert LEARNERS.homes()["UCBVI"] == "discreet.learners.optimistic"
+        assert "own" not in dir(learners)
+    finally:
+        LEARNERS.forget("own")
+
+
+def test_learners_that_compile_say_so_by_their_type():
+    """The loops ask for these types; a stochastic policy does not enter the compiled one."""
+    compiled = {name for name in LEARNERS if isinstance(make_learner(name), CompiledLearner)}
+    assert compiled == {"ucbvi", "obi", "psrl"}
+    assert not isinstance(object(), CompiledLearner)
 
 
 def test_options_are_the_knobs_with_their_defaults():

@@ -8,7 +8,7 @@ import pytest
 import discreet
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
-from discreet.learners.policy_optimisation import UCBPO, improved, start_uniform
+from discreet.learners.policy_optimisation import UCBPO, exponential_weights, uniform_start
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.release import Estimate, Release
@@ -27,18 +27,18 @@ def release(visits, transitions, rewards, users, noise=0.0):
 
 
 def test_the_update_is_exponential_weights_with_a_plus_sign():
-    state = improved(start_uniform(BANDIT), np.array([[[1.0, 0.0]]]), users=30, eta_scale=2.0, largest=1.0)
+    state = exponential_weights(uniform_start(BANDIT), np.array([[[1.0, 0.0]]]), users=30, eta_scale=2.0, largest=1.0)
     eta = 2.0 * np.sqrt(2 * np.log(2) / 100)
     odds = state.policy.probabilities[0, 0, 0] / state.policy.probabilities[0, 0, 1]
     assert odds == pytest.approx(np.exp(30 * eta))
-    again = improved(state, np.array([[[0.0, 1.0]]]), users=60, eta_scale=2.0, largest=1.0)
+    again = exponential_weights(state, np.array([[[0.0, 1.0]]]), users=60, eta_scale=2.0, largest=1.0)
     np.testing.assert_allclose(again.policy.probabilities, 0.5)
 
 
 def test_many_updates_do_not_overflow():
-    state = start_uniform(BANDIT)
+    state = uniform_start(BANDIT)
     for users in range(10, 20_000, 1000):
-        state = improved(state, np.array([[[1e3, 0.0]]]), users, 100.0, 1.0)
+        state = exponential_weights(state, np.array([[[1e3, 0.0]]]), users, 100.0, 1.0)
     np.testing.assert_allclose(state.policy.probabilities[0, 0], [1.0, 0.0])
 
 

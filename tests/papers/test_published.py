@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.audit.cases import Setting
 from discreet.errors import InvalidInput
 from discreet.noise import BinomialNoise
 from discreet.papers import PUBLISHED, integer_message_delta, published, raw_count_loss, shuffle_noise_bits
+from discreet.papers.mechanism import Setting
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
@@ -49,9 +49,10 @@ def test_the_errata_name_tests_that_exist():
 
 @pytest.mark.parametrize("row", CLAIMS, ids=lambda row: f"{row[0].strip('`')} {row[1]}")
 def test_a_row_of_the_errata_is_what_the_code_computes(row):
-    sizes = dict(part.split("=") for part in row[1].split())
+    words = row[1].split()
+    sizes = dict(word.split("=") for word in words if word != "pooled")
     rho, epsilon = (float(sizes[name]) if name in sizes else None for name in ("rho", "eps"))
-    shape = Shape(int(sizes["S"]), int(sizes["A"]), int(sizes["H"]))
+    shape = Shape(int(sizes["S"]), int(sizes["A"]), int(sizes["H"]), homogeneous="pooled" in words)
     truth = published(row[0].strip("`")).truth(
         shape, epsilon=epsilon, delta=float(sizes.get("delta", 0)), rho=rho, episodes=int(sizes["K"])
     )
@@ -169,6 +170,18 @@ def signed_rewards(path, acts, rewards):
     return [((h, path[h], acts[h]), 2 * rewards[h] - 1) for h in range(len(acts))]
 
 
+def inner_transitions(path, acts, rewards):
+    return [((h, path[h], acts[h], path[h + 1]), 1) for h in range(len(acts) - 1)]
+
+
+def rewards_by_step(path, acts, rewards):
+    return [((h, path[h], acts[h]), rewards[h]) for h in range(len(acts))]
+
+
+def squares_by_step(path, acts, rewards):
+    return [((h, path[h], acts[h]), rewards[h] ** 2) for h in range(len(acts))]
+
+
 def pooled_visits(path, acts, rewards):
     return [((path[h], acts[h]), 1) for h in range(len(acts))]
 
@@ -185,9 +198,15 @@ def pooled_squares(path, acts, rewards):
     return [((path[h], acts[h], "squared"), rewards[h] ** 2) for h in range(len(acts))]
 
 
-def own_moves(name, horizon=2, episodes=2, **target):
-    parts = published(name).parts(Setting(Shape(2, 2, horizon), episodes, **target))
-    return [(part.moves.l1, round(part.moves.l2**2, 9)) for part in parts]
+def own_moves(name, horizon=2, episodes=1, homogeneous=False, **target):
+    """L1 and squared L2 of what a user moves, table by table; the last step's transitions belong to the others."""
+    parts = published(name).parts(Setting(Shape(2, 2, horizon, homogeneous=homogeneous), episodes, **target))
+    found = {}
+    for part in parts:
+        table = part.name.removesuffix(" of the last step")
+        l1, squared = found.get(table, (0, 0))
+        found[table] = (l1 + part.moves.l1, round(squared + part.moves.l2**2, 9))
+    return list(found.values())
 
 
 def test_per_step_tables_move_as_the_entries_say():
@@ -197,23 +216,32 @@ def test_per_step_tables_move_as_the_entries_say():
     assert [l1 for l1, _ in own_moves("published/heavy-tailed-central", epsilon=1.0)] == [4, 4, 4]
     assert own_moves("published/adversarial-bandit", epsilon=1.0)[:2] == [(4, 4), (4, 4)]
     assert moves([visits, transitions]) == (8, 8)
-    assert own_moves("published/offline-apvi", rho=1.0) == [(4, 4), (4, 4)]
+    assert np.sum(own_moves("published/offline-apvi", rho=1.0), axis=0).tolist() == [8, 8]
+    separate = [visits, inner_transitions, rewards_by_step]
+    assert moves(separate) == (10, 10)
+    assert own_moves("published/ldp-obi-laplace", epsilon=1.0) == [(10, 10)]
+    assert own_moves("published/ldp-obi-gaussian", epsilon=1.0, delta=0.1) == [(10, 10)]
+    assert np.sum(own_moves("published/ldp-obi-bounded", epsilon=1.0, delta=0.1), axis=0).tolist() == [10, 10]
+    assert moves([*separate, squares_by_step]) == (14, 14)
+    assert own_moves("published/ldp-psrl", epsilon=1.0) == [(10, 10), (4, 4)]
 
 
 def test_pooled_tables_move_as_the_entries_say():
     three = [pooled_visits, pooled_inner_transitions, pooled_rewards]
     assert moves(three) == (10, 18)
-    assert own_moves("published/ldp-obi-laplace", epsilon=1.0) == [(10, 18)]
-    assert own_moves("published/ldp-obi-gaussian", epsilon=1.0, delta=0.1) == [(10, 18)]
-    bounded = own_moves("published/ldp-obi-bounded", epsilon=1.0, delta=0.1)
+    assert own_moves("published/ldp-obi-laplace", homogeneous=True, epsilon=1.0) == [(10, 18)]
+    assert own_moves("published/ldp-obi-gaussian", homogeneous=True, epsilon=1.0, delta=0.1) == [(10, 18)]
+    bounded = own_moves("published/ldp-obi-bounded", homogeneous=True, epsilon=1.0, delta=0.1)
     assert np.sum(bounded, axis=0).tolist() == [10, 18]
-    assert moves([*three, pooled_squares])[0] == own_moves("published/ldp-psrl", epsilon=1.0)[0][0] == 14
+    psrl = own_moves("published/ldp-psrl", homogeneous=True, epsilon=1.0)
+    assert moves([*three, pooled_squares]) == tuple(np.sum(psrl, axis=0)) == (14, 26)
 
 
 def test_a_tree_shows_a_user_once_per_level():
-    for episodes, levels in ((2, 1), (3, 2), (4, 2), (5, 3), (4096, 12), (4097, 13), (20_000, 15)):
+    """A release after every user, the last one too: K = 2^m users make m + 1 levels."""
+    for episodes, levels in ((1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (4095, 12), (4096, 13), (20_000, 15)):
         l1 = own_moves("published/heavy-tailed-central", horizon=1, episodes=episodes, epsilon=1.0)[0][0]
-        nodes = sum(t - (t & -t) < 1 for t in range(1, episodes))  # the first user is in the most nodes
+        nodes = sum(t - (t & -t) < 1 for t in range(1, episodes + 1))  # the first user is in the most nodes
         assert l1 == 2 * levels == 2 * nodes
 
 

@@ -14,18 +14,23 @@ from discreet.privacy.guarantee import (
     Claim,
     Guarantee,
     Reason,
+    about,
     billboard,
+    claimed,
     compose,
     describe_law,
     describe_sensitivity,
     drawn,
     finite_or_none,
     from_mechanism,
+    left_out,
     locally,
     nothing,
     parallel,
     post_process,
     several_trajectories,
+    through_shuffler,
+    unbounded,
 )
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -148,9 +153,9 @@ def test_a_statement_names_model_numbers_and_neighbours():
 
 
 def test_a_claim_is_judged_by_the_profile():
-    true = replace(laplace(0.5), claimed=Claim(0.6, 0.0, "a paper"))
-    false = replace(laplace(0.5), claimed=Claim(0.3, 1e-3, "another paper"))
-    exact = replace(laplace(0.5), claimed=Claim(0.3, laplace(0.5).delta_at(0.3), "a third"))
+    true = claimed(laplace(0.5), Claim(0.6, 0.0, "a paper"))
+    false = claimed(laplace(0.5), Claim(0.3, 1e-3, "another paper"))
+    exact = claimed(laplace(0.5), Claim(0.3, laplace(0.5).delta_at(0.3), "a third"))
     assert "claimed in a paper: epsilon 0.6 (true)" in true.explain()
     assert "claimed in another paper: epsilon 0.3, delta 0.001 (NOT TRUE)" in false.explain()
     assert "(true)" in exact.explain()
@@ -169,9 +174,38 @@ def test_plain_data_is_json_without_infinities(guarantee):
 
 
 def test_what_was_declared_public_is_said():
-    guarantee = replace(laplace(), public=("the losses",))
+    guarantee = about(laplace(), public=("the losses",))
     assert "public: the losses" in guarantee.explain()
     assert guarantee.as_dict()["public"] == ["the losses"]
+    both = about(guarantee, unit="one user = up to 3 whole trajectories")
+    assert (both.public, both.epsilon) == (("the losses",), guarantee.epsilon)
+    assert "unit: one user = up to 3 whole trajectories" in both.explain()
+
+
+def test_a_shuffler_adds_nothing_by_itself():
+    for part in (laplace(), locally(laplace())):
+        behind = through_shuffler(part, "two bags in a row differ by one message")
+        assert (behind.model, behind.epsilon, behind.profile) == ("shuffle", part.epsilon, part.profile)
+        assert behind.derivation == Reason("shuffler", "two bags in a row differ by one message", (part.derivation,))
+    with pytest.raises(Unsupported, match="not of the joint model"):
+        through_shuffler(billboard(laplace()), "why")
+
+
+def test_what_is_left_out_is_said_with_what_all_of_it_would_give():
+    part, whole = laplace(0.5), laplace(0.75)
+    less = left_out(part, "squares are not sent", whole)
+    assert (less.epsilon, less.profile) == (part.epsilon, part.profile)
+    assert f"squares are not sent; all that is printed would give {whole.statement()}" in less.explain()
+
+
+def test_a_mechanism_without_any_bound_says_why():
+    alone = unbounded("raw counts choose thresholds", model="joint", delta=1e-5)
+    assert math.isinf(alone.epsilon)
+    assert alone.delta_at(100.0) == 1.0
+    assert json.loads(json.dumps(alone.as_dict(), allow_nan=False))["epsilon"] is None
+    told = unbounded("raw counts choose thresholds", model="joint", delta=0.0, apart=laplace(0.5))
+    assert "no bound: raw counts choose thresholds" in told.explain()
+    assert "apart from that: epsilon 0.5" in told.explain()
 
 
 def test_unknown_models_are_refused():

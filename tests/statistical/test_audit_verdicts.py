@@ -13,9 +13,9 @@ import pytest
 from discreet.audit.audit import audit
 from discreet.audit.binomial_test import Charge, audit_pairs
 from discreet.audit.broken import BROKEN, shuffled_bits
-from discreet.audit.cases import Setting
 from discreet.errors import Unsupported
 from discreet.papers import PUBLISHED
+from discreet.papers.mechanism import Setting
 from discreet.recipes.registry import recipes
 from discreet.recipes.trust import Central, Local, Shuffle
 from discreet.shape import Shape

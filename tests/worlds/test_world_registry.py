@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from discreet import worlds
 from discreet.errors import InvalidInput
 from discreet.worlds import WORLDS, TabularWorld, WorldFamily, make_world
 
@@ -15,6 +16,16 @@ def test_every_named_world_has_a_default_for_every_option(name):
     assert WORLDS[name].summary
     explicit = make_world(name, **WORLDS[name].options)
     assert explicit.shape == world.shape
+
+
+def test_every_named_world_is_a_function_of_the_package():
+    """Also once its module is loaded: a module of the same name would take its place."""
+    for entry in WORLDS.values():
+        function = entry.make
+        assert getattr(worlds, function.__name__) is function
+        assert function.__name__ in dir(worlds)
+    assert set(worlds.__all__) == set(dir(worlds))
+    assert all(getattr(worlds, name) is not None for name in worlds.__all__)
 
 
 def test_options_may_be_text():

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.adversarial.barrier_rows import cheapest_row
-from discreet.adversarial.layer_matrix import add_pair
-from discreet.adversarial.layers import LayerArrays
+from discreet.adversarial.layers import LayerArrays, add_pair
 from discreet.compiled import kernel
 from discreet.types import Floats, Mask
 

@@ -29,8 +29,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.adversarial.barrier_dual import Point, Program, certified_gap, curvature, evaluate, imbalance, new_point
-from discreet.adversarial.layer_matrix import envelope, factor, solve
-from discreet.adversarial.layers import Box, LayerArrays, Layers, check_box, forward
+from discreet.adversarial.layers import (
+    Box,
+    LayerArrays,
+    Layers,
+    check_box,
+    envelope,
+    factor_layered,
+    forward,
+    solve_layered,
+)
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
 from discreet.types import Floats
@@ -229,11 +237,11 @@ def _newton(program: Program, y: Floats, value: float, tolerance: float, point: 
     while error > tolerance and iterations < _ITERATIONS:
         iterations += 1
         curvature(program.layers, point, matrix)
-        if not factor(matrix, start, 0.0):
+        if not factor_layered(matrix, start, 0.0):
             break
         for x in range(n):
             step[x] = -point.gradient[x]
-        solve(matrix, start, step)
+        solve_layered(matrix, start, step)
         slope = 0.0
         for x in range(n):
             slope += step[x] * point.gradient[x]

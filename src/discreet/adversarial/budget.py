@@ -37,7 +37,7 @@ from discreet.adversarial.encoders import LayeredTransitions
 from discreet.channels.base import AnyChannel
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import Law
-from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, from_reports, parallel
+from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, unnamed
 from discreet.recipes.session import Privatizer
@@ -153,11 +153,6 @@ def times_shown(accumulator: Accumulator) -> int:
     return accumulator.levels if isinstance(accumulator, Tree | EvenTree) else 1
 
 
-def mechanism(law: Law, moves: Sensitivity, delta: float, name: str) -> Guarantee:
-    """The promise of Laplace or K-norm noise, from norms alone."""
-    return from_mechanism(law, norms(moves), delta=delta, name=name)
-
-
 def one_bit_guarantee(channel: OneBitChannel, delta: float) -> Guarantee:
     """The promise of one answered bit."""
     moves = f"the one of {channel.encoder.size} entries that a coin picked, which is rounded to a bit"
@@ -187,5 +182,5 @@ def assembled(
         whole = parallel(whole, f"every user is in exactly one block ({schedule.describe()})")
     whole = billboard(whole)
     if len(private) < len(parts):
-        whole = replace(whole, public=("the loss tables, which are published as they are",))
+        whole = about(whole, public=("the loss tables, which are published as they are",))
     return unnamed(shape, channels(parts), schedule, whole, False, options)

@@ -30,8 +30,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.adversarial.layer_matrix import add_pair, envelope, factor, solve
-from discreet.adversarial.layers import Box, LayerArrays, Layers, check_box, forward
+from discreet.adversarial.layers import (
+    Box,
+    LayerArrays,
+    Layers,
+    add_pair,
+    check_box,
+    envelope,
+    factor_layered,
+    forward,
+    solve_layered,
+)
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
 from discreet.types import Floats, Integers, Mask
@@ -208,12 +217,12 @@ def _newton(
         for i in range(1, n):
             largest = max(largest, hessian[i, i])
         _damped(layers.first, hessian, start, damping, largest, matrix)
-        if not factor(matrix, start, 1e-14):
+        if not factor_layered(matrix, start, 1e-14):
             damping *= 100.0
             continue
         for i in range(n):
             step[i] = -point.gradient[i]
-        solve(matrix, start, step)
+        solve_layered(matrix, start, step)
         scale = min(1.0, _STEP_CAP / max(np.abs(step).max(), 1e-300))
         slope = 0.0
         for i in range(n):

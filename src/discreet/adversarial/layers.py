@@ -1,4 +1,4 @@
-"""Loop-free layered worlds: how they are laid out in memory, their occupancy measures and their confidence boxes.
+"""Loop-free layered worlds: their layout in memory, occupancy measures, confidence boxes and linear systems.
 
 States stand in layers X_0 = {x_0}, X_1, ..., X_{H-1}, X_H = {x_H} and every step leads from a layer to the next. A
 policy pi and transitions P have the occupancy measure
@@ -12,6 +12,15 @@ States are numbered layer by layer, x_0 = 0 first and x_H last. A table over (x,
 ``states`` leaves x_H out. A table over (x, a, x') holds, because layers differ in size, one row of X_{h+1} numbers per
 pair, one after the other in a flat array; ``Layers.split`` shows it as one block per layer. The last step into x_H is
 certain, so its rows are the single number one and need no estimate.
+
+**Linear systems.** Both convex programs over occupancy measures end in a symmetric positive system with one unknown per
+state. Every pair (x, a) adds
+
+    weight * (e_x - t)(e_x - t)^T + diag(k) - tie * k k^T
+
+where t and k live on the next layer. Row i of the lower triangle is zero before the layer that precedes i's own; the
+Cholesky factor keeps this envelope, so its cost grows with the sum of cubed layer sizes and not with the cube of the
+number of states.
 """
 
 from __future__ import annotations
@@ -23,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
 from discreet.types import Floats, Integers
 from discreet.validation import check_array, check_count, check_probabilities
@@ -70,6 +79,7 @@ class Layers:
 
     @property
     def horizon(self) -> int:
+        """How many steps there are, H: one less than layers."""
         return len(self.sizes) - 1
 
     @property
@@ -79,6 +89,7 @@ class Layers:
 
     @property
     def pairs(self) -> int:
+        """How many (x, a) there are."""
         return self.states * self.actions
 
     @property
@@ -98,6 +109,7 @@ class Layers:
 
     @cached_property
     def arrays(self) -> LayerArrays:
+        """The layout for compiled code."""
         first = np.concatenate(([0], np.cumsum(self.sizes)))
         widths = np.repeat(self.sizes[1:], np.array(self.sizes[:-1]) * self.actions)
         return LayerArrays(self.actions, first, np.concatenate(([0], np.cumsum(widths))))
@@ -200,6 +212,7 @@ def forward(layers: LayerArrays, transitions: Floats, policy: Floats, q: Floats)
 
 @kernel
 def max_flow_residual(layers: LayerArrays, q: Floats) -> float:
+    """The worst difference between what enters and what leaves a state; one enters x_0."""
     A, first, offset = layers.actions, layers.first, layers.offset
     balance = np.zeros(first[-1])
     balance[0] = 1.0
@@ -248,3 +261,59 @@ def intersect_rows(layers: LayerArrays, lower: Floats, upper: Floats, fresh_lowe
         for i in range(offset[pair], offset[pair + 1]):
             lower[i] = max(lower[i], fresh_lower[i]) if keep else fresh_lower[i]
             upper[i] = min(upper[i], fresh_upper[i]) if keep else fresh_upper[i]
+
+
+@kernel
+def envelope(first: Integers, states: int) -> Integers:
+    """The first column that row i of the lower triangle may use: the start of the layer before i's own."""
+    start = np.zeros(states, dtype=np.int64)
+    for h in range(1, first.shape[0] - 2):
+        for x in range(first[h], first[h + 1]):
+            start[x] = first[h - 1]
+    return start
+
+
+@inlined
+def add_pair(matrix: Floats, x: int, begin: int, size: int, weight: float, t: Floats, k: Floats, tie: float) -> None:
+    """Add weight (e_x - t)(e_x - t)^T + diag(k) - tie k k^T; t and k hold the next layer, which starts at begin."""
+    matrix[x, x] += weight
+    for i in range(size):
+        pull, tied = weight * t[i], tie * k[i]
+        matrix[begin + i, x] -= pull
+        for j in range(i + 1):
+            matrix[begin + i, begin + j] += pull * t[j] - tied * k[j]
+        matrix[begin + i, begin + i] += k[i]
+
+
+@kernel
+def factor_layered(matrix: Floats, start: Integers, tiny: float) -> bool:
+    """Overwrite the lower triangle with its Cholesky factor; False if a pivot is not above tiny times its diagonal."""
+    for i in range(matrix.shape[0]):
+        for j in range(start[i], i):
+            total = matrix[i, j]
+            for k in range(max(start[i], start[j]), j):
+                total -= matrix[i, k] * matrix[j, k]
+            matrix[i, j] = total / matrix[j, j]
+        diagonal = matrix[i, i]
+        pivot = diagonal
+        for k in range(start[i], i):
+            pivot -= matrix[i, k] * matrix[i, k]
+        if not pivot > tiny * diagonal:
+            return False
+        matrix[i, i] = np.sqrt(pivot)
+    return True
+
+
+@kernel
+def solve_layered(matrix: Floats, start: Integers, right: Floats) -> None:
+    """Overwrite the right-hand side with the solution, given the factor."""
+    n = matrix.shape[0]
+    for i in range(n):
+        total = right[i]
+        for k in range(start[i], i):
+            total -= matrix[i, k] * right[k]
+        right[i] = total / matrix[i, i]
+    for i in range(n - 1, -1, -1):
+        right[i] /= matrix[i, i]
+        for k in range(start[i], i):
+            right[k] -= matrix[i, k] * right[i]

@@ -57,12 +57,18 @@ import numpy as np
 from discreet.adversarial.barrier_program import solve_barrier_program
 from discreet.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program
 from discreet.adversarial.layers import Box, Layers, intersect, occupancy
-from discreet.adversarial.transition_box import box_of, check_width, counts_of, first_box, log_term
-from discreet.adversarial.upper_occupancy import upper_occupancy
+from discreet.adversarial.transition_box import (
+    box_of,
+    check_width,
+    counts_of,
+    first_box,
+    log_term,
+    upper_occupancy,
+)
 from discreet.errors import Unsupported, unknown_name
-from discreet.learners.base import Problem
+from discreet.learners.base import HoldsPolicy, Problem
 from discreet.policies import StochasticPolicy
-from discreet.release import Release, Request
+from discreet.release import Release
 from discreet.shape import LayeredShape
 from discreet.streams import Stream
 from discreet.types import Floats
@@ -98,7 +104,7 @@ class Observed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BoxKnobs:
+class BoxKnobs(HoldsPolicy):
     """How the box of transitions is built; shared by the learners that do not know them."""
 
     width: str = "corrected"
@@ -112,15 +118,9 @@ class BoxKnobs:
         if self.failure_probability is not None:
             check_open_unit("failure_probability", self.failure_probability)
 
-    def ask(self, state: LayeredState) -> Request:
-        return Request(state.policy)
-
-    def policy(self, state: LayeredState) -> StochasticPolicy:
-        return state.policy
-
     def init(self, problem: Problem, coins: Stream) -> LayeredState:
         """The occupancy of even play in even transitions."""
-        return _even(problem, self.failure_probability, None)
+        return first_state(problem, self.failure_probability, None)
 
     def _narrowed(self, state: LayeredState, release: Release) -> Box:
         """The box after a release."""
@@ -146,7 +146,8 @@ class UCOREPS(BoxKnobs):
         check_positive("rate_scale", self.rate_scale)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
-        return _follow_the_leader(state, release, self._narrowed(state, release), self.rate_scale)
+        """The leader over the narrowed box."""
+        return follow_the_leader(state, release, self._narrowed(state, release), self.rate_scale)
 
 
 @dataclass(frozen=True)
@@ -165,27 +166,28 @@ class UOBLBPS(BoxKnobs):
             raise unknown_name("estimator", str(self.estimator), ESTIMATORS)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
+        """One step of mirror descent for all users since the last release."""
         layers, K = state.layers, state.problem.episodes
         X, H, d = layers.states, layers.horizon, layers.pairs
         reach = np.maximum(upper_occupancy(layers, state.table, state.box), 1.0 / (X * K))
         u = np.maximum(state.table * reach[:, None], _RAREST)
         if self.estimator == "published":
-            seen = _observed(state, release)
-            bound = math.sqrt(seen.variance / 2) * math.log(d * seen.rounds / state.failure)
-            rate = self.rate_scale * math.sqrt(X / seen.rounds)
-            estimate = (np.clip(seen.mean, -bound, 1 + bound) + bound) / (2 * bound + 1) / u
+            observed = observe(state, release)
+            bound = math.sqrt(observed.variance / 2) * math.log(d * observed.rounds / state.failure)
+            rate = self.rate_scale * math.sqrt(X / observed.rounds)
+            estimate = (np.clip(observed.mean, -bound, 1 + bound) + bound) / (2 * bound + 1) / u
         else:
-            seen = _observed(state, release, signed="signed_losses" in release.statistics)
+            observed = observe(state, release, signed="signed_losses" in release.statistics)
             log = log_term("corrected", layers, K, state.failure)
-            seen_and_noise = seen.size**2 * H / d + seen.variance
-            rate = self.rate_scale * math.sqrt(X * log / (seen.rounds * seen_and_noise))
-            ceiling = seen.size * u + 0.5 / rate if seen.variance > 0 else math.inf
-            estimate = np.clip(seen.mean, -0.5 / rate, ceiling) / u
-            if seen.size < 1:
-                estimate += (1 - seen.size) * state.table * _least(layers, reach)[:, None] / u
+            second_moment = observed.size**2 * H / d + observed.variance
+            rate = self.rate_scale * math.sqrt(X * log / (observed.rounds * second_moment))
+            ceiling = observed.size * u + 0.5 / rate if observed.variance > 0 else math.inf
+            estimate = np.clip(observed.mean, -0.5 / rate, ceiling) / u
+            if observed.size < 1:
+                estimate += (1 - observed.size) * state.table * lower_reach(layers, reach)[:, None] / u
         box = self._narrowed(state, release)
         solution = solve_barrier_program(layers, estimate, rate, state.occupancy, box)
-        return _moved(state, release, box, solution.policy, solution.occupancy, None)
+        return _with_solution(state, release, box, solution.policy, solution.occupancy, None)
 
 
 @dataclass(frozen=True)
@@ -197,20 +199,21 @@ class UOBREPS(BoxKnobs):
     needs: ClassVar[frozenset[str]] = frozenset({"transitions", "observed_losses"})
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
-        layers, seen = state.layers, _observed(state, release)
-        if seen.variance > 0:
+        """One step of mirror descent for all users since the last release; refuses noise."""
+        layers, observed = state.layers, observe(state, release)
+        if observed.variance > 0:
             raise Unsupported("UOB-REPS is proved for losses of at least 0, which noise breaks: use UOB-LBPS")
         H, d = layers.horizon, layers.pairs
-        rate = math.sqrt(H * math.log(H * d / state.failure) / (seen.rounds * d))
+        rate = math.sqrt(H * math.log(H * d / state.failure) / (observed.rounds * d))
         reach = upper_occupancy(layers, state.table, state.box)
-        estimate = seen.mean / (state.table * reach[:, None] + rate)
+        estimate = observed.mean / (state.table * reach[:, None] + rate)
         box = self._narrowed(state, release)
         solution = solve_entropy_program(layers, mirror_reference(layers, state.occupancy, estimate, rate), box)
-        return _moved(state, release, box, solution.policy, solution.occupancy, solution.dual)
+        return _with_solution(state, release, box, solution.policy, solution.occupancy, solution.dual)
 
 
 @dataclass(frozen=True, eq=False)
-class OREPS:
+class OREPS(HoldsPolicy):
     """Follow the regularised leader in known transitions (flat over (x, a, x')): a reference, not a competitor."""
 
     transitions: Floats
@@ -219,19 +222,16 @@ class OREPS:
     needs: ClassVar[frozenset[str]] = frozenset({"losses"})
 
     def init(self, problem: Problem, coins: Stream) -> LayeredState:
-        return _even(problem, None, self.transitions)
-
-    def ask(self, state: LayeredState) -> Request:
-        return Request(state.policy)
-
-    def policy(self, state: LayeredState) -> StochasticPolicy:
-        return state.policy
+        """The occupancy of even play in the known transitions, which are a box without width."""
+        return first_state(problem, None, self.transitions)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
-        return _follow_the_leader(state, release, state.box, self.rate_scale)
+        """The leader among the occupancy measures of the known transitions."""
+        return follow_the_leader(state, release, state.box, self.rate_scale)
 
 
-def _even(problem: Problem, failure_probability: float | None, known: Floats | None) -> LayeredState:
+def first_state(problem: Problem, failure_probability: float | None, known: Floats | None) -> LayeredState:
+    """Even play, in the known transitions or in even ones."""
     shape = problem.shape
     if not isinstance(shape, LayeredShape):
         raise Unsupported(
@@ -245,10 +245,20 @@ def _even(problem: Problem, failure_probability: float | None, known: Floats | N
     table = np.full((layers.states, layers.actions), 1.0 / layers.actions)
     q = occupancy(layers, layers.uniform_transitions() if known is None else box.lower, table)
     failure = usual if failure_probability is None else failure_probability
-    return LayeredState(problem, shape, layers, failure, box, _deployed(shape, table), table, q, None)
+    return LayeredState(
+        problem=problem,
+        shape=shape,
+        layers=layers,
+        failure=failure,
+        box=box,
+        policy=_deployed(shape, table),
+        table=table,
+        occupancy=q,
+        dual=None,
+    )
 
 
-def _follow_the_leader(state: LayeredState, release: Release, box: Box, scale: float) -> LayeredState:
+def follow_the_leader(state: LayeredState, release: Release, box: Box, scale: float) -> LayeredState:
     """The entropy program at the summed losses; the last solution is a warm start."""
     layers, estimate = state.layers, release["losses"]
     losses = estimate.values[state.shape.pair_mask].reshape(layers.states, layers.actions)
@@ -259,10 +269,10 @@ def _follow_the_leader(state: LayeredState, release: Release, box: Box, scale: f
     solution = solve_entropy_program(layers, reference, box, start=state.dual)
     if not solution.converged and state.dual is not None:
         solution = solve_entropy_program(layers, reference, box)
-    return _moved(state, release, box, solution.policy, solution.occupancy, solution.dual)
+    return _with_solution(state, release, box, solution.policy, solution.occupancy, solution.dual)
 
 
-def _observed(state: LayeredState, release: Release, signed: bool = False) -> Observed:
+def observe(state: LayeredState, release: Release, signed: bool = False) -> Observed:
     """The losses since the last release, or with ``signed`` what they are above one half."""
     estimate = release["signed_losses" if signed else "observed_losses"]
     values = estimate.values[state.shape.pair_mask].reshape(state.layers.states, state.layers.actions)
@@ -272,16 +282,17 @@ def _observed(state: LayeredState, release: Release, signed: bool = False) -> Ob
     return Observed(values / unit, variance, 0.5 if signed else 1.0, state.problem.episodes / users)
 
 
-def _least(layers: Layers, reach: Floats) -> Floats:
+def lower_reach(layers: Layers, reach: Floats) -> Floats:
     """At most the probability of each state: what the others of its layer leave over at their most."""
     first = layers.arrays.first
     whole = np.add.reduceat(reach, first[:-2])
     return np.maximum(0.0, 1.0 - np.repeat(whole, np.diff(first[:-1])) + reach)
 
 
-def _moved(
+def _with_solution(
     state: LayeredState, release: Release, box: Box, table: Floats, q: Floats, dual: Floats | None
 ) -> LayeredState:
+    """The state after a release whose program was solved by this policy and its occupancy."""
     policy = _deployed(state.shape, table)
     return state._replace(box=box, policy=policy, table=table, occupancy=q, dual=dual, served=release.users)
 

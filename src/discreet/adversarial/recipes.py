@@ -13,22 +13,18 @@ per step of her path (bandit). Where they go:
 ``losses_private=False`` declares that the loss tables are not the users' own: they are then published whole, un-noised,
 and the guarantee says so. Bandit losses cannot be declared public: where a loss was observed shows where she went.
 
-The ``published`` recipes have the papers' continuous noise (simulation only). Their guarantee is computed like any
-other, and the claim stands beside it.
+The papers' own noise runs by the names that end in ``-published`` (:mod:`discreet.papers.adversarial`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from discreet.accumulators.base import Accumulator
 from discreet.accumulators.schedule import EveryEpisode
 from discreet.accumulators.sums import EachAlone, Total
-from discreet.accumulators.tree import Tree
 from discreet.adversarial.budget import (
     HALF,
     WHY,
@@ -36,28 +32,23 @@ from discreet.adversarial.budget import (
     channels,
     epsilon_of,
     layered,
-    mechanism,
     one_bit_guarantee,
     promises,
-    seen,
     share_of_counts,
-    times_shown,
 )
 from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
-from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
 from discreet.adversarial.shuffled import shuffled_losses
 from discreet.channels.additive import Channel
 from discreet.encoders.base import Encoder
 from discreet.errors import Unsupported
-from discreet.noise import DiscreteLaplace, Laplace, NoNoise
-from discreet.privacy.guarantee import Claim, billboard, compose, from_mechanism, locally, nothing
+from discreet.noise import DiscreteLaplace, NoNoise
+from discreet.privacy.guarantee import compose, from_mechanism, locally, nothing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
-
-_PAPER = "Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, adversarial losses"
 
 
 def silenced(privatizer: Privatizer) -> Privatizer:
@@ -104,34 +95,6 @@ def _local(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: O
     return Privatizer(name, shape, channels(parts), EveryEpisode(), whole, False, options)
 
 
-def _published(full: bool, model: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    """The papers' scales: 3 H log2(K) / epsilon per tree node, 3 H / epsilon for what is released once."""
-    shape, epsilon = layered(shape), epsilon_of(privacy)
-    H = shape.horizon
-    tree = model == "central"
-    once = Laplace(3 * H / epsilon)
-    counting = Laplace(3 * H * math.log2(max(episodes, 2)) / epsilon) if tree else once
-    accumulator: Accumulator = Tree(users=episodes) if tree else Total()
-    laws: list[tuple[Encoder, Laplace, Accumulator, str]] = []
-    if H > 1:
-        laws += [
-            (LayeredVisits(shape), counting, accumulator, "visits"),
-            (LayeredTransitions(shape), counting, accumulator, "transitions"),
-        ]
-    if full:
-        laws.append((LossTable(shape, rounded=False), counting, accumulator, "loss tables"))
-    else:
-        laws.append((ObservedLosses(shape, rounded=False), once, EachAlone(), "observed losses"))
-    parts: list[Part] = [
-        (Channel(encoder, law, way), mechanism(law, seen(encoder.sensitivity(), times_shown(way)), privacy.delta, what))
-        for encoder, law, way, what in laws
-    ]
-    whole = compose(promises(parts), delta=privacy.delta, why=WHY)
-    guarantee = replace(billboard(whole) if tree else locally(whole), claimed=Claim(epsilon, 0.0, _PAPER))
-    name = f"{model}/{'loss-tables' if full else 'observed-losses'}-published"
-    return Privatizer(name, shape, channels(parts), EveryEpisode(), guarantee, False, options)
-
-
 def _one_layer(what: str, channel: SampledLayerChannel, privacy: Privacy) -> Part:
     name = f"{what} of one layer, picked by public coins"
     return channel, from_mechanism(channel.law, channel.moves, delta=privacy.delta, name=name)
@@ -154,14 +117,13 @@ def _recipe(
     accumulator: str,
     options: Options,
     *,
-    source: str = "discreet",
     automatic: bool = True,
 ) -> Recipe:
     model, kind = name.split("/")
     encoder = "layered-tables" if kind.startswith("loss-tables") else "layered-observed"
     return Recipe(
         name, model, summary, build, pure="gaussian" not in kind and model != "shuffle", automatic=automatic,
-        encoder=encoder, law=law, accumulator=accumulator, source=source, options=options,
+        encoder=encoder, law=law, accumulator=accumulator, options=options,
     )  # fmt: skip
 
 
@@ -212,15 +174,5 @@ RECIPES = (
         "local/observed-losses",
         "layered worlds: the transition of one sampled layer and the observed loss of one, with discrete Laplace noise",
         partial(_local, False), "laplace", "total", _SPLIT,
-    ),
-    *(
-        _recipe(
-            f"{model}/{'loss-tables' if full else 'observed-losses'}-published",
-            "the paper's noise for layered worlds, with what it really promises (continuous: simulation only)",
-            partial(_published, full, model), "continuous laplace", "tree" if model == "central" else "total", {},
-            source=_PAPER, automatic=False,
-        )
-        for model in ("central", "local")
-        for full in (True, False)
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-r"""From released counts to a box that holds the true transitions of a layered world.
+r"""From released counts to a box that holds the true transitions of a layered world, and how far it lets a policy go.
 
 Noisy counts c(x,a,x') are first made into counts that could be (:mod:`discreet.planning.count_projection`): with w a
 bound on the noise in a row's sum and E = 4 w, the projected counts n and
@@ -20,6 +20,17 @@ L = ln(2 C K / p) for C unknown triples and M = N - E, which is at most the true
 ``jin``: 2 sqrt(P L / max(1, N - 1)) + 14 L / (3 max(1, N - 1)), of Jin et al. (2020).
 
 The last two know nothing of noise and refuse noisy counts.
+
+**Upper occupancy bounds**: how often a policy can reach a state under the most favourable transitions of a box,
+
+    u(x) = max { q^{P, pi}(x) : lower <= P <= upper },        u(x, a) = pi(a|x) u(x).
+
+This is COMP-UOB of Jin et al. (2020), the divisor of bandit loss estimates. For one target state x let f be one there
+and zero in the rest of its layer, and go back layer by layer: a row (x', a) has p = lower and spends what is missing to
+one on the states of the next layer in decreasing order of f, up to their upper bounds; then
+f(x') = sum_a pi(a|x') <p, f>. Rows are chosen independently of each other, so the greedy choice is the maximum and
+u(x) = f(x_0). Each layer is sorted once per target. So u(x) >= q^{P, pi}(x) for every P of the box, with equality for
+the P that the greedy choice builds.
 """
 
 from __future__ import annotations
@@ -28,14 +39,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.adversarial.layers import Box, LayerArrays, Layers
+from discreet.adversarial.layers import Box, LayerArrays, Layers, check_box
 from discreet.compiled import kernel
 from discreet.errors import Unsupported, unknown_name
 from discreet.planning.count_projection import project_row
 from discreet.release import Release
 from discreet.shape import LayeredShape
 from discreet.types import Floats, Integers
+from discreet.validation import check_probabilities
 
 WIDTHS = ("corrected", "published", "l1", "jin")
 _OF_NOISE = ("corrected", "published")
@@ -106,6 +119,7 @@ def box_of(width: str, layers: Layers, counts: Counts, log: float) -> Box:
 
 @kernel
 def _repair(offset: Integers, cells: Floats, totals: Floats, error: Floats, counts: Floats, lifted: Floats) -> None:
+    """Project every row and lift it, so that no total is below the true one."""
     for row in range(totals.shape[0]):
         begin, end = offset[row], offset[row + 1]
         project_row(cells, begin, end, totals[row], error[row] / 4, counts)
@@ -126,6 +140,7 @@ def _bounds(
     lower: Floats,
     upper: Floats,
 ) -> None:
+    """Write P -+ beta for the rows that have counts; the others keep the bounds that they have."""
     for row in range(totals.shape[0]):
         begin, end = layers.offset[row], layers.offset[row + 1]
         N, E = totals[row], error[row]
@@ -145,3 +160,55 @@ def _bounds(
                 beta = 2.0 * math.sqrt(P * log / max(1.0, N - 1.0)) + 14.0 * log / (3.0 * max(1.0, N - 1.0))
             lower[i] = max(0.0, P - beta)
             upper[i] = min(1.0, P + beta)
+
+
+def upper_occupancy(layers: Layers, policy: ArrayLike, box: Box) -> Floats:
+    """The largest probability with which the policy reaches each state, as an array (states,).
+
+    >>> from discreet.adversarial.layers import confidence_box
+    >>> layers = Layers((1, 2, 1), actions=1)
+    >>> box = confidence_box(layers, layers.uniform_transitions(), 0.1)
+    >>> upper_occupancy(layers, [[1.0], [1.0], [1.0]], box).round(12)
+    array([1. , 0.6, 0.6])
+    """
+    pi = check_probabilities("policy", policy, (layers.states, layers.actions))
+    lower, upper = check_box(layers, box)
+    bounds = np.empty(layers.states)
+    reach_bounds(layers.arrays, pi, lower, upper, bounds)
+    return bounds
+
+
+@kernel
+def reach_bounds(layers: LayerArrays, policy: Floats, lower: Floats, upper: Floats, bounds: Floats) -> None:
+    """Write u(x) for every state."""
+    A, first, offset = layers.actions, layers.first, layers.offset
+    value = np.zeros(first[-1])
+    bounds[0] = 1.0
+    for top in range(1, first.shape[0] - 2):
+        for target in range(first[top], first[top + 1]):
+            value[first[top] : first[top + 1]] = 0.0
+            value[target] = 1.0
+            for h in range(top - 1, -1, -1):
+                begin = first[h + 1]
+                order = np.argsort(-value[begin : first[h + 2]])
+                for x in range(first[h], first[h + 1]):
+                    value[x] = 0.0
+                    for a in range(A):
+                        value[x] += policy[x, a] * _best_row(value, begin, order, lower, upper, offset[x * A + a])
+            bounds[target] = value[0]
+
+
+@kernel
+def _best_row(value: Floats, begin: int, order: Integers, lower: Floats, upper: Floats, at: int) -> float:
+    """The largest <p, value> over one row of the box; ``order`` lists the next layer from the best state down."""
+    rest, total = 1.0, 0.0
+    for j in range(order.shape[0]):
+        rest -= lower[at + j]
+        total += lower[at + j] * value[begin + j]
+    for j in order:
+        if rest <= 0.0:
+            break
+        more = min(upper[at + j] - lower[at + j], rest)
+        rest -= more
+        total += more * value[begin + j]
+    return total

@@ -19,13 +19,13 @@ from typing import Any, Protocol
 
 from discreet.audit.binomial_test import Finding, audit_pairs, text_picture
 from discreet.audit.broken import broken, raw_counts, shuffled_bits
-from discreet.audit.cases import Case, Setting
-from discreet.audit.likelihoods import Together
+from discreet.audit.likelihoods import PrintedPart, Together
+from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
-from discreet.audit.trials import exact_profile, known_transcript, session_transcript
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
 from discreet.files import check_writable, write_atomically
-from discreet.papers import Published, published
+from discreet.papers import published
+from discreet.papers.mechanism import Published, Setting
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.registry import build
@@ -267,12 +267,12 @@ def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | Non
             setting.shape, epsilon=setting.epsilon, delta=setting.delta, rho=setting.rho, episodes=setting.episodes
         )
         claim = entry.claimed(setting)
-        parts = entry.parts(setting)
+        parts = [part for part in entry.parts(setting) if part.moves.cells]
         if sum(part.moves.cells for part in parts) > 256:
             raise Unsupported("too many coordinates for a trial")
         compared = "; ".join(f"{part.name}: {part.moves.cells} cells moved" for part in parts)
         true = guarantee.epsilon
-        return Case(setting, Together(parts), claim.epsilon, claim.delta, true, true, compared)
+        return Case(setting, Together(tuple(map(PrintedPart, parts))), claim.epsilon, claim.delta, true, true, compared)
 
     return entry.name, truth.epsilon, _collect(one, _settings(asked))
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.sums import Blocks
-from discreet.audit.cases import Case, Setting
 from discreet.audit.likelihoods import AdditiveTranscript, MatrixTranscript, Together
 from discreet.audit.neighbours import worst_pair
+from discreet.audit.trials import Case
 from discreet.channels.additive import Channel
 from discreet.compiled import kernel
 from discreet.encoders.joint import JointHistogram
@@ -27,6 +27,7 @@ from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian, add_noise
 from discreet.noise.calibration import calibrate_noise
 from discreet.papers import raw_count_loss
+from discreet.papers.mechanism import Setting
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, uniform
 from discreet.types import Floats, Mask

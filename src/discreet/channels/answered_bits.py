@@ -30,7 +30,7 @@ with m reward bits, 2 H of one joint table per step, 2 min(H, S A) of first visi
 alone is pure (number of flipped bits) * ln(2 / p - 1).
 
 **Differences from the paper.** In print the shuffler hands on whole messages, and the prefix of all of them anew
-before every episode, which amplifies nothing: see :mod:`discreet.papers.prefix_shuffle`. Equation (111) subtracts
+before every episode, which amplifies nothing: see :mod:`discreet.papers.local`. Equation (111) subtracts
 the mean of a last step that has no transition; here it has no bits.
 """
 

@@ -12,7 +12,7 @@ from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.errors import unknown_name
 
 if TYPE_CHECKING:
-    from discreet.audit.cases import Setting
+    from discreet.papers.mechanism import Published, Setting
     from discreet.privacy.guarantee import Guarantee
 
 _MODELS = ("none", "central", "local", "shuffle")
@@ -20,17 +20,20 @@ _MODELS = ("none", "central", "local", "shuffle")
 
 def recipes(
     model: Annotated[str | None, typer.Option(help=f"Only those of one trust model: {', '.join(_MODELS)}.")] = None,
+    papers: Annotated[
+        bool, typer.Option("--papers", help="Also compute what the papers' mechanisms really promise.")
+    ] = False,
     json: JsonFile = None,
 ) -> None:
     """List the mechanisms: trust model, the delta they need, options with their defaults, source."""
     check_outputs(json_file=json)
     if model is not None and model not in _MODELS:
         raise unknown_name("trust model", model, _MODELS)
-    from discreet.recipes.offline import RECIPES as OFFLINE
+    from discreet.papers import entries as published
     from discreet.recipes.registry import recipes as find
 
-    papers = {entry["name"]: entry for entry in _published(model)}
-    entries = [
+    computed = papers or json is not None
+    listed = [
         {
             "name": recipe.name,
             "model": recipe.model,
@@ -38,42 +41,43 @@ def recipes(
             "summary": recipe.summary,
             "options": dict(recipe.options),
             "source": recipe.source,
-            **_verdict(papers.pop(recipe.name, {})),
         }
-        for recipe in (*find(model), *(recipe for recipe in OFFLINE if model in (None, recipe.model)))
+        for recipe in find(model)
     ]
-    entries += papers.values()
-    write_json(json, entries)
-    print_catalogue(entries)
+    printed = {entry: _described(entry, computed) for entry in published().values() if model in (None, entry.model)}
+    write_json(json, [*listed, *printed.values()])
+    print_catalogue([*listed, *({**facts, **_running(entry, computed)} for entry, facts in printed.items())])
 
 
-def _published(model: str | None) -> list[dict[str, Any]]:
-    """The mechanisms of the papers: what they claim at the sizes they are quoted for, and what is true there."""
-    from discreet.papers import PUBLISHED, example
+def _described(entry: Published, computed: bool) -> dict[str, Any]:
+    """A mechanism of a paper: what it claims at the sizes it is quoted for and, computed, what is true there."""
+    from discreet.papers import example
 
-    entries = []
-    for name, entry in PUBLISHED.items():
-        if model is not None and entry.model != model:
-            continue
-        at = example(name)
+    at = example(entry.name)
+    facts = {
+        "name": entry.name,
+        "model": entry.model,
+        "summary": f"as printed: {entry.noise}; {entry.wrong}",
+        "options": {},
+        "source": entry.paper,
+        "at": at.describe(),
+        "claimed": _promise(at.epsilon, at.delta, at.rho),
+    }
+    if computed:
         truth = entry.truth(at.shape, epsilon=at.epsilon, delta=at.delta, rho=at.rho, episodes=at.episodes)
-        entries.append(
-            {
-                "name": name,
-                "model": entry.model,
-                "summary": f"as printed: {entry.noise}; {entry.wrong}",
-                "options": {},
-                "source": entry.paper,
-                "at": at.describe(),
-                "claimed": _promise(at.epsilon, at.delta, at.rho),
-                "true": _truth(truth, at),
-            }
-        )
-    return entries
+        facts["true"] = _truth(truth, at)
+    return facts
 
 
-def _verdict(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: entry[key] for key in ("at", "claimed", "true") if key in entry}
+def _running(entry: Published, computed: bool) -> dict[str, str]:
+    """The recipe that runs the mechanism and, computed, what it promises at those sizes where it sends less."""
+    from discreet.papers import example
+
+    if entry.recipe is None:
+        return {}
+    at = example(entry.name)
+    less = computed and entry.unbounded is None and any(part.left_out for part in entry.parts(at))
+    return {"runs as": entry.recipe + (f", which sends less: {_truth(entry.as_run(at), at)}" if less else "")}
 
 
 def _promise(epsilon: float | None, delta: float, rho: float | None) -> str:

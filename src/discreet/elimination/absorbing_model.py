@@ -138,10 +138,12 @@ def _repaired(counts: Counts, quantile: float, repair: str) -> tuple[Floats, Flo
     transitions, lifted = np.zeros_like(counts.transitions), np.maximum(totals, 0.0)
     widths = _largest(quantile * np.sqrt(counts.transition_variance))[:, 0, 0]
     for h in range(len(totals) - 1):
-        seen = (counts.transition_variance[h] > 0) | (counts.visits[h] != 0)  # rows that nobody could play stay zero
-        if seen.any():
-            counted = project_counts(counts.transitions[h][seen], totals[h][seen], widths[h])
-            transitions[h][seen], lifted[h][seen] = lift_counts(counted, 4.0 * widths[h])
+        counted_rows = (counts.transition_variance[h] > 0) | (
+            counts.visits[h] != 0
+        )  # rows that nobody could play stay zero
+        if counted_rows.any():
+            projected = project_counts(counts.transitions[h][counted_rows], totals[h][counted_rows], widths[h])
+            transitions[h][counted_rows], lifted[h][counted_rows] = lift_counts(projected, 4.0 * widths[h])
     return transitions, lifted
 
 

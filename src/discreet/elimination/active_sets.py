@@ -29,7 +29,7 @@ from discreet.elimination.absorbing_model import Model
 from discreet.elimination.coverage import Design, atoms, coverage_design
 from discreet.elimination.implicit_set import ImplicitSet
 from discreet.elimination.policy_factors import LIMIT, PolicyFactors, count_classes
-from discreet.planning.backward import plan
+from discreet.planning.backward import best_policy
 from discreet.types import Floats, Integers, Mask
 
 RULES = ("paper", "data", "sink")
@@ -52,6 +52,8 @@ class Candidates(NamedTuple):
 
 
 class ActiveSet(Protocol):
+    """The policies that may still be the best, and what a stage does with them."""
+
     def crude(self, model: Model, step: int) -> Candidates:
         """For each (x, a), what visits (step, x, a) most; of the model only earlier steps are looked at."""
 
@@ -84,16 +86,19 @@ class Listed:
     scores: Floats
 
     def crude(self, model: Model, step: int) -> Candidates:
+        """One class of active policies per (x, a) that any of them can visit."""
         found = self.factors.crude(model.transitions, model.start, self.active, self.scores, step)
         classes = found.classes[found.classes >= 0]
         return Candidates(self.factors.decode(classes)[:, None], np.ones((len(classes), 1)))
 
     def cover(self, model: Model, found: Candidates) -> Design:
+        """A design over the listed policies that are active."""
         actions = np.unique(found.actions, axis=0)
         initial = atoms(actions, np.ones(actions.shape[:2]), model.transitions, model.start)
         return coverage_design(self.factors.oracle(model.transitions, model.start, self.active), initial)
 
     def eliminate(self, model: Model, rule: Rule, users: int) -> Listed:
+        """Drop the classes whose upper bound is below the best lower one, or by the paper's radius."""
         factors, (P, r, visits, widths, start) = self.factors, model
         if rule.name == "paper":
             values = factors.values(P, start, r)
@@ -101,9 +106,15 @@ class Listed:
             return replace(self, active=self.active & (values > bar), values=values, scores=values)
         values, variances = factors.return_variances(P, start, r, r * (1 - r))
         radii = factors.radii(
-            P, start, visits, widths, variances,
-            log_term=rule.log_term, scale=rule.statistical_scale, width_scale=rule.privacy_scale,
-        )  # fmt: skip
+            P,
+            start,
+            visits,
+            widths,
+            variances,
+            log_term=rule.log_term,
+            scale=rule.statistical_scale,
+            width_scale=rule.privacy_scale,
+        )
         _, bar = factors.best(values - radii, self.active)
         upper = values + radii
         if rule.name == "sink":
@@ -113,6 +124,7 @@ class Listed:
         return Listed(factors, self.active & (upper >= bar), values, scores)
 
     def best(self) -> Integers:
+        """The actions of the active class with the highest estimated value."""
         return self.factors.decode(self.factors.best(self.values, self.active)[0])
 
 
@@ -126,15 +138,18 @@ class Constrained:
     slack: float = math.inf
 
     def crude(self, model: Model, step: int) -> Candidates:
+        """Mixtures of two policies: one alone may not reach the constraint."""
         found = self._within(model, step).crude(step)
         H, X = self.rewards.shape[:2]
         return Candidates(found.actions.reshape(-1, 2, H, X), found.weights.reshape(-1, 2))
 
     def cover(self, model: Model, found: Candidates) -> Design:
+        """A design by an oracle over the constrained set, within a factor 1.2 of the best."""
         initial = atoms(found.actions, found.weights, model.transitions, model.start)
         return coverage_design(self._within(model, len(self.rewards)).maximise, initial, target=1.2)
 
     def eliminate(self, model: Model, rule: Rule, users: int) -> Constrained:
+        """Replace the constraint by that of the new model; it does not remember earlier ones."""
         upper = model.rewards
         if rule.name == "sink":
             lost = np.maximum(1.0 - model.transitions.sum(axis=-1), 0.0)
@@ -143,6 +158,7 @@ class Constrained:
         return Constrained(model.transitions, model.rewards, upper, 2 * radius)
 
     def best(self) -> Integers:
+        """The actions of the optimal policy of the newest model."""
         return _best(self.transitions, self.rewards)[1]
 
     def _within(self, model: Model, step: int) -> ImplicitSet:
@@ -181,7 +197,5 @@ def common_radius(model: Model, rule: Rule) -> float:
 
 def _best(transitions: Floats, rewards: Floats) -> tuple[Floats, Integers]:
     """The highest values at the first step, and the policy that has them."""
-    H, X, _ = rewards.shape
-    values, actions = np.empty((H + 1, X)), np.empty((H, X), np.int64)
-    plan(np.ascontiguousarray(transitions), np.ascontiguousarray(rewards), H, values, actions)
-    return values[0], actions
+    policy, values = best_policy(transitions, rewards, len(rewards))
+    return values[0], np.array(policy.actions)

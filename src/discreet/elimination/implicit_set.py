@@ -30,7 +30,7 @@ import numpy as np
 from discreet.compiled import kernel
 from discreet.elimination.coverage import Atoms, atoms, check_model
 from discreet.errors import InvalidInput
-from discreet.planning.backward import plan
+from discreet.planning.backward import best_policy
 from discreet.types import Floats, Integers
 from discreet.validation import check_array
 
@@ -107,10 +107,8 @@ class ImplicitSet:
     @cached_property
     def _optimum(self) -> tuple[Floats, Integers]:
         """Values (H+1, X) and actions (H, X) of the policy that maximises the rewards."""
-        H, X, _ = self.rewards.shape
-        values, policy = np.empty((H + 1, X)), np.empty((H, X), dtype=np.int64)
-        plan(self.transitions, self.rewards, H, values, policy)
-        return values, policy
+        policy, values = best_policy(self.transitions, self.rewards, len(self.rewards))
+        return values, np.array(policy.actions)
 
 
 @kernel

@@ -117,12 +117,18 @@ class PolicyElimination:
     def published(cls, **knobs: Any) -> PolicyElimination:
         """The constants and the repairs of the paper, where no knob says otherwise."""
         paper = {
-            "rule": "paper", "statistical_scale": 1.0, "privacy_scale": 1.0,
-            "threshold": None, "repair": "program", "forgetting": True, "lean": False,
-        }  # fmt: skip
+            "rule": "paper",
+            "statistical_scale": 1.0,
+            "privacy_scale": 1.0,
+            "threshold": None,
+            "repair": "program",
+            "forgetting": True,
+            "lean": False,
+        }
         return cls(**{**paper, **knobs})
 
     def init(self, problem: Problem, coins: Stream) -> EliminationState:
+        """All policies are active and everything is absorbed; refuses worlds whose steps are pooled."""
         shape = problem.shape
         if shape.homogeneous and shape.horizon > 1:
             raise Unsupported(
@@ -133,29 +139,44 @@ class PolicyElimination:
         rows = (shape.horizon, shape.states, shape.actions)
         nothing = no_counts(*rows)
         state = EliminationState(
-            problem, support, tuple(stage_sizes(problem.episodes, self.first_batch)), 0, 0, 0,
-            all_policies(support, shape.actions), nothing, nothing, _blind(shape, nothing),
-            np.ones((*rows, shape.states), np.bool_), (), Request(Policy(np.zeros(rows[:2], np.int64))),
-        )  # fmt: skip
-        return self._planned(state)
+            problem=problem,
+            support=support,
+            stages=tuple(stage_sizes(problem.episodes, self.first_batch)),
+            stage=0,
+            step=0,
+            served=0,
+            active=all_policies(support, shape.actions),
+            released=nothing,
+            pooled=nothing,
+            model=_blind_model(shape, nothing),
+            lost=np.ones((*rows, shape.states), np.bool_),
+            crude=(),
+            request=Request(Policy(np.zeros(rows[:2], np.int64))),
+        )
+        return self._with_request(state)
 
     def ask(self, state: EliminationState) -> Request:
+        """The request that was made with the state: its policy, how many users, and which layer."""
         return state.request
 
     def policy(self, state: EliminationState) -> Policy:
+        """The active policy with the best estimate; what is deployed while exploring is in the request."""
         return Policy(state.active.best())
 
     def update(self, state: EliminationState, release: Release) -> EliminationState:
+        """What the last batch adds to the model of the stage, and the next request."""
         now = counts_of(release)
         batch = last_batch(now, state.released)
         pooled = batch if self.forgetting else pool(state.pooled, batch)
         served = state.served + (state.request.users or 0)
         state = state._replace(released=now, pooled=pooled, served=served)
         if state.stage >= self._exploring(state):
-            return self._planned(state)
-        return self._planned(self._stepped(state) if state.step < self._crude_steps(state) else self._tested(state))
+            return self._with_request(state)
+        return self._with_request(
+            self._after_crude_batch(state) if state.step < self._crude_steps(state) else self._after_fine_batch(state)
+        )
 
-    def _stepped(self, state: EliminationState) -> EliminationState:
+    def _after_crude_batch(self, state: EliminationState) -> EliminationState:
         """After a crude batch: what it says about its step."""
         h, (problem, counts) = state.step, (state.problem, state.pooled)
         z = self._quantile(state)
@@ -167,7 +188,7 @@ class PolicyElimination:
         transitions[h] = found.transitions[h]
         return state._replace(model=state.model._replace(transitions=transitions, start=start), lost=lost, step=h + 1)
 
-    def _tested(self, state: EliminationState) -> EliminationState:
+    def _after_fine_batch(self, state: EliminationState) -> EliminationState:
         """After a fine batch: the model of all steps, and who is left."""
         shape = state.problem.shape
         start = _start(shape, state.released)
@@ -175,11 +196,15 @@ class PolicyElimination:
         rule = Rule(self.rule, self.statistical_scale, self.privacy_scale, self._log_term(state.problem))
         active = state.active.eliminate(model, rule, state.stages[state.stage])
         return state._replace(
-            active=active, stage=state.stage + 1, step=0, crude=(), lost=np.ones_like(state.lost),
-            model=_blind(shape, state.released),
-        )  # fmt: skip
+            active=active,
+            stage=state.stage + 1,
+            step=0,
+            crude=(),
+            lost=np.ones_like(state.lost),
+            model=_blind_model(shape, state.released),
+        )
 
-    def _planned(self, state: EliminationState) -> EliminationState:
+    def _with_request(self, state: EliminationState) -> EliminationState:
         """The next request: a crude layer, a fine batch, or the best policy for everybody who is left."""
         left = state.problem.episodes - state.served
         if state.stage >= self._exploring(state):
@@ -207,6 +232,7 @@ class PolicyElimination:
         return max(0, len(state.stages) - self.lean)
 
     def _crude_steps(self, state: EliminationState) -> int:
+        """How many steps have a crude batch of their own."""
         return state.problem.shape.horizon - self.lean
 
     def _log_term(self, problem: Problem) -> float:
@@ -227,6 +253,7 @@ class PolicyElimination:
         return 24.0 * problem.shape.horizon**2 * self._log_term(problem)
 
     def _support(self, shape: Shape) -> Mask:
+        """The declared support, or all states but those other than a public start state."""
         if self.support is None:
             support = np.ones((shape.horizon, shape.states), np.bool_)
             if shape.start is not None:
@@ -275,12 +302,17 @@ def mixture(parts: list[Candidates]) -> Mixture | Policy:
 
 
 def _start(shape: Shape, released: Counts) -> Floats:
+    """The law of the first state: public, or estimated."""
     return start_law(released) if shape.start is None else np.eye(shape.states)[shape.start]
 
 
-def _blind(shape: Shape, released: Counts) -> Model:
+def _blind_model(shape: Shape, released: Counts) -> Model:
     """A stage begins with everything absorbed."""
     rows = (shape.horizon, shape.states, shape.actions)
     return Model(
-        np.zeros((*rows, shape.states)), np.zeros(rows), np.ones(rows), np.zeros(rows), _start(shape, released)
+        transitions=np.zeros((*rows, shape.states)),
+        rewards=np.zeros(rows),
+        visits=np.ones(rows),
+        widths=np.zeros(rows),
+        start=_start(shape, released),
     )

@@ -82,10 +82,12 @@ class PolicyFactors:
 
     @property
     def horizon(self) -> int:
+        """How many steps a policy has."""
         return int(self.support.shape[0])
 
     @property
     def states(self) -> int:
+        """How many states there are, in the support or not."""
         return int(self.support.shape[1])
 
     @cached_property
@@ -95,6 +97,7 @@ class PolicyFactors:
 
     @property
     def count(self) -> int:
+        """How many classes of policies there are: a rule of every step, in all combinations."""
         return math.prod(self.sizes)
 
     def decode(self, classes: ArrayLike) -> Integers:

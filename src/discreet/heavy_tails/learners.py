@@ -41,10 +41,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import kernel
-from discreet.learners.base import PlannedState, Problem
-from discreet.learners.policy_optimisation import PolicyState, improved, start_uniform
-from discreet.policies import Policy, StochasticPolicy
-from discreet.release import Release, Request
+from discreet.learners.base import PlannedState, Problem, Replans
+from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
+from discreet.policies import Policy
+from discreet.release import Release
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, below
 from discreet.types import Floats, Integers
@@ -84,26 +84,26 @@ class Bonuses:
         shape = problem.shape
         S, rows = shape.states, shape.groups * shape.states * shape.actions
         l = math.log(12 * S * shape.actions * shape.horizon * problem.episodes / self.failure_probability)
-        seen = _seen(release, shape, math.exp(-l), self.error_scale) if release is not None else _unseen(rows, S)
-        D = np.maximum(1.0, seen.visits + seen.visit_error)
-        F = np.maximum(1.0, seen.followed + seen.followed_error)
-        reward_error = np.sqrt(2 * seen.reward_variance * l) + np.sqrt(seen.reward_variance / 2) * l
-        statistical = reward_deviation(moments_or_range(shape), l, D, seen.thresholds, seen.bias)
+        counts = _no_counts(rows, S) if release is None else _counts_of(release, shape, math.exp(-l), self.error_scale)
+        D = np.maximum(1.0, counts.visits + counts.visit_error)
+        F = np.maximum(1.0, counts.followed + counts.followed_error)
+        reward_error = np.sqrt(2 * counts.reward_variance * l) + np.sqrt(counts.reward_variance / 2) * l
+        statistical = reward_deviation(moments_or_range(shape), l, D, counts.thresholds, counts.bias)
         classes, many = (S * math.log(2), math.sqrt(S)) if self.uniform else (0.0, 1.0)
-        reward_bonus = (2 * reward_bound(shape) * seen.visit_error + self.error_scale * reward_error) / D
-        move_bonus = (2 * seen.followed_error + many * seen.spread) / F
-        moves = np.maximum(seen.transitions - (self.threshold or 0.0) * seen.move_noise[:, None], 0.0)
+        reward_bonus = (2 * reward_bound(shape) * counts.visit_error + self.error_scale * reward_error) / D
+        move_bonus = (2 * counts.followed_error + many * counts.spread) / F
+        moves = np.maximum(counts.transitions - (self.threshold or 0.0) * counts.move_noise[:, None], 0.0)
         known = moves.sum(axis=1)
         return HeavyModel(
-            seen.rewards / D,
-            moves / np.maximum(F if self.threshold is None else known, 1e-300)[:, None],
-            reward_bonus + self.bonus_scale * statistical,
+            rewards=counts.rewards / D,
+            transitions=moves / np.maximum(F if self.threshold is None else known, 1e-300)[:, None],
+            reward_bonus=reward_bonus + self.bonus_scale * statistical,
             # One unit of bonus is the whole range of what may follow.
-            np.where(known > 0, self.bonus_scale * np.sqrt(2 * (classes + l) / F) + move_bonus, 1.0),
+            transition_bonus=np.where(known > 0, self.bonus_scale * np.sqrt(2 * (classes + l) / F) + move_bonus, 1.0),
         )
 
 
-class _Seen(NamedTuple):
+class _Counts(NamedTuple):
     """A release in the learner's units, one entry per row; errors are quantiles of noise, scaled."""
 
     visits: Floats
@@ -119,14 +119,28 @@ class _Seen(NamedTuple):
     bias: Floats | None
 
 
-def _unseen(rows: int, S: int) -> _Seen:
+def _no_counts(rows: int, S: int) -> _Counts:
+    """Before the first release."""
     none = np.zeros(rows)
-    return _Seen(none, none, none, none, np.zeros((rows, S)), none, none, none, none, None, None)
+    return _Counts(
+        visits=none,
+        visit_error=none,
+        followed=none,
+        followed_error=none,
+        transitions=np.zeros((rows, S)),
+        move_noise=none,
+        spread=none,
+        rewards=none,
+        reward_variance=none,
+        thresholds=None,
+        bias=None,
+    )
 
 
-def _seen(release: Release, shape: Shape, tail: float, scale: float) -> _Seen:
+def _counts_of(release: Release, shape: Shape, tail: float, scale: float) -> _Counts:
+    """What a release says; errors are exceeded with probability ``tail`` each, before they are scaled."""
     S = shape.states
-    visits, counts, sums = (release[name].values for name in ("visits", "transitions", "rewards"))
+    visits, moves, sums = (release[name].values for name in ("visits", "transitions", "rewards"))
     low, span = shape.rewards[0], shape.reward_span
 
     def flat(table: Floats) -> Floats:
@@ -135,14 +149,21 @@ def _seen(release: Release, shape: Shape, tail: float, scale: float) -> _Seen:
     visit_error, spread = (scale * flat(release.width(cells, tail)) for cells in (_cells_of_visits(release), S))
     followed, followed_error = flat(visits), visit_error
     if shape.groups == 1 and shape.horizon > 1:  # last steps are pooled with others, and nothing follows them
-        followed, followed_error = flat(counts.sum(axis=3)), spread
+        followed, followed_error = flat(moves.sum(axis=3)), spread
     public = {name: flat(release.public[name]) for name in ("thresholds", "clipping_bias") if name in release.public}
-    return _Seen(
-        flat(visits), visit_error, followed, followed_error, counts.reshape(-1, S),
-        flat(np.sqrt(release["transitions"].variance)), spread,
-        flat(span * sums + low * visits), flat(span**2 * release["rewards"].variance),
-        public.get("thresholds"), public.get("clipping_bias"),
-    )  # fmt: skip
+    return _Counts(
+        visits=flat(visits),
+        visit_error=visit_error,
+        followed=followed,
+        followed_error=followed_error,
+        transitions=moves.reshape(-1, S),
+        move_noise=flat(np.sqrt(release["transitions"].variance)),
+        spread=spread,
+        rewards=flat(span * sums + low * visits),
+        reward_variance=flat(span**2 * release["rewards"].variance),
+        thresholds=public.get("thresholds"),
+        bias=public.get("clipping_bias"),
+    )
 
 
 def _cells_of_visits(release: Release) -> int:
@@ -170,7 +191,7 @@ def moments_or_range(shape: Shape) -> Moments:
 
 
 @dataclass(frozen=True)
-class HeavyUCBVI:
+class HeavyUCBVI(Replans):
     """Optimistic value iteration for heavy-tailed rewards (Algorithm 1, repaired)."""
 
     bonus_scale: float = 0.1
@@ -183,31 +204,20 @@ class HeavyUCBVI:
     def __post_init__(self) -> None:
         self._bonuses()
 
-    def init(self, problem: Problem, coins: Stream) -> PlannedState:
-        return self._planned(problem, coins, None)
-
-    def ask(self, state: PlannedState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PlannedState, release: Release) -> PlannedState:
-        return self._planned(state.problem, state.coins, release)
-
-    def policy(self, state: PlannedState) -> Policy:
-        return state.policy
-
-    def _bonuses(self) -> Bonuses:
-        return Bonuses(self.bonus_scale, self.error_scale, self.threshold, self.failure_probability, uniform=False)
-
-    def _planned(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
+    def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
+        """The greedy policy of the optimistic Q, with ties broken by a copy of the coins."""
         shape, coins = problem.shape, coins.copy()
         values = np.zeros((shape.horizon + 1, shape.states))
         actions = np.zeros((shape.horizon, shape.states), np.int64)
         _plan(self._bonuses().model(problem, release), shape.groups, reward_bound(shape), coins, values, actions)
         return PlannedState(problem, coins, Policy(actions), values)
 
+    def _bonuses(self) -> Bonuses:
+        return Bonuses(self.bonus_scale, self.error_scale, self.threshold, self.failure_probability, uniform=False)
+
 
 @dataclass(frozen=True)
-class HeavyUCBPO:
+class HeavyUCBPO(PolicyOptimiser):
     """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns)."""
 
     eta_scale: float = 10.0
@@ -222,22 +232,16 @@ class HeavyUCBPO:
         check_positive("eta_scale", self.eta_scale)
         self._bonuses()
 
-    def init(self, problem: Problem, coins: Stream) -> PolicyState:
-        return start_uniform(problem)
-
-    def ask(self, state: PolicyState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PolicyState, release: Release) -> PolicyState:
+    def optimistic_q(self, state: PolicyState, release: Release) -> Floats:
+        """Q with bonuses that hold for all value functions at once."""
         shape, q = state.problem.shape, np.zeros_like(state.log_weights)
-        tau = reward_bound(shape)
-        _evaluate(
-            self._bonuses().model(state.problem, release), shape.groups, tau, np.array(state.policy.probabilities), q
-        )
-        return improved(state, q, release.users, self.eta_scale, tau * shape.horizon)
+        model = self._bonuses().model(state.problem, release)
+        _evaluate(model, shape.groups, reward_bound(shape), np.array(state.policy.probabilities), q)
+        return q
 
-    def policy(self, state: PolicyState) -> StochasticPolicy:
-        return state.policy
+    def largest_value(self, problem: Problem) -> float:
+        """tau per step."""
+        return reward_bound(problem.shape) * problem.shape.horizon
 
     def _bonuses(self) -> Bonuses:
         return Bonuses(self.bonus_scale, self.error_scale, self.threshold, self.failure_probability, uniform=True)

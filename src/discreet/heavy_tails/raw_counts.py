@@ -1,67 +1,128 @@
 r"""Private-Heavy-UCBVI's release as printed, thresholds from raw counts included: it runs, and promises nothing.
 
-Per node of a tree over K users, with log read as log2:
+Visits, transitions and rewards are three tables. A reward in a cell that n users have visited before counts in full if
+|r| <= B_n, and as zero otherwise; so a first visit never counts. Per node of a tree over K users, log being log2:
 
     visits and transitions  Lap(3 H log K / epsilon) each,      rewards  Lap(6 B_k H log K / epsilon) at episode k,
-    B_n = (epsilon u n / (H (log K)^1.5 l))^(1/(1+v)),          l = ln(3 S A K H / failure_probability),
-
-and a reward counts only if it is at most B_n, n being the raw number of visits so far.
+    B_n = (epsilon u n / (H (log K)^1.5 l))^(1/(1+v)),          l = ln(3 S A K H / failure_probability).
 
 **Formal guarantees.** None; the paper claims epsilon. Were the thresholds public, counts alone would give 4/3 epsilon
 and all of it 5/3 epsilon (and L / log2 K times as much, L levels): replacing a user moves counts by 2H and not by H.
-With raw counts there is no bound. Let user 1 visit a cell or not, and let every user j > 1 visit it with a reward of
-B_(j-1): the reward is kept if user 1 was there, and dropped if not, so that all later leaves differ. The loss grows in
-proportion to K. The audit tries that pair of data sets, encoded by the encoder that runs.
+With raw counts there is no bound. What a user adds depends on who came before her, so the sensitivity that the encoder
+states is that of her own vector, given the others', and does not bound a release. Let user 1 visit a cell or not, and
+let every user j > 1 visit it with a reward of B_(j-1): the reward is kept if user 1 was there, and dropped if not, so
+that all later leaves differ. The loss grows in proportion to K. The audit tries that pair of data sets, encoded by
+the encoder that runs. :class:`~discreet.heavy_tails.encoders.ClippedTables` is the repair.
+
+The noise is that of the paper's entry, :mod:`discreet.papers.heavy_tailed`, whose recipe runs it.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
-from discreet.accumulators.schedule import EveryEpisode
-from discreet.accumulators.tree import Tree
-from discreet.errors import Unsupported
+import numpy as np
+
+from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
+from discreet.encoders.layouts import Tables
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import moments_of
-from discreet.heavy_tails.raw_count_tables import RawCountTables
-from discreet.noise import Laplace
-from discreet.papers import published
-from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
-from discreet.recipes.trust import Privacy
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
-from discreet.validation import check_open_unit
+from discreet.streams import Stream
+from discreet.types import Floats, Integers
+from discreet.validation import check_positive
 
-ENTRY = "published/heavy-tailed-central-raw-counts"
-_AT_ONCE = 2_000_000  # numbers held at a time
+
+class RawCountArrays(NamedTuple):
+    """The encoder in compiled code, with the raw counts that it should not have."""
+
+    states: int
+    actions: int
+    homogeneous: bool
+    per_visit: float
+    power: float
+    visited: Integers  # (rows,) raw counts: the mistake
+
+
+@dataclass(frozen=True)
+class RawCountTables(LaidOut):
+    """Visits, transitions, and rewards truncated at raw counts."""
+
+    shape: Shape
+    per_visit: float
+    name: ClassVar[str] = "raw-count-tables"
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        moments_of(self.shape)
+        check_positive("per_visit", self.per_visit)
+
+    @property
+    def rounded(self) -> bool:
+        """Reward sums are not whole numbers."""
+        return False
+
+    @property
+    def layout(self) -> Tables:
+        """Three tables, transitions row by row."""
+        return Tables(self.shape, by_successor=False)
+
+    @property
+    def rows(self) -> int:
+        """How many (group, state, action) there are."""
+        return self.layout.rows
+
+    @property
+    def counts(self) -> int:
+        """How many cells are counts, visits first; the reward sums follow them."""
+        return self.layout.counts
+
+    def threshold(self, visits: int) -> float:
+        """B_n; the noise of episode k is proportional to B_k."""
+        return float((self.per_visit * visits) ** (1 / (1 + moments_of(self.shape).order)))
+
+    def sensitivity(self) -> Sensitivity:
+        """Of one user's own vector, rewards in units of the largest threshold; later users are not in it."""
+        H = self.shape.horizon
+        return Sensitivity(l1=6 * H, l2=6 * H, linf=2 * H)
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Reward sums in units of the declared range of means."""
+        marginals, tau = self.layout.marginals(cells), self.shape.rewards[1]
+        visits, (rewards, one) = marginals["visits"].values, marginals["rewards"]
+        return marginals | {"rewards": Statistic((rewards + tau * visits) / (2 * tau), one)}
+
+    def arrays(self) -> RawCountArrays:
+        """What its kernel needs to know, and no visits yet."""
+        s = self.shape
+        power = 1 / (1 + moments_of(s).order)
+        return RawCountArrays(s.states, s.actions, s.homogeneous, self.per_visit, power, np.zeros(self.rows, np.int64))
+
+
+@encode_into.implement(RawCountArrays)
+def _encode_raw(
+    encoder: RawCountArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,  # nothing is drawn here
+    cells: Cells,
+) -> None:
+    S, A, visited = encoder.states, encoder.actions, encoder.visited
+    rows = visited.shape[0]
+    for h in range(length):
+        row = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
+        cells[row] += 1.0
+        if h + 1 < length:
+            cells[rows + row * S + states[h + 1]] += 1.0
+        if abs(rewards[h]) <= (encoder.per_visit * visited[row]) ** encoder.power:
+            cells[rows * (S + 1) + row] += rewards[h]
+        visited[row] += 1
 
 
 @dataclass(frozen=True)
 class RawCountChannel(ClippedRewardsChannel):
     """The printed release: thresholds follow raw counts, so its noise hides nobody."""
-
-
-def _printed(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    if privacy.epsilon is None:
-        raise Unsupported("the printed noise is scaled by epsilon: give epsilon instead of rho")
-    H, log = shape.horizon, math.log2(max(2, episodes))
-    failure = check_open_unit("failure_probability", options["failure_probability"])
-    log_term = math.log(3 * shape.states * shape.actions * episodes * H / failure)
-    encoder = RawCountTables(shape, privacy.epsilon * moments_of(shape).bound / (H * log**1.5 * log_term))
-    counts, rewards = (Laplace(times * H * log / privacy.epsilon) for times in (3, 6))
-    channel = RawCountChannel(encoder, counts, rewards, Tree(users=episodes), episodes)
-    guarantee = published(ENTRY).truth(shape, epsilon=privacy.epsilon, episodes=max(2, episodes))
-    return Privatizer(_NAME, shape, (channel,), EveryEpisode(), guarantee, False, options)
-
-
-_NAME = "central/heavy-tailed-published"
-RECIPES = (
-    Recipe(
-        _NAME, "central",
-        "Private-Heavy-UCBVI's tree as printed, truncated at raw counts; NOT private, see the guarantee",
-        _printed, automatic=False, encoder="raw-count-tables", law="laplace", accumulator="tree",
-        source="Wu, Zhou, Chowdhury, Wang, heavy-tailed rewards", options={"failure_probability": 0.1},
-        heavy_tails=True,
-    ),
-)  # fmt: skip

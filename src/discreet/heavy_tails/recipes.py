@@ -44,7 +44,6 @@ from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.schedule import EveryEpisode, Growing
 from discreet.accumulators.tree import Tree
 from discreet.errors import unknown_name
-from discreet.heavy_tails import raw_counts as raw_count_rewards
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
@@ -218,4 +217,4 @@ def _recipes() -> tuple[Recipe, ...]:
     )  # fmt: skip
 
 
-RECIPES = (*_recipes(), *raw_count_rewards.RECIPES)
+RECIPES = _recipes()

@@ -2,15 +2,24 @@
 
 A learner sees releases and nothing else. It never imports worlds, trajectories, encoders or privatizers, and none of
 its knobs touches privacy: whatever it computes from a release is post-processing.
+
+``Learner`` is all that a loop needs. The classes below it write once what many learners have in common:
+
+* ``HoldsPolicy``: the next policy is a field of the state;
+* ``Replans``: the state is a plan, made anew from every release by ``plan``;
+* ``PlansBackwards``: the plan is a backward induction in compiled code, by two kernels, ``prepare`` and ``fill_q``.
+  Such a learner also runs inside the compiled loop over episodes.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from discreet.compiled import dispatch
+from discreet.planning.backward import act_greedily
 from discreet.policies import AnyPolicy, Policy
 from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
 from discreet.shape import Shape
@@ -49,8 +58,9 @@ class Learner(Protocol):
         """The policy that would be deployed next."""
 
 
+@runtime_checkable
 class CompiledLearner(Learner, Protocol):
-    """A learner that can also replan inside a compiled loop, after every episode."""
+    """A learner that can also replan inside the compiled loop, after every episode. Its policies are deterministic."""
 
     def arrays(self, problem: Problem) -> Any:
         """Constants and scratch space: a NamedTuple that :func:`plan_into` knows. Not shared between threads."""
@@ -79,26 +89,98 @@ class AsksOnce:
         return {}
 
 
+class HoldsPolicy:
+    """A learner whose state has the policy to deploy next as its field ``policy``."""
+
+    def ask(self, state: Any) -> Request:
+        """Deploy that policy, and release all that the recipe has."""
+        return Request(state.policy)
+
+    def policy(self, state: Any) -> AnyPolicy:
+        """The field ``policy`` of the state."""
+        policy: AnyPolicy = state.policy
+        return policy
+
+
+class PlannedState(NamedTuple):
+    """All that a learner remembers who plans anew from every release: its plan and its public coins."""
+
+    problem: Problem
+    coins: Stream
+    policy: AnyPolicy
+    values: Floats  # (H + 1, S) as planned
+
+
+class Replans(HoldsPolicy, ABC):
+    """A learner that plans anew from every release and remembers nothing else."""
+
+    @abstractmethod
+    def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
+        """Plan from a release, or from nothing before the first one. ``coins`` must be copied before they are used."""
+
+    def init(self, problem: Problem, coins: Stream) -> PlannedState:
+        """The plan of somebody who knows nothing."""
+        return self.plan(problem, coins, None)
+
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
+        """The plan from this release, which contains all earlier ones."""
+        return self.plan(state.problem, state.coins, release)
+
+
+class PlansBackwards(Replans):
+    """A learner that plans by backward induction in compiled code.
+
+    It has ``arrays`` and, for the class of these arrays, the kernels ``prepare`` and ``fill_q``.
+    """
+
+    @abstractmethod
+    def arrays(self, problem: Problem) -> Any:
+        """Constants and scratch space of one run: a NamedTuple with ``table`` (S, A), where Q of a step is written."""
+
+    def arrays_after(self, problem: Problem, release: Release) -> Any:
+        """The arrays for a plan from this release; the same, unless the learner reads more than its statistics."""
+        return self.arrays(problem)
+
+    def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
+        """The plan of the kernels, with ties broken by a copy of the coins."""
+        shape, coins = problem.shape, coins.copy()
+        values = np.zeros((shape.horizon + 1, shape.states))
+        actions = np.zeros((shape.horizon, shape.states), np.int64)
+        if release is None:
+            rows = shape.groups * shape.states * shape.actions
+            arrays, statistics = self.arrays(problem), no_statistics(rows, shape.states)
+        else:
+            arrays, statistics = self.arrays_after(problem, release), as_statistics(release)
+        plan_into(arrays, statistics, coins, values, actions)
+        return PlannedState(problem, coins, Policy(actions), values)
+
+
+@dispatch
+def prepare(learner: Any, statistics: Statistics, coins: Stream, H: int) -> None:
+    """Estimate the model of every row from released statistics, into the learner's scratch space."""
+
+
+@dispatch
+def fill_q(learner: Any, statistics: Statistics, following: Floats, h: int, left: float) -> tuple[float, float]:
+    """Write Q of step ``h``, with ``left`` steps to go, into ``learner.table``; returns the range of values there.
+
+    ``following`` (S,) are the values of the next step. Actions are chosen by Q as it is; the value of the best one is
+    clipped to the range.
+    """
+    raise NotImplementedError
+
+
 @dispatch
 def plan_into(learner: Any, statistics: Statistics, coins: Stream, values: Floats, actions: Integers) -> None:
     """Plan from released statistics: the policy into ``actions`` (H, S), its values as planned into ``values``."""
 
 
-class PlannedState(NamedTuple):
-    """Everything that a learner remembers who plans anew from every release: its next policy and its public coins."""
-
-    problem: Problem
-    coins: Stream
-    policy: Policy
-    values: Floats  # (H + 1, S) as planned
-
-
-def planned(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
-    """Plan from a release, or from nothing before the first; ``arrays`` is the compiled form of the learner."""
-    shape, coins = problem.shape, coins.copy()
-    values = np.zeros((shape.horizon + 1, shape.states))
-    actions = np.zeros((shape.horizon, shape.states), np.int64)
-    rows = shape.groups * shape.states * shape.actions
-    statistics = no_statistics(rows, shape.states) if release is None else as_statistics(release)
-    plan_into(arrays, statistics, coins, values, actions)
-    return PlannedState(problem, coins, Policy(actions), values)
+@plan_into.implement(object)
+def _plan_backwards(learner: Any, statistics: Statistics, coins: Stream, values: Floats, actions: Integers) -> None:
+    """Backward induction with the kernels of the learner's class."""
+    H = actions.shape[0]
+    prepare(learner, statistics, coins, H)
+    values[H, :] = 0.0
+    for h in range(H - 1, -1, -1):
+        lowest, highest = fill_q(learner, statistics, values[h + 1], h, float(H - h))
+        act_greedily(learner.table, lowest, highest, coins, values[h], actions[h])

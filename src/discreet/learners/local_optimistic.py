@@ -37,12 +37,11 @@ import numpy as np
 
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
-from discreet.learners.base import PlannedState, Problem, plan_into, planned
-from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
-from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics
+from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.planning.backward import rows_of_step, sum_over_successors
+from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
-from discreet.types import Floats, Integers
+from discreet.types import Floats
 from discreet.validation import check_open_unit, check_positive
 
 CONSTANTS = ("tight", "laplace", "gaussian", "randomised-response", "bounded")
@@ -72,7 +71,7 @@ class OBIArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OBI:
+class OBI(PlansBackwards):
     """LDP-OBI on released counts; per step or time-homogeneous, as the release is."""
 
     constants: str = "tight"
@@ -89,161 +88,132 @@ class OBI:
         check_positive("alpha - 1", self.alpha - 1)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> PlannedState:
-        return planned(self.arrays(problem), problem, coins, None)
-
-    def ask(self, state: PlannedState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PlannedState, release: Release) -> PlannedState:
-        arrays = self.arrays(state.problem)
-        arrays.clock[0] = release.users
-        if self.constants == "tight" and release.radius_of is not None:
-            arrays = arrays._replace(constants=_GIVEN)
-            shape = state.problem.shape
-            rows = shape.groups * shape.states * shape.actions
-            share = self.failure_probability / (2 * rows * (shape.states + 3))
-            for i, name in enumerate(("rewards", "visits", "followed", "transitions")):
-                arrays.bounds[i] = release.radius(name, share).reshape(-1)
-        return planned(arrays, state.problem, state.coins, release)
-
-    def policy(self, state: PlannedState) -> Policy:
-        return state.policy
-
     def arrays(self, problem: Problem) -> OBIArrays:
+        """Constants and scratch space; the clock stands at zero users and no bounds are given."""
         shape = problem.shape
-        rows = shape.groups * shape.states * shape.actions
-        scale = self.scale if self.constants == "tight" else 1.0
         pairs, S = shape.states * shape.actions, shape.states
+        rows = shape.groups * pairs
         often = 4 if self.constants == "randomised-response" else 6  # how many events the paper counts
         share = 3 * self.failure_probability / (2 * math.pi**2)  # delta_k k^2
         q = np.zeros(pairs)
         return OBIArrays(
-            shape.groups, CONSTANTS.index(self.constants), self.alpha, self.failure_probability, scale,
-            math.log(often * pairs / share), math.log(often * S * pairs / share),
-            math.log(2 * pairs * shape.horizon / share),
-            np.zeros(1), np.zeros((4, rows)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
-            q, q.reshape(shape.states, shape.actions),
-        )  # fmt: skip
+            groups=shape.groups,
+            constants=CONSTANTS.index(self.constants),
+            alpha=self.alpha,
+            failure=self.failure_probability,
+            scale=self.scale if self.constants == "tight" else 1.0,
+            pair_log=math.log(often * pairs / share),
+            successor_log=math.log(often * S * pairs / share),
+            level_log=math.log(2 * pairs * shape.horizon / share),
+            clock=np.zeros(1),
+            bounds=np.zeros((4, rows)),
+            reward=np.zeros(rows),
+            inverse=np.zeros(rows),
+            bonus=np.zeros(rows),
+            q=q,
+            table=q.reshape(shape.states, shape.actions),
+        )
+
+    def arrays_after(self, problem: Problem, release: Release) -> OBIArrays:
+        """The same with the clock at the users of the release and, where it states radii, with these as bounds."""
+        arrays = self.arrays(problem)
+        arrays.clock[0] = release.users
+        if self.constants == "tight" and release.radius_of is not None:
+            arrays = arrays._replace(constants=_GIVEN)
+            rows, S = arrays.reward.size, problem.shape.states
+            share = self.failure_probability / (2 * rows * (S + 3))
+            for i, name in enumerate(("rewards", "visits", "followed", "transitions")):
+                arrays.bounds[i] = release.radius(name, share).reshape(-1)
+        return arrays
 
 
-@plan_into.implement(OBIArrays)
-def _plan_obi(
-    learner: OBIArrays,
-    statistics: Statistics,
-    coins: Stream,
-    values: Floats,
-    actions: Integers,
-) -> None:
-    H, S = actions.shape
-    k, noise, R = tick(learner.clock), statistics.visit_noise[0], learner.reward.shape[0]
-    some, one, all_of_them, u_reward, u_transition = constants_at(
-        learner.constants, k, learner.pair_log, learner.successor_log, learner.level_log, learner.failure,
-        learner.scale, R, S, H, learner.groups, noise,
-    )  # fmt: skip
-    printed = 1.0 if 0 < learner.constants < 5 else 0.0
-    estimate_optimistically(learner, statistics, some, one, all_of_them, u_reward, u_transition)
+class Multiples(NamedTuple):
+    """The bounds on the noise of one episode, as multiples of the noise's standard deviation."""
+
+    c_pair: float  # in the visits and rewards of a (state, action)
+    c_successor: float  # in the count of one successor
+    c_sum: float  # in the sum over all successors
+
+
+class Deviations(NamedTuple):
+    """How far means of n rewards and of n successors are off, times sqrt(n)."""
+
+    u_reward: float
+    u_transition: float
+
+
+@prepare.implement(OBIArrays)
+def _prepare(learner: OBIArrays, statistics: Statistics, coins: Stream, H: int) -> None:
+    learner.clock[0] += 1.0  # now the number of the episode that is planned for
+    k = learner.clock[0]
+    S = statistics.transitions.shape[0]
+    multiples = noise_multiples(learner, k, S, H, statistics.visit_noise[0])
+    deviations = statistical_deviations(learner, k, S, H)
+    estimate_optimistically(learner, statistics, multiples, deviations)
+
+
+@fill_q.implement(OBIArrays)
+def _fill_q(learner: OBIArrays, statistics: Statistics, following: Floats, h: int, left: float) -> tuple[float, float]:
     q = learner.q
-    values[H, :] = 0.0
-    for h in range(H - 1, -1, -1):
-        here = rows_of_step(learner.groups, h, q.shape[0])
-        reward, inverse, bonus = learner.reward[here], learner.inverse[here], learner.bonus[here]
-        left = float(H - h)
-        worth = left - 1.0 + printed
-        sum_over_successors(statistics.transitions, here, values[h + 1], q)
-        for i in range(q.shape[0]):
-            q[i] = q[i] * inverse[i] + reward[i] + worth * bonus[i]
-        act_greedily(learner.table, 0.0, left, coins, values[h], actions[h])
+    here = rows_of_step(learner.groups, h, q.shape[0])
+    reward, inverse, bonus = learner.reward[here], learner.inverse[here], learner.bonus[here]
+    worth = left if as_printed(learner) else left - 1.0  # w_h
+    sum_over_successors(statistics.transitions, here, following, q)
+    for i in range(q.shape[0]):
+        q[i] = q[i] * inverse[i] + reward[i] + worth * bonus[i]
+    return 0.0, left
 
 
 @inlined
-def tick(clock: Floats) -> float:
-    """The number of the episode that is planned for; the clock moves on."""
-    clock[0] += 1.0
-    return clock[0]  # type: ignore[no-any-return]
+def as_printed(learner: OBIArrays) -> bool:
+    """Whether the constants are the paper's, and not "tight" ones or given bounds."""
+    return 0 < learner.constants < _GIVEN
 
 
 @inlined
-def constants_at(
-    constants: int,
-    k: float,
-    pair_log: float,
-    successor_log: float,
-    level_log: float,
-    failure: float,
-    scale: float,
-    R: int,
-    S: int,
-    H: int,
-    groups: int,
-    noise: float,
-) -> tuple[float, float, float, float, float]:
-    """All numbers of episode k that do not depend on the row."""
-    log_k = fast_log(k)
-    steps = H if groups == 1 else 1
-    some, one, all_of_them = multiples(
-        constants, k, log_k, pair_log + 2.0 * log_k, successor_log + 2.0 * log_k, failure, R, S, steps, noise
-    )
-    u_reward, u_transition = deviations(constants, log_k, level_log, failure, scale, R, S, H)
-    return some, one, all_of_them, u_reward, u_transition
-
-
-@inlined
-def multiples(
-    constants: int,
-    k: float,
-    log_k: float,
-    pair: float,
-    successor: float,
-    failure: float,
-    R: int,
-    S: int,
-    steps: int,
-    noise: float,
-) -> tuple[float, float, float]:
-    """The c for a pair, for one successor and for their sum, as multiples of the noise's standard deviation.
-
-    Zero where the bounds were given. ``pair`` and ``successor`` are the logarithms of the paper's union bounds,
-    ``steps`` how many steps a count sums, ``noise`` the standard deviation of visits.
-    """
+def noise_multiples(learner: OBIArrays, k: float, S: int, H: int, noise: float) -> Multiples:
+    """The c of episode ``k``; zero where the bounds were given. ``noise`` is the standard deviation of visits."""
+    constants, failure, log_k = learner.constants, learner.failure, fast_log(k)
+    # The logarithms of the paper's union bounds, over pairs and over successors.
+    pair, successor = learner.pair_log + 2.0 * log_k, learner.successor_log + 2.0 * log_k
     per_draw = 1.0 / math.sqrt(max(1.0, k - 1.0))  # the deviation of one draw, in units of that of the sum
     root = math.sqrt(float(S))
     if constants == 0:
         # A sum of k independent draws: Gaussian or sub-gamma with a scale below one standard deviation of a draw.
-        level = peeled(log_k, R * (S + 3.0), failure)
-        some = math.sqrt(2.0 * _EPOCH * level) + level * per_draw
-        return some, some, root * some
+        level = peeled(log_k, learner.reward.shape[0] * (S + 3.0), failure)
+        c_pair = math.sqrt(2.0 * _EPOCH * level) + level * per_draw
+        return Multiples(c_pair, c_pair, root * c_pair)
     if constants == 1:
         scale, root_k = math.sqrt(0.5) * per_draw, math.sqrt(k)
         wide = math.sqrt(8.0 * successor) * scale
-        some = max(root_k, pair) * math.sqrt(8.0 * pair) * scale
-        return some, max(root_k, successor) * wide, max(root_k * root, successor) * wide
+        c_pair = max(root_k, pair) * math.sqrt(8.0 * pair) * scale
+        return Multiples(c_pair, max(root_k, successor) * wide, max(root_k * root, successor) * wide)
     if constants == 2:
-        some = math.sqrt(pair)
-        return some, some, root * some
+        c_pair = math.sqrt(pair)
+        return Multiples(c_pair, c_pair, root * c_pair)
     if constants == 3:
+        steps = H if learner.groups == 1 else 1  # that a count sums
         deviation = max(1e-12, noise) * per_draw / math.sqrt(float(steps))  # of one answered bit
         odds = math.exp(2.0 * math.asinh(0.5 / deviation))
         width = (2.0 * odds - 1.0) / (odds - 1.0) / deviation
-        some = width * math.sqrt(0.5 * pair)
-        return some, width * math.sqrt(0.5 * successor), S * some
+        c_pair = width * math.sqrt(0.5 * pair)
+        return Multiples(c_pair, width * math.sqrt(0.5 * successor), S * c_pair)
     if constants == 4:
-        some, one = math.sqrt(2.0 * pair) / _UNIT_DEVIATION, math.sqrt(2.0 * successor) / _UNIT_DEVIATION
-        return some, one, root * one
-    return 0.0, 0.0, 0.0
+        c_pair, c_successor = math.sqrt(2.0 * pair) / _UNIT_DEVIATION, math.sqrt(2.0 * successor) / _UNIT_DEVIATION
+        return Multiples(c_pair, c_successor, root * c_successor)
+    return Multiples(0.0, 0.0, 0.0)
 
 
 @inlined
-def deviations(
-    constants: int, log_k: float, level_log: float, failure: float, scale: float, R: int, S: int, H: int
-) -> tuple[float, float]:
-    """u_r and u_p: how far means of n rewards and of n successors are off, times sqrt(n)."""
-    if 0 < constants < 5:
-        level = level_log + 3.0 * log_k
-        return math.sqrt(2.0 * level), math.sqrt(14.0 * S * level)
-    level = peeled(log_k + math.log(float(H)), float(R), failure)
+def statistical_deviations(learner: OBIArrays, k: float, S: int, H: int) -> Deviations:
+    """u_r and u_p of episode ``k``."""
+    log_k, scale = fast_log(k), learner.scale
+    if as_printed(learner):
+        level = learner.level_log + 3.0 * log_k
+        return Deviations(math.sqrt(2.0 * level), math.sqrt(14.0 * S * level))
+    level = peeled(log_k + math.log(float(H)), float(learner.reward.shape[0]), learner.failure)
     weissman = S * math.log(2.0) + level
-    return scale * math.sqrt(0.5 * _EPOCH * level), scale * math.sqrt(0.5 * _EPOCH * weissman)
+    return Deviations(scale * math.sqrt(0.5 * _EPOCH * level), scale * math.sqrt(0.5 * _EPOCH * weissman))
 
 
 @inlined
@@ -255,13 +225,7 @@ def peeled(log_time: float, events: float, failure: float) -> float:
 
 @inlined
 def estimate_optimistically(
-    learner: OBIArrays,
-    statistics: Statistics,
-    some: float,
-    one: float,
-    all_of_them: float,
-    u_reward: float,
-    u_transition: float,
+    learner: OBIArrays, statistics: Statistics, multiples: Multiples, deviations: Deviations
 ) -> None:
     """Estimates and bonuses of every row, into the learner's scratch space; bounds that were given are kept."""
     reward, inverse, bonus, bounds = learner.reward, learner.inverse, learner.bonus, learner.bounds
@@ -269,20 +233,21 @@ def estimate_optimistically(
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
     (S, R), alpha, scale = transitions.shape, learner.alpha, learner.scale
+    (c_pair, c_successor, c_sum), (u_reward, u_transition) = multiples, deviations
     for row in range(R):
         inverse[row] = transitions[0, row]
     for t in range(1, S):
         for row in range(R):
             inverse[row] += transitions[t, row]
     for row in range(R):
-        c1 = max(1.0, scale * (bounds[0, row] + some * reward_noise[row]))
-        c2 = max(1.0, scale * (bounds[1, row] + some * visit_noise[row]))
+        c1 = max(1.0, scale * (bounds[0, row] + c_pair * reward_noise[row]))
+        c2 = max(1.0, scale * (bounds[1, row] + c_pair * visit_noise[row]))
         per_visit = 1.0 / max(visits[row] + alpha * c2, (alpha - 1.0) * c2)
         extra = u_reward * math.sqrt(per_visit) + ((alpha + 1.0) * c2 + c1) * per_visit
         reward[row] = rewards[row] * per_visit + extra
     for row in range(R):
-        c3 = max(1.0, scale * (bounds[2, row] + all_of_them * transition_noise[row]))
-        c4 = max(1.0, scale * (bounds[3, row] + one * transition_noise[row]))
+        c3 = max(1.0, scale * (bounds[2, row] + c_sum * transition_noise[row]))
+        c4 = max(1.0, scale * (bounds[3, row] + c_successor * transition_noise[row]))
         per_followed = 1.0 / max(inverse[row] + alpha * c3, (alpha - 1.0) * c3)
         inverse[row] = per_followed
         bonus[row] = u_transition * math.sqrt(per_followed) + (S * c4 + (alpha + 1.0) * c3) * per_followed

@@ -30,12 +30,11 @@ import numpy as np
 
 from discreet.compiled import fused, inlined
 from discreet.errors import unknown_name
-from discreet.learners.base import PlannedState, Problem, plan_into, planned
-from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
-from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics
+from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.planning.backward import rows_of_step, sum_over_successors
+from discreet.release import Statistics
 from discreet.streams import Stream
-from discreet.types import Floats, Integers
+from discreet.types import Floats
 from discreet.validation import check_not_negative, check_open_unit, check_positive
 
 BONUSES = ("hoeffding", "bernstein")
@@ -60,7 +59,7 @@ class UCBVIArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UCBVI:
+class UCBVI(PlansBackwards):
     """Optimistic value iteration on released counts; per step or time-homogeneous, as the release is."""
 
     bonus: str = "hoeffding"
@@ -79,45 +78,39 @@ class UCBVI:
         check_not_negative("threshold", self.threshold)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> PlannedState:
-        return planned(self.arrays(problem), problem, coins, None)
-
-    def ask(self, state: PlannedState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PlannedState, release: Release) -> PlannedState:
-        return planned(self.arrays(state.problem), state.problem, state.coins, release)
-
-    def policy(self, state: PlannedState) -> Policy:
-        return state.policy
-
     def arrays(self, problem: Problem) -> UCBVIArrays:
+        """Constants and scratch space; L does not change during a run, because K is known."""
         shape = problem.shape
         rows = shape.groups * shape.states * shape.actions
-        log_term = math.log(shape.states * shape.actions * problem.episodes / self.failure_probability)
         q = np.zeros(shape.states * shape.actions)
         return UCBVIArrays(
-            shape.groups, self.bonus == "bernstein", log_term, self.bonus_scale, self.noise_scale, self.threshold,
-            np.zeros(rows), np.zeros(rows), np.zeros((shape.states, rows)), np.zeros(rows),
-            q, q.reshape(shape.states, shape.actions), np.zeros_like(q),
-        )  # fmt: skip
+            groups=shape.groups,
+            bernstein=self.bonus == "bernstein",
+            log_term=math.log(shape.states * shape.actions * problem.episodes / self.failure_probability),
+            bonus_scale=self.bonus_scale,
+            noise_scale=self.noise_scale,
+            threshold=self.threshold,
+            reward=np.zeros(rows),
+            bonus=np.zeros(rows),
+            weights=np.zeros((shape.states, rows)),
+            inverse=np.zeros(rows),
+            q=q,
+            table=q.reshape(shape.states, shape.actions),
+            spread=np.zeros_like(q),
+        )
 
 
-@plan_into.implement(UCBVIArrays)
-def _plan_ucbvi(
-    learner: UCBVIArrays,
-    statistics: Statistics,
-    coins: Stream,
-    values: Floats,
-    actions: Integers,
-) -> None:
-    H = actions.shape[0]
+@prepare.implement(UCBVIArrays)
+def _prepare(learner: UCBVIArrays, statistics: Statistics, coins: Stream, H: int) -> None:
     estimate_model(learner, statistics, H)
-    values[H, :] = 0.0
-    for h in range(H - 1, -1, -1):
-        left = float(H - h)
-        optimistic_values(learner, statistics, values[h + 1], h, left)
-        act_greedily(learner.table, -np.inf, left, coins, values[h], actions[h])
+
+
+@fill_q.implement(UCBVIArrays)
+def _fill_q(
+    learner: UCBVIArrays, statistics: Statistics, following: Floats, h: int, left: float
+) -> tuple[float, float]:
+    optimistic_values(learner, statistics, following, h, left)
+    return -np.inf, left
 
 
 @fused

@@ -42,10 +42,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.errors import unknown_name
-from discreet.learners.base import AsksOnce, Problem
+from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
 from discreet.planning.count_projection import project_counts
-from discreet.policies import AnyPolicy, Policy, uniform_policy
-from discreet.release import Release, Request
+from discreet.policies import Policy, uniform_policy
+from discreet.release import Release
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
@@ -53,14 +53,6 @@ from discreet.validation import check_not_negative, check_open_unit
 
 PENALTIES = ("tight", "bernstein", "hoeffding")
 REPAIRS = ("auto", "simplex", "gls", "projection")
-
-
-class PessimisticState(NamedTuple):
-    """What a pessimistic learner remembers: its plan. Before the first release it has none and plays uniformly."""
-
-    problem: Problem
-    policy: AnyPolicy
-    values: Floats  # (H + 1, S) pessimistic
 
 
 class Model(NamedTuple):
@@ -77,7 +69,7 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True)
-class APVI(AsksOnce):
+class APVI(AsksOnce, Replans):
     """Pessimistic value iteration on one release of counts, per step or pooled, as the release is.
 
     ``ends`` says that episodes may end before the horizon: the end is then a successor that is worth nothing.
@@ -99,24 +91,17 @@ class APVI(AsksOnce):
         check_not_negative("penalty_scale", self.penalty_scale)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> PessimisticState:
+    def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
+        """The pessimistic plan; whoever has no data yet plays uniformly. Coins are not needed: nothing is drawn."""
         shape = problem.shape
-        return PessimisticState(problem, uniform_policy(shape), np.zeros((shape.horizon + 1, shape.states)))
-
-    def ask(self, state: PessimisticState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PessimisticState, release: Release) -> PessimisticState:
-        shape = state.problem.shape
-        model = estimate_model(self, shape, release)
         values = np.zeros((shape.horizon + 1, shape.states))
+        if release is None:
+            return PlannedState(problem, coins, uniform_policy(shape), values)
+        model = estimate_model(self, shape, release)
         actions = np.zeros((shape.horizon, shape.states), np.int64)
         for h in range(shape.horizon - 1, -1, -1):
             values[h], actions[h] = self._step(shape, model, h, values[h + 1])
-        return PessimisticState(state.problem, Policy(actions), values)
-
-    def policy(self, state: PessimisticState) -> AnyPolicy:
-        return state.policy
+        return PlannedState(problem, coins, Policy(actions), values)
 
     def _step(self, shape: Shape, model: Model, h: int, following: Floats) -> tuple[Floats, Integers]:
         """Pessimistic values and actions of one step."""
@@ -140,6 +125,7 @@ class APVI(AsksOnce):
         return np.clip(values, 0.0, left), actions
 
     def _penalty(self, shape: Shape, model: Model, g: int, V: Floats, spread: Floats) -> tuple[Floats, Mask]:
+        """Gamma of every row, and which rows anything is known about."""
         H, S, A = shape.horizon, shape.states, shape.actions
         iota = math.log(2 * H * S * A / (self.failure_probability / 2))
         n, W, E, k = model.counts[g], model.sum_width[g], model.cell_error[g], model.successors[g]
@@ -174,17 +160,17 @@ def estimate_model(learner: APVI, shape: Shape, release: Release) -> Model:
     moved = np.abs(counts - np.maximum(noisy, 0.0)).max(axis=2)
     total, k = counts.sum(axis=2), noisy.shape[2]
     # Nothing is released about the successors of the last of separate steps, and nothing needs to be known.
-    some = cells.transition > 0
+    follows = cells.transition > 0
     rewards, reward_width = _rewards(learner, shape, release, visits, cells, tail)
     return Model(
-        counts / np.maximum(total, 1e-12)[:, :, None],
-        np.full((G, rows), float(k)),
-        total,
-        np.where(some, _widths(release, cells.transition * k, tail), 0.0),
-        np.where(some, _widths(release, cells.transition, tail / k) + moved, 0.0),
-        rewards,
-        reward_width,
-        np.zeros((G, rows)),
+        probabilities=counts / np.maximum(total, 1e-12)[:, :, None],
+        successors=np.full((G, rows), float(k)),
+        counts=total,
+        sum_width=np.where(follows, _widths(release, cells.transition * k, tail), 0.0),
+        cell_error=np.where(follows, _widths(release, cells.transition, tail / k) + moved, 0.0),
+        rewards=rewards,
+        reward_width=reward_width,
+        hidden=np.zeros((G, rows)),
     )
 
 
@@ -204,20 +190,20 @@ def _sparse_model(learner: APVI, shape: Shape, release: Release) -> Model:
     total = np.asarray(table.sum(axis=1)).reshape(G, rows)
     per_row = total + threshold
     scaled = (table.multiply(1 / per_row.reshape(-1, 1))).tocsr()
-    needed = np.broadcast_to(np.arange(G)[:, None] < G - 1, (G, rows)) | (shape.homogeneous and shape.horizon > 1)
+    follows = np.broadcast_to(np.arange(G)[:, None] < G - 1, (G, rows)) | (shape.homogeneous and shape.horizon > 1)
     bound = float(release.width(1, tail / max(1.0, released.max()))[0])
     cells = CountCells(*(np.maximum(released, 1.0).astype(np.int64) for _ in range(3)))
     visits = release["visits"].values.reshape(G, rows)
     rewards, reward_width = _rewards(learner, shape, release, visits, cells, tail)
     return Model(
-        [scaled[g * rows : (g + 1) * rows] for g in range(G)],
-        np.maximum(released, 1.0),
-        np.where(released > 0, total, 0.0),
-        np.where(needed, _widths(release, cells.visit, tail), 0.0),
-        np.where(needed, bound, 0.0),
-        rewards,
-        reward_width,
-        np.where(needed, threshold / per_row, 0.0),
+        probabilities=[scaled[g * rows : (g + 1) * rows] for g in range(G)],
+        successors=np.maximum(released, 1.0),
+        counts=np.where(released > 0, total, 0.0),
+        sum_width=np.where(follows, _widths(release, cells.visit, tail), 0.0),
+        cell_error=np.where(follows, bound, 0.0),
+        rewards=rewards,
+        reward_width=reward_width,
+        hidden=np.where(follows, threshold / per_row, 0.0),
     )
 
 

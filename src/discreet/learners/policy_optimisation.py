@@ -17,21 +17,17 @@ greedy learner does. The sign in the exponent is plus: rewards are to be gained.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from discreet.compiled import kernel
-from discreet.learners.base import Problem
-from discreet.learners.optimistic import (
-    UCBVI,
-    UCBVIArrays,
-    estimate_model,
-    optimistic_values,
-)
+from discreet.learners.base import HoldsPolicy, Problem
+from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values
 from discreet.policies import StochasticPolicy, uniform_policy
-from discreet.release import Release, Request, Statistics, as_statistics
+from discreet.release import Release, Statistics, as_statistics
 from discreet.streams import Stream
 from discreet.types import Floats
 from discreet.validation import check_positive
@@ -46,8 +42,48 @@ class PolicyState(NamedTuple):
     users: int
 
 
+class PolicyOptimiser(HoldsPolicy, ABC):
+    """A learner that moves its policy along optimistic values of the policy itself, by exponential weights."""
+
+    eta_scale: float
+
+    @abstractmethod
+    def optimistic_q(self, state: PolicyState, release: Release) -> Floats:
+        """Q (H, S, A) of the policy of the state, as the release shows it and with bonuses."""
+
+    def largest_value(self, problem: Problem) -> float:
+        """How far two values of Q can be apart: one per step, for rewards in [0, 1]."""
+        return float(problem.shape.horizon)
+
+    def init(self, problem: Problem, coins: Stream) -> PolicyState:
+        """Every action alike, nothing learned."""
+        return uniform_start(problem)
+
+    def update(self, state: PolicyState, release: Release) -> PolicyState:
+        """One step along the values that the release shows."""
+        q, largest = self.optimistic_q(state, release), self.largest_value(state.problem)
+        return exponential_weights(state, q, release.users, self.eta_scale, largest)
+
+
+def uniform_start(problem: Problem) -> PolicyState:
+    """Every action alike, nothing learned."""
+    policy = uniform_policy(problem.shape)
+    return PolicyState(problem, policy, np.zeros_like(policy.probabilities), 0)
+
+
+def exponential_weights(state: PolicyState, q: Floats, users: int, eta_scale: float, largest: float) -> PolicyState:
+    """The policy moved along values ``q``, at most ``largest`` apart, one step per user since the last release."""
+    shape = state.problem.shape
+    eta = eta_scale * math.sqrt(2 * math.log(max(2, shape.actions)) / (largest**2 * state.problem.episodes))
+    log_weights = state.log_weights + (users - state.users) * eta * q
+    log_weights -= log_weights.max(axis=2, keepdims=True)
+    weights = np.exp(log_weights)
+    policy = StochasticPolicy(weights / weights.sum(axis=2, keepdims=True))
+    return PolicyState(state.problem, policy, log_weights, users)
+
+
 @dataclass(frozen=True)
-class UCBPO:
+class UCBPO(PolicyOptimiser):
     """Optimistic policy optimisation on released counts; per step or time-homogeneous, as the release is."""
 
     eta_scale: float = 10.0
@@ -62,42 +98,19 @@ class UCBPO:
         check_positive("eta_scale", self.eta_scale)
         self._model()  # which checks the other knobs
 
-    def init(self, problem: Problem, coins: Stream) -> PolicyState:
-        return start_uniform(problem)
-
-    def ask(self, state: PolicyState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PolicyState, release: Release) -> PolicyState:
+    def optimistic_q(self, state: PolicyState, release: Release) -> Floats:
+        """Q with the model and the bonus of UCBVI."""
         q = np.zeros_like(state.log_weights)
         _evaluate(self._model().arrays(state.problem), as_statistics(release), np.array(state.policy.probabilities), q)
-        return improved(state, q, release.users, self.eta_scale, float(state.problem.shape.horizon))
-
-    def policy(self, state: PolicyState) -> StochasticPolicy:
-        return state.policy
+        return q
 
     def _model(self) -> UCBVI:
         return UCBVI(
-            bonus_scale=self.bonus_scale, noise_scale=self.noise_scale, threshold=self.threshold,
+            bonus_scale=self.bonus_scale,
+            noise_scale=self.noise_scale,
+            threshold=self.threshold,
             failure_probability=self.failure_probability,
-        )  # fmt: skip
-
-
-def start_uniform(problem: Problem) -> PolicyState:
-    """Every action alike, nothing learned."""
-    policy = uniform_policy(problem.shape)
-    return PolicyState(problem, policy, np.zeros_like(policy.probabilities), 0)
-
-
-def improved(state: PolicyState, q: Floats, users: int, eta_scale: float, largest: float) -> PolicyState:
-    """Exponential weights with the values ``q``, which are at most ``largest`` apart from each other."""
-    shape = state.problem.shape
-    eta = eta_scale * math.sqrt(2 * math.log(max(2, shape.actions)) / (largest**2 * state.problem.episodes))
-    log_weights = state.log_weights + (users - state.users) * eta * q
-    log_weights -= log_weights.max(axis=2, keepdims=True)
-    weights = np.exp(log_weights)
-    policy = StochasticPolicy(weights / weights.sum(axis=2, keepdims=True))
-    return PolicyState(state.problem, policy, log_weights, users)
+        )
 
 
 @kernel

@@ -42,12 +42,11 @@ import numpy as np
 
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
-from discreet.learners.base import PlannedState, Problem, plan_into, planned
-from discreet.planning.by_successor import act_greedily, rows_of_step, sum_over_successors
-from discreet.policies import Policy
-from discreet.release import Release, Request, Statistics
+from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.planning.backward import rows_of_step, sum_over_successors
+from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
-from discreet.types import Floats, Integers
+from discreet.types import Floats
 from discreet.validation import check_open_unit
 
 PRIORS = ("unit", "published", "positive", "noise")
@@ -70,7 +69,7 @@ class PSRLArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PSRL:
+class PSRL(PlansBackwards):
     """Posterior sampling on released counts; per step or time-homogeneous, as the release is."""
 
     prior: str = "noise"
@@ -83,55 +82,49 @@ class PSRL:
             raise unknown_name("prior", str(self.prior), PRIORS)
         check_open_unit("failure_probability", self.failure_probability)
 
-    def init(self, problem: Problem, coins: Stream) -> PlannedState:
-        return planned(self.arrays(problem), problem, coins, None)
-
-    def ask(self, state: PlannedState) -> Request:
-        return Request(state.policy)
-
-    def update(self, state: PlannedState, release: Release) -> PlannedState:
-        arrays = self.arrays(state.problem)
-        arrays.clock[0] = release.users
-        return planned(arrays, state.problem, state.coins, release)
-
-    def policy(self, state: PlannedState) -> Policy:
-        return state.policy
-
     def arrays(self, problem: Problem) -> PSRLArrays:
+        """Constants and scratch space; the clock stands at zero users."""
         shape, K = problem.shape, float(problem.episodes)
         S, pairs = shape.states, shape.states * shape.actions
         rows = shape.groups * pairs
         one, many = (math.log(6 * n / self.failure_probability) for n in (pairs, S * pairs))
-        # The paper's bounds are written with the scale b of Laplace noise; b sqrt(2 K) is the deviation of the sum.
-        pair_width = max(math.sqrt(K), one) * math.sqrt(8 * one) / math.sqrt(2 * K)
-        row_width = max(math.sqrt(K * S), many) * math.sqrt(8 * many) / math.sqrt(2 * K)
         q = np.zeros(pairs)
         return PSRLArrays(
-            shape.groups, PRIORS.index(self.prior), pair_width, row_width, K, np.zeros(1),
-            np.zeros((S, rows)), np.zeros(rows), q, q.reshape(S, shape.actions),
-        )  # fmt: skip
+            groups=shape.groups,
+            prior=PRIORS.index(self.prior),
+            # The paper's bounds are written with the scale b of Laplace noise; b sqrt(2 K) is the deviation of the sum.
+            pair_width=max(math.sqrt(K), one) * math.sqrt(8 * one) / math.sqrt(2 * K),
+            row_width=max(math.sqrt(K * S), many) * math.sqrt(8 * many) / math.sqrt(2 * K),
+            episodes=K,
+            clock=np.zeros(1),
+            model=np.zeros((S, rows)),
+            reward=np.zeros(rows),
+            q=q,
+            table=q.reshape(S, shape.actions),
+        )
+
+    def arrays_after(self, problem: Problem, release: Release) -> PSRLArrays:
+        """The same with the clock at the users of the release."""
+        arrays = self.arrays(problem)
+        arrays.clock[0] = release.users
+        return arrays
 
 
-@plan_into.implement(PSRLArrays)
-def _plan_psrl(
-    learner: PSRLArrays,
-    statistics: Statistics,
-    coins: Stream,
-    values: Floats,
-    actions: Integers,
-) -> None:
-    H = actions.shape[0]
+@prepare.implement(PSRLArrays)
+def _prepare(learner: PSRLArrays, statistics: Statistics, coins: Stream, H: int) -> None:
     draw_world(learner, statistics, coins)
     learner.clock[0] += 1.0
+
+
+@fill_q.implement(PSRLArrays)
+def _fill_q(learner: PSRLArrays, statistics: Statistics, following: Floats, h: int, left: float) -> tuple[float, float]:
     q = learner.q
-    values[H, :] = 0.0
-    for h in range(H - 1, -1, -1):
-        here = rows_of_step(learner.groups, h, q.shape[0])
-        reward = learner.reward[here]
-        sum_over_successors(learner.model, here, values[h + 1], q)
-        for i in range(q.shape[0]):
-            q[i] += reward[i]
-        act_greedily(learner.table, -np.inf, np.inf, coins, values[h], actions[h])
+    here = rows_of_step(learner.groups, h, q.shape[0])
+    reward = learner.reward[here]
+    sum_over_successors(learner.model, here, following, q)
+    for i in range(q.shape[0]):
+        q[i] += reward[i]
+    return -np.inf, np.inf
 
 
 @inlined

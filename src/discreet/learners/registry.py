@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput, unknown_name
-from discreet.learners.base import Learner, OfflineLearner
 from discreet.registry import Named, Registry
+
+if TYPE_CHECKING:
+    from discreet.learners.base import Learner
 
 LEARNERS = Registry(
     "learner",
@@ -96,6 +98,8 @@ def make_learner(name: str, /, **options: Any) -> Learner:
 
 def offline_learner(learner: Learner | str, /, **options: Any) -> Any:
     """A learner from data, by name or as it is. Options that the one of that name does not have are left out."""
+    from discreet.learners.base import OfflineLearner
+
     if not isinstance(learner, str):
         if not isinstance(learner, OfflineLearner):
             raise InvalidInput(f"{learner.name} learns online; learners from data are {', '.join(offline_names())}")

@@ -30,6 +30,7 @@ about variances at the last step.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -69,8 +70,57 @@ class Regression(NamedTuple):
     spread: Floats  # (T,): standard deviation of the noise in one entry of each vector
 
 
+class LinearLearner(ABC):
+    """A learner that plans backwards by regressions, with questions about one step at a time."""
+
+    features: Any
+    ridge: float
+    noise_scale: float
+    failure_probability: float
+    name: ClassVar[str]
+
+    @abstractmethod
+    def vectors(self, problem: Problem) -> tuple[int, ...]:
+        """How many vectors each question asks for: known before the first one, so that a budget can be set."""
+
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        """Which part of the users each question is about: everybody is part 0 where there is no split."""
+        return (0,) * self.questions(problem)
+
+    def questions(self, problem: Problem) -> int:
+        """How many questions there will be."""
+        return len(self.vectors(problem))
+
+    def recipe_options(self, problem: Problem) -> dict[str, Any]:
+        """Features, and what each question will ask for: so that a budget can be set before the first one."""
+        return {"features": self.features, "vectors": self.vectors(problem), "parts": self.parts(problem)}
+
+    def init(self, problem: Problem, coins: Stream) -> LinearState:
+        """Nothing is planned; the last step comes first, and its variance is that of rewards, at most one."""
+        shape = problem.shape
+        if self.features is None or np.shape(self.features)[:2] != (shape.states, shape.actions):
+            raise InvalidInput(f"learner {self.name} needs features= of shape ({shape.states}, {shape.actions}, d)")
+        return LinearState(
+            problem=problem,
+            step=shape.horizon - 1,
+            weighing=False,
+            weights=np.ones((shape.states, shape.actions)),
+            values=np.zeros((shape.horizon + 1, shape.states)),
+            actions=np.zeros((shape.horizon, shape.states), np.int64),
+            uniform=uniform_policy(shape),
+        )
+
+    def ask(self, state: LinearState) -> Request:
+        """About the step that is being planned, whoever collected the data."""
+        return question(state)
+
+    def policy(self, state: LinearState) -> AnyPolicy:
+        """The plan once all steps have one, uniform play before."""
+        return state.uniform if state.step >= 0 else Policy(state.actions)
+
+
 @dataclass(frozen=True, eq=False)
-class VAPVI:
+class VAPVI(LinearLearner):
     """Variance-aware pessimistic value iteration for features (S, A, d) of norms at most one."""
 
     features: Any = None
@@ -84,43 +134,27 @@ class VAPVI:
     needs: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
 
     def __post_init__(self) -> None:
-        check_knobs(self)
+        check_knobs(self, self.coefficient)
         if self.split and not self.variance:
             raise InvalidInput("split=True needs variance=True: without variances there is one kind of question only")
 
-    def questions(self, problem: Problem) -> int:
-        """How many questions there will be."""
-        return len(self.vectors(problem))
-
     def vectors(self, problem: Problem) -> tuple[int, ...]:
-        """How many vectors each question asks for: known before the first one, so that a budget can be set."""
+        """One vector per step, and before it two for the variance; none of these at the last step."""
         return (1, *((2, 1) if self.variance else (1,)) * (problem.shape.horizon - 1))
 
     def parts(self, problem: Problem) -> tuple[int, ...]:
-        """Which part of the users each question is about."""
+        """With ``split`` the questions about variances go to the second half of the users."""
         return tuple(1 if self.split and count == 2 else 0 for count in self.vectors(problem))
 
-    def recipe_options(self, problem: Problem) -> dict[str, Any]:
-        """Features, and what each question will ask for."""
-        return question_options(self, problem)
-
-    def init(self, problem: Problem, coins: Stream) -> LinearState:
-        return first_state(self, problem, coins)
-
-    def ask(self, state: LinearState) -> Request:
-        return question(state)
-
     def update(self, state: LinearState, release: Release) -> LinearState:
-        shape, fit = state.problem.shape, regress(self, release, self.ridge, self.questions(state.problem))
+        """Weights from an answer about variances, or the plan of a step from any other."""
+        shape, fit = state.problem.shape, regress(self, release, self.questions(state.problem))
         if state.weighing:
             return state._replace(weights=1 / self._variance(state, fit), weighing=False)
         coefficient = self.coefficient * math.sqrt(np.shape(self.features)[2])
-        planned = plan_step(self, state, fit, coefficient)
-        weigh = self.variance and planned.step >= 0
-        return planned._replace(weighing=weigh, weights=np.ones((shape.states, shape.actions)))
-
-    def policy(self, state: LinearState) -> AnyPolicy:
-        return state.uniform if state.step >= 0 else Policy(state.actions)
+        after = plan_step(self, state, fit, coefficient)
+        weigh = self.variance and after.step >= 0
+        return after._replace(weighing=weigh, weights=np.ones((shape.states, shape.actions)))
 
     def _variance(self, state: LinearState, fit: Regression) -> Floats:
         """max(1, E V^2 - (E V)^2), both regressed on the features in units of their ranges."""
@@ -134,7 +168,7 @@ class VAPVI:
 
 
 @dataclass(frozen=True, eq=False)
-class PEVI:
+class PEVI(LinearLearner):
     """Pessimistic value iteration with one coefficient, ``beta``, and no variances."""
 
     features: Any = None
@@ -146,62 +180,25 @@ class PEVI:
     needs: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
 
     def __post_init__(self) -> None:
-        check_knobs(self)
-
-    def questions(self, problem: Problem) -> int:
-        """One per step."""
-        return problem.shape.horizon
+        check_knobs(self, self.beta)
 
     def vectors(self, problem: Problem) -> tuple[int, ...]:
-        """One vector per question."""
+        """One vector per step."""
         return (1,) * problem.shape.horizon
 
-    def parts(self, problem: Problem) -> tuple[int, ...]:
-        """Every question is about everybody."""
-        return (0,) * problem.shape.horizon
-
-    def recipe_options(self, problem: Problem) -> dict[str, Any]:
-        """Features, and what each question will ask for."""
-        return question_options(self, problem)
-
-    def init(self, problem: Problem, coins: Stream) -> LinearState:
-        return first_state(self, problem, coins)
-
-    def ask(self, state: LinearState) -> Request:
-        return question(state)
-
     def update(self, state: LinearState, release: Release) -> LinearState:
-        return plan_step(self, state, regress(self, release, self.ridge, self.questions(state.problem)), self.beta)
-
-    def policy(self, state: LinearState) -> AnyPolicy:
-        return state.uniform if state.step >= 0 else Policy(state.actions)
+        """The plan of the step that was asked about."""
+        return plan_step(self, state, regress(self, release, self.questions(state.problem)), self.beta)
 
 
-def question_options(learner: Any, problem: Problem) -> dict[str, Any]:
-    """What a recipe must know before the first question, so that a budget can be set."""
-    return {"features": learner.features, "vectors": learner.vectors(problem), "parts": learner.parts(problem)}
-
-
-def check_knobs(learner: Any) -> None:
+def check_knobs(learner: LinearLearner, coefficient: float) -> None:
     """Refuse features that are no features, and knobs outside their range."""
     if learner.features is not None and np.ndim(learner.features) != 3:
         raise InvalidInput(f"features must be a table of shape (S, A, d), got shape {np.shape(learner.features)}")
     check_positive("ridge", learner.ridge)
     check_not_negative("noise_scale", learner.noise_scale)
-    check_not_negative("coefficient", learner.coefficient if hasattr(learner, "coefficient") else learner.beta)
+    check_not_negative("coefficient", coefficient)
     check_open_unit("failure_probability", learner.failure_probability)
-
-
-def first_state(learner: Any, problem: Problem, coins: Stream) -> LinearState:
-    """Nothing is planned; the last step comes first, and its variance is that of rewards, at most one."""
-    shape = problem.shape
-    if learner.features is None or np.shape(learner.features)[:2] != (shape.states, shape.actions):
-        raise InvalidInput(f"learner {learner.name} needs features= of shape ({shape.states}, {shape.actions}, d)")
-    return LinearState(
-        problem, shape.horizon - 1, False, np.ones((shape.states, shape.actions)),
-        np.zeros((shape.horizon + 1, shape.states)), np.zeros((shape.horizon, shape.states), np.int64),
-        uniform_policy(shape),
-    )  # fmt: skip
 
 
 def question(state: LinearState) -> Request:
@@ -220,20 +217,20 @@ def question(state: LinearState) -> Request:
     return Request(state.uniform, what=Linear(state.step, targets, state.weights, 1.0))
 
 
-def regress(learner: Any, release: Release, ridge: float, questions: int) -> Regression:
+def regress(learner: LinearLearner, release: Release, questions: int) -> Regression:
     """Ridge regression on noisy sums; the ridge is raised by a bound on the norm of the noise."""
     matrix, vectors = release["matrix"], release["vectors"]
     d = matrix.values.shape[0]
     off_diagonal = float(matrix.variance[0, 1]) if d > 1 else float(matrix.variance[0, 0]) / 2
     shift = math.sqrt(off_diagonal) * norm_quantile(d, questions, 2 * learner.failure_probability / 5)
-    regular = matrix.values + (ridge + shift) * np.eye(d)
+    regular = matrix.values + (learner.ridge + shift) * np.eye(d)
     # Positive definite but with the failure probability; then the smallest eigenvalue is raised to the ridge.
     eigenvalues, basis = np.linalg.eigh((regular + regular.T) / 2)
-    inverse = (basis / np.maximum(eigenvalues, ridge)) @ basis.T
+    inverse = (basis / np.maximum(eigenvalues, learner.ridge)) @ basis.T
     return Regression(inverse, vectors.values @ inverse, np.sqrt(vectors.variance[:, 0]))
 
 
-def plan_step(learner: Any, state: LinearState, fit: Regression, coefficient: float) -> LinearState:
+def plan_step(learner: LinearLearner, state: LinearState, fit: Regression, coefficient: float) -> LinearState:
     """Values and actions of the step that was asked about."""
     phi = np.asarray(learner.features, np.float64)
     centre, half = _return_range(state.values[state.step + 1])

@@ -8,7 +8,6 @@ budget).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.linear.channel import MATRIX_GRID, VECTOR_GRID, FineCounts, Laws, LinearChannel, statistics_of
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
 from discreet.noise import DiscreteGaussian
-from discreet.privacy.guarantee import Claim, Guarantee, compose, from_mechanism, nothing, parallel
+from discreet.privacy.guarantee import Claim, Guarantee, about, claimed, compose, from_mechanism, nothing, parallel
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.session import Privatizer
@@ -50,11 +49,11 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
         guarantee = parallel(guarantee, why)
     if as_printed:
         delta = privacy.delta or 1e-5
-        guarantee = replace(guarantee, claimed=Claim(ZeroConcentratedProfile(rho).epsilon(delta), delta, "DP-VAPVI"))
+        guarantee = claimed(guarantee, Claim(ZeroConcentratedProfile(rho).epsilon(delta), delta, "DP-VAPVI"))
     unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
     noisy = _with_laws(channel, tuple(laws[part] for part in channel.about))
     name = "offline/linear-as-printed" if as_printed else "offline/linear"
-    return Privatizer(name, shape, (noisy,), SameUsers(), replace(guarantee, unit=unit), masked=False, options=options)
+    return Privatizer(name, shape, (noisy,), SameUsers(), about(guarantee, unit=unit), masked=False, options=options)
 
 
 def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:

@@ -1,9 +1,11 @@
-"""The noise that five papers print, what they say it promises, and what it really gives. All of it is data.
+"""The noise that five papers print, what they say it promises, and what it really gives. One file per paper.
 
-An entry lists the streams that are released, each with its law as printed and with what replacing one user moves in
-all of its releases. The truth is computed from those two and from nothing else; the claim stands beside it. Sizes mean:
-states S, actions A, horizon H of the shape, K episodes. The adversarial paper's layered problems have S states in all
-layers together and d = S A pairs. A tree over K - 1 users shows one user L = floor(log2(K-1)) + 1 times.
+An entry (:class:`~discreet.papers.mechanism.Published`) lists the streams that are released, each with its law as
+printed and with what replacing one user moves in it. The truth is computed from those and from nothing else; the claim
+stands beside it. Recipes that run an entry stand in the same file, take their encoders and noise from its streams, and
+state what the same function computes. Sizes mean: states S, actions A, horizon H of the shape, K episodes. The
+adversarial paper's layered problems have S states in all layers together and d = S A pairs. A tree that releases after
+each of K users shows one user L = floor(log2 K) + 1 times.
 
 Where one factor is wrong everywhere: these papers define neighbours by *replacing* a user, which takes one unit out of
 a cell and puts one into another at every step, but count H moves, as if a user were only added or removed.
@@ -12,20 +14,26 @@ a cell and puts one into another at every step, but count H moves, as if a user 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from discreet.audit.cases import Setting
 from discreet.errors import unknown_name
-from discreet.papers import adversarial, heavy_tailed, local, offline, shuffle
-from discreet.papers.heavy_tailed import raw_count_loss
-from discreet.papers.mechanism import AnsweredBits, Part, Published
-from discreet.papers.shuffle import integer_message_delta, shuffle_noise_bits
+from discreet.packages import lazily, load
+from discreet.papers.mechanism import Part, Published, Setting
 from discreet.shape import Shape
+
+if TYPE_CHECKING:
+    from discreet.papers.heavy_tailed import raw_count_loss
+    from discreet.papers.shuffle import integer_message_delta, shuffle_noise_bits
+
+    PUBLISHED: Mapping[str, Published]
 
 __all__ = [
     "PUBLISHED",
-    "AnsweredBits",
     "Part",
     "Published",
+    "Setting",
+    "entries",
     "example",
     "integer_message_delta",
     "published",
@@ -33,16 +41,31 @@ __all__ = [
     "shuffle_noise_bits",
 ]
 
-PUBLISHED: Mapping[str, Published] = {
-    entry.name: entry for paper in (heavy_tailed, adversarial, local, offline, shuffle) for entry in paper.ENTRIES
+_PAPERS = ("heavy_tailed", "adversarial", "local", "offline", "shuffle")
+_HOMES = {
+    "integer_message_delta": "discreet.papers.shuffle",
+    "raw_count_loss": "discreet.papers.heavy_tailed",
+    "shuffle_noise_bits": "discreet.papers.shuffle",
 }
+_find, _ = lazily(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    # Papers about one problem load its slice: nobody else should.
+    return entries() if name == "PUBLISHED" else _find(name)
+
+
+@cache
+def entries() -> Mapping[str, Published]:
+    """All entries by name; also known as ``PUBLISHED``."""
+    return {entry.name: entry for paper in _PAPERS for entry in load(f"discreet.papers.{paper}:ENTRIES")}
 
 
 def published(name: str) -> Published:
     """The entry of that name."""
-    if name not in PUBLISHED:
-        raise unknown_name("published recipe", name, PUBLISHED)
-    return PUBLISHED[name]
+    if name not in entries():
+        raise unknown_name("published recipe", name, entries())
+    return entries()[name]
 
 
 def example(name: str) -> Setting:

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from discreet.audit.cases import Setting
+from discreet.accumulators.base import Accumulator
+from discreet.accumulators.schedule import EveryEpisode
+from discreet.accumulators.sums import Total
+from discreet.accumulators.tree import Tree
+from discreet.errors import Unsupported
+from discreet.heavy_tails.encoders import moments_of
+from discreet.heavy_tails.raw_counts import RawCountChannel, RawCountTables
 from discreet.noise import Laplace
-from discreet.papers.mechanism import FACTOR_TWO, Part, Published, levels_of, needs_epsilon, steps_of
+from discreet.papers.mechanism import FACTOR_TWO, Part, Published, Setting, needs_epsilon, steps_of
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+from discreet.validation import check_open_unit
 
 _PAPER = "Wu, Zhou, Chowdhury, Wang, heavy-tailed rewards"
+_REWARDS = "clipped rewards, in units of their thresholds"
+_NO_SUCCESSOR = "a trajectory ends with its last step, so there are none to release"
 
 
-def _heavy_tailed(setting: Setting, log: float, levels: int) -> tuple[Part, ...]:
+def _heavy_tailed(setting: Setting, log: Callable[[float], float] | None) -> tuple[Part, ...]:
+    """A tree whose noise grows with ``log`` K, or with None noise from every user by herself."""
     H, epsilon = setting.shape.horizon, needs_epsilon(setting)
-    moves = steps_of(setting, levels)
+    factor = 1.0 if log is None else log(max(2, setting.episodes))
+    sums: Accumulator = Total() if log is None else Tree(users=setting.episodes)
+    counts = Laplace(3 * H * factor / epsilon)
+    rewards = Laplace(6 * H * factor / epsilon)
+    inner, last = Sensitivity.unit_shifts(H - 1, H - 1), Sensitivity.unit_shifts(1, 1)
     return (
-        Part("visits", Laplace(3 * H * log / epsilon), moves),
-        Part("transitions", Laplace(3 * H * log / epsilon), moves),
-        Part("clipped rewards, in units of their thresholds", Laplace(6 * H * log / epsilon), moves),
+        Part("visits", counts, steps_of(setting), sums, norms_only=True),
+        Part("transitions", counts, inner, sums, norms_only=True),
+        Part("transitions of the last step", counts, last, sums, left_out=_NO_SUCCESSOR, norms_only=True),
+        Part(_REWARDS, rewards, steps_of(setting), sums, norms_only=True),
     )
-
-
-def _heavy_tailed_central(setting: Setting) -> tuple[Part, ...]:
-    return _heavy_tailed(setting, math.log2(setting.episodes), levels_of(setting))
-
-
-def _heavy_tailed_natural(setting: Setting) -> tuple[Part, ...]:
-    return _heavy_tailed(setting, math.log(setting.episodes), levels_of(setting))
-
-
-def _heavy_tailed_local(setting: Setting) -> tuple[Part, ...]:
-    return _heavy_tailed(setting, 1.0, 1)
 
 
 def raw_count_loss(users: int, exponent: float = 0.5) -> float:
@@ -58,11 +68,24 @@ _CENTRAL = Published(
     "central",
     "epsilon",
     "Lap(3 H log2(K)/eps) on visits and transitions, Lap(6 B H log2(K)/eps) on clipped rewards, per tree node",
-    f"{FACTOR_TWO}; a leaf is in L = floor(log2(K-1))+1 nodes, not log K: (5/3) eps L / log2(K) in all",
+    f"{FACTOR_TWO}; a leaf is in L = floor(log2(K))+1 nodes, not log K: (5/3) eps L / log2(K) in all",
     "Lap(6 H L/eps) on both count tables, or Lap(3 H L/eps) on transitions alone with visits derived",
-    _heavy_tailed_central,
+    partial(_heavy_tailed, log=math.log2),
 )
-
+_RAW_COUNTS = Published(
+    "published/heavy-tailed-central-raw-counts",
+    _PAPER,
+    "central",
+    "epsilon",
+    "the same, with truncation thresholds B_n that follow the raw number n of visits",
+    "one visit moves the thresholds of every later user, so the loss grows with their number, without bound",
+    "thresholds from released counts (running maximum) or from the episode's index",
+    partial(_heavy_tailed, log=math.log2),
+    recipe="central/heavy-tailed-published",
+    unbounded="raw visit counts choose the truncation thresholds: replacing one user changes what every later "
+    "user contributes, and the loss grows in proportion to their number",
+    apart=_CENTRAL,
+)
 ENTRIES = (
     _CENTRAL,
     Published(
@@ -73,21 +96,9 @@ ENTRIES = (
         "the same with log read as the natural logarithm",
         f"{FACTOR_TWO}; ln K is about 0.69 log2 K: (5/3) eps L / ln(K)",
         "as above",
-        _heavy_tailed_natural,
+        partial(_heavy_tailed, log=math.log),
     ),
-    Published(
-        "published/heavy-tailed-central-raw-counts",
-        _PAPER,
-        "central",
-        "epsilon",
-        "the same, with truncation thresholds B_n that follow the raw number n of visits",
-        "one visit moves the thresholds of every later user, so the loss grows with their number, without bound",
-        "thresholds from released counts (running maximum) or from the episode's index",
-        _heavy_tailed_central,
-        unbounded="raw visit counts choose the truncation thresholds: replacing one user changes what every later "
-        "user contributes, and the loss grows in proportion to their number",
-        apart=_CENTRAL,
-    ),
+    _RAW_COUNTS,
     Published(
         "published/heavy-tailed-local",
         _PAPER,
@@ -96,6 +107,31 @@ ENTRIES = (
         "Lap(3 H/eps) on visits and transitions, Lap(6 H B/eps) on clipped rewards, every user",
         f"{FACTOR_TWO}: (5/3) eps; the thresholds need raw counts that nobody holds in the local model",
         "Lap(6 H/eps) on both count tables; thresholds from released counts",
-        _heavy_tailed_local,
+        partial(_heavy_tailed, log=None),
     ),
 )
+
+
+def _run(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """The printed tree with thresholds from raw counts, with the noise of the entry."""
+    if privacy.epsilon is None:
+        raise Unsupported("the printed noise is scaled by epsilon: give epsilon instead of rho")
+    H, log = shape.horizon, math.log2(max(2, episodes))
+    failure = check_open_unit("failure_probability", options["failure_probability"])
+    log_term = math.log(3 * shape.states * shape.actions * episodes * H / failure)
+    encoder = RawCountTables(shape, privacy.epsilon * moments_of(shape).bound / (H * log**1.5 * log_term))
+    setting = Setting(shape, episodes, privacy.epsilon)
+    visits, *_, rewards = _RAW_COUNTS.parts(setting)
+    channel = RawCountChannel(encoder, visits.noise, rewards.noise, Tree(users=episodes), episodes)
+    name = str(_RAW_COUNTS.recipe)
+    return Privatizer(name, shape, (channel,), EveryEpisode(), _RAW_COUNTS.as_run(setting), False, options)
+
+
+RECIPES = (
+    Recipe(
+        "central/heavy-tailed-published", "central",
+        "Private-Heavy-UCBVI's tree as printed, truncated at raw counts; NOT private, see the guarantee",
+        _run, automatic=False, encoder="raw-count-tables", law="laplace", accumulator="tree", source=_PAPER,
+        options={"failure_probability": 0.1}, heavy_tails=True,
+    ),
+)  # fmt: skip

@@ -1,81 +1,111 @@
-"""The local model, as printed: the four randomisers of LDP-OBI, LDP-PSRL, and the shuffle appendix."""
+r"""The local model, as printed: the four randomisers of LDP-OBI, LDP-PSRL, and the shuffle appendix.
+
+Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
+(2021). Tables are pooled over steps or not, as the shape declares; bits are answered step by step in any case. LDP-PSRL
+prints a fourth table, of squared rewards; where rewards are bits it is the third one, and the recipe does not send it.
+
+**The shuffle appendix** (I). Before episode k the shuffler hands on the messages of users 1, ..., k - 1 in random order
+(algorithm 8). The bag of episode k + 1 less that of episode k *is* the message of user k (:func:`newcomer`): who sent
+what is known to everybody who counts, and nothing is amplified. What hides a user is her own answering of bits, eps/H
+each, of which 6 H - 2 flip when her trajectory is replaced,
+
+    epsilon = (6 - 2 / H) eps,   pure and local, where "about H" times the epsilon of a bit, eps, is claimed.
+
+Formula (113) claims more for the shuffled counters: an epsilon that falls with the number (k - 1) H of bits. It counts
+the bits of a counter as if each belonged to somebody else, one counter at a time, and it lost a square root in print
+(:func:`printed_epsilon`). The lost root makes it safe at short horizons if each user is shuffled once; with the root it
+is not. Batches that keep their promise: :mod:`discreet.channels.answered_bits`.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from discreet.audit.cases import Setting
-from discreet.encoders.tables import ThreeTables
-from discreet.noise import BoundedNoise, Gaussian, Laplace
+import numpy as np
+
+from discreet.channels.answered_bits import AnsweredBitsChannel
+from discreet.channels.base import AnyChannel
+from discreet.encoders.tables import ScaledTables, ThreeTables
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise import BoundedNoise, Gaussian, Laplace, RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse
-from discreet.papers.mechanism import AnsweredBits, Part, Published, needs_delta, needs_epsilon
-from discreet.papers.prefix_shuffle import printed_p
+from discreet.papers.mechanism import Part, Published, Setting, channels_of, needs_delta, needs_epsilon
+from discreet.privacy.guarantee import through_shuffler
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.local import randomiser_target, releases
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+from discreet.types import Integers
 
 _PAPER = "Garcelon, Perchet, Pike-Burke, Pirotta, local privacy"
+_SOURCE = "Garcelon, Perchet, Pike-Burke, Pirotta (2021)"
+_TABLES = "visits, transitions and rewards"
+_BITS = "a bit per step and cell, one reward bit"
 
 
-def _pooled_tables(setting: Setting) -> Sensitivity:
-    return ThreeTables(replace(setting.shape, homogeneous=True)).sensitivity()
+def _three_tables(setting: Setting, law: Laplace | Gaussian, *, rounded: bool = False) -> Part:
+    # The worst pair has rewards 0 and 1, so it is that of the rounded tables.
+    worst = ThreeTables(setting.shape).sensitivity()
+    return Part(_TABLES, law, worst, encoders=(ThreeTables(setting.shape, rounded=rounded),))
 
 
 def _obi_laplace(setting: Setting) -> tuple[Part, ...]:
-    scale = 6 * setting.shape.horizon / needs_epsilon(setting)
-    return (Part("visits, transitions and rewards", Laplace(scale), _pooled_tables(setting)),)
+    return (_three_tables(setting, Laplace(6 * setting.shape.horizon / needs_epsilon(setting))),)
 
 
-def _obi_gaussian(setting: Setting) -> tuple[Part, ...]:
-    return _obi_gaussian_with(setting, math.sqrt(4 * math.log(24 / needs_delta(setting))))
-
-
-def _obi_gaussian_large(setting: Setting) -> tuple[Part, ...]:
-    return _obi_gaussian_with(setting, 4 * math.log(24 / needs_delta(setting)))
-
-
-def _obi_gaussian_with(setting: Setting, c: float) -> tuple[Part, ...]:
-    sigma = c * setting.shape.horizon / needs_epsilon(setting)
-    return (Part("visits, transitions and rewards", Gaussian(sigma), _pooled_tables(setting)),)
-
-
-def _obi_bits(setting: Setting) -> tuple[Part, ...]:
-    H = setting.shape.horizon
-    bits = AnsweredBits(needs_epsilon(setting) / (6 * H))
-    return (Part("a bit per step and cell", bits, Sensitivity.unit_shifts(3 * H - 1, 3 * H - 1)),)
+def _obi_gaussian(setting: Setting, *, large: bool) -> tuple[Part, ...]:
+    """Two scales are printed: c^2 = 4 ln(24 / delta), and the larger c = 4 ln(24 / delta)."""
+    squared = 4 * math.log(24 / needs_delta(setting))
+    c = squared if large else math.sqrt(squared)
+    return (_three_tables(setting, Gaussian(c * setting.shape.horizon / needs_epsilon(setting))),)
 
 
 def _obi_bounded(setting: Setting) -> tuple[Part, ...]:
+    """Radii with the unknown constant read as 1 and the step's epsilon as epsilon / (3 H); one channel sends both."""
     S, A, H = setting.shape.states, setting.shape.actions, setting.shape.horizon
-    per_step = needs_epsilon(setting) / (3 * H)
-    log = math.log(1 / needs_delta(setting))
-    tables = Part(
-        "visits and rewards", BoundedNoise(math.sqrt(S * A * log) / per_step), Sensitivity.worst_shift((H, 2, 2))
-    )
+    radius = math.sqrt(S * A * math.log(1 / needs_delta(setting))) / (needs_epsilon(setting) / (3 * H))
+    pooled = setting.shape.homogeneous and H > 1
+    both = Sensitivity.worst_shift((H, 2, 2) if pooled else (1, 2 * H, 2 * H))
+    tables = Part("visits and rewards", BoundedNoise(radius), both, encoders=(ScaledTables(setting.shape),))
     if H == 1:
         return (tables,)
-    radius = S * math.sqrt(A * log) / per_step
-    return tables, Part("transitions", BoundedNoise(radius), Sensitivity.worst_shift((H - 1, 1, 1)))
+    moves = Sensitivity.worst_shift((H - 1, 1, 1) if pooled else (1, H - 1, H - 1))
+    return tables, Part("transitions", BoundedNoise(math.sqrt(S) * radius), moves)
 
 
 def _psrl(setting: Setting) -> tuple[Part, ...]:
     H = setting.shape.horizon
-    groups = ((H, 3, 3), (H - 1, 1, 1)) if H > 1 else ((H, 3, 3),)
-    scale = 8 * H / needs_epsilon(setting)
-    return (Part("visits, transitions, rewards and squared rewards", Laplace(scale), Sensitivity.worst_shift(*groups)),)
+    law = Laplace(8 * H / needs_epsilon(setting))
+    squares = Sensitivity.worst_shift((H, 1, 1) if setting.shape.homogeneous else (1, H, H))
+    why = "rewards are sent as bits, whose squares are the rewards again"
+    return _three_tables(setting, law, rounded=True), Part("squared rewards", law, squares, left_out=why)
+
+
+def _answered(setting: Setting, law: RandomizedResponse | ShuffledResponse) -> tuple[Part, ...]:
+    """Bits of every step, however laws are declared: 3 H - 1 are set and as many cleared."""
+    bits = ThreeTables(replace(setting.shape, homogeneous=False))
+    return (Part(_BITS, law, bits.sensitivity(), encoders=(bits,)),)
+
+
+def _obi_bits(setting: Setting) -> tuple[Part, ...]:
+    return _answered(setting, RandomizedResponse(needs_epsilon(setting) / (6 * setting.shape.horizon)))
 
 
 def _appendix_bits(setting: Setting) -> tuple[Part, ...]:
-    H = setting.shape.horizon
-    bits = AnsweredBits(needs_epsilon(setting) / H)
-    return (Part("one bit per cell and step, one reward bit", bits, Sensitivity.unit_shifts(3 * H - 1, 3 * H - 1)),)
+    return _answered(setting, RandomizedResponse(needs_epsilon(setting) / setting.shape.horizon))
 
 
 def _appendix_batch(setting: Setting, *, root: bool) -> tuple[Part, ...]:
     """One batch of everybody, released once. Below some twenty thousand users the formula has no p for epsilon 1."""
-    H, users = setting.shape.horizon, max(setting.episodes, 20_000)
-    p = printed_p(users * H, needs_epsilon(setting), needs_delta(setting), root=root)
-    law = ShuffledResponse(math.log(2 / p - 1), users)
-    return (Part("one bit per cell and step, one reward bit", law, Sensitivity.unit_shifts(3 * H - 1, 3 * H - 1)),)
+    users = max(setting.episodes, 20_000)
+    p = printed_p(users * setting.shape.horizon, needs_epsilon(setting), needs_delta(setting), root=root)
+    return _answered(setting, ShuffledResponse(math.log(2 / p - 1), users))
 
 
 ENTRIES = (
@@ -88,6 +118,7 @@ ENTRIES = (
         "true, and slack: the three tables together move by 6H - 2",
         "Lap((6 H - 2)/eps)",
         _obi_laplace,
+        recipe="local/published-laplace",
     ),
     Published(
         "published/ldp-obi-gaussian",
@@ -98,7 +129,8 @@ ENTRIES = (
         "privacy is proved for c > 4 ln(24/delta) and epsilon up to 1; the error bounds admit this smaller c, and the "
         "experiments go to epsilon 20",
         "the sigma that solves the exact Gaussian profile at mu = sqrt(4 H^2 + 2 (H-1)^2) / sigma",
-        _obi_gaussian,
+        partial(_obi_gaussian, large=False),
+        recipe="local/published-gaussian",
     ),
     Published(
         "published/ldp-obi-gaussian-large",
@@ -108,7 +140,7 @@ ENTRIES = (
         "the same with c = 4 ln(24/delta)",
         "true, but several times too noisy; the tail bound in its proof fails already in one dimension",
         "as above",
-        _obi_gaussian_large,
+        partial(_obi_gaussian, large=True),
     ),
     Published(
         "published/ldp-obi-randomised-response",
@@ -119,6 +151,7 @@ ENTRIES = (
         "true, and slack: 6H - 2 bits move",
         "eps/(6 H - 2) per bit",
         _obi_bits,
+        recipe="local/published-randomised-response",
     ),
     Published(
         "published/ldp-obi-bounded",
@@ -129,6 +162,7 @@ ENTRIES = (
         "the theorem it rests on admits no such delta at these dimensions, and its constant is not known",
         "Laplace noise, which is quieter and pure",
         _obi_bounded,
+        recipe="local/published-bounded",
     ),
     Published(
         "published/ldp-psrl",
@@ -139,6 +173,7 @@ ENTRIES = (
         "true, and slack: the four tables together move by 8H - 2",
         "Lap((8 H - 2)/eps)",
         _psrl,
+        recipe="local/published-psrl",
     ),
     Published(
         "published/ldp-shuffle-appendix",
@@ -150,6 +185,7 @@ ENTRIES = (
         "between two batches is one user's message",
         "eps/(6 H - 2) per bit; shuffle each user once, in one batch",
         _appendix_bits,
+        recipe="shuffle/published-prefix",
     ),
     Published(
         "published/ldp-shuffle-appendix-batch",
@@ -160,7 +196,7 @@ ENTRIES = (
         "bits of one user are counted as users, and one counter instead of 6H - 2; a square root lost in print makes "
         "up for both at short horizons, and no longer at long ones",
         "the smallest p whose exact profile over all flipped bits keeps the promise",
-        lambda s: _appendix_batch(s, root=False),
+        partial(_appendix_batch, root=False),
     ),
     Published(
         "published/ldp-shuffle-appendix-batch-root",
@@ -170,6 +206,102 @@ ENTRIES = (
         "the same, with the square root that the formula has at its source",
         "bits of one user are counted as users, and one counter instead of 6H - 2",
         "as above",
-        lambda s: _appendix_batch(s, root=True),
+        partial(_appendix_batch, root=True),
     ),
 )
+
+
+def prefix_views(messages: Sequence[Integers], coins: np.random.Generator) -> Iterator[list[Integers]]:
+    """What the analyser of algorithm 8 gets before each episode: the messages of everybody so far, permuted anew."""
+    for users in range(len(messages) + 1):
+        yield [messages[i] for i in coins.permutation(users)]
+
+
+def newcomer(before: Sequence[Integers], after: Sequence[Integers]) -> Integers:
+    """The message of the one user by whom two bags differ, however both were permuted."""
+    left = Counter(message.tobytes() for message in after)
+    left.subtract(message.tobytes() for message in before)
+    found = [message for message, times in left.items() if times]
+    if len(after) != len(before) + 1 or len(found) != 1 or left[found[0]] != 1:
+        raise InvalidInput(f"these are not two views in a row: they hold {len(before)} and {len(after)} messages")
+    return np.frombuffer(found[0], np.int64)
+
+
+def printed_epsilon(p: float, bits: int, delta: float, *, root: bool = False) -> float:
+    """Formula (113): the epsilon that is claimed for a counter of ``bits`` answered bits.
+
+    ``root`` puts back the square root that the bound has at its source (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
+    """
+    log = math.log(4 / delta)
+    if not 14 * log / bits <= p <= 1:
+        raise InvalidInput(f"formula (113) needs p from {14 * log / bits:.4g} to 1 with {bits} bits, got {p:.4g}")
+    surely = p - math.sqrt(2 * p * math.log(2 / delta) / bits)
+    return (math.sqrt(32 * log) if root else 32 * log) / math.sqrt(bits * surely) * (1 - surely)
+
+
+def printed_p(bits: int, epsilon: float, delta: float, *, root: bool = False) -> float:
+    """The smallest p for which :func:`printed_epsilon` is at most ``epsilon``; it falls with p."""
+    low, high = 14 * math.log(4 / delta) / bits, 1.0
+    if low > 1 or printed_epsilon(1.0, bits, delta, root=root) > epsilon:
+        raise InvalidInput(
+            f"formula (113) reaches epsilon {epsilon:g} for no p with {bits} bits: more users are needed"
+        )
+    if printed_epsilon(low, bits, delta, root=root) <= epsilon:
+        return low
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (low, middle) if printed_epsilon(middle, bits, delta, root=root) <= epsilon else (middle, high)
+    return high
+
+
+def _run(entry: Published, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """A randomiser as printed: its own scale, a release after every user, no mask; the guarantee is the truth."""
+    name = str(entry.recipe)
+    epsilon, delta = randomiser_target(name.removeprefix("local/published-"), privacy)
+    setting = Setting(shape, episodes, epsilon, delta)
+    channels = _channels(entry.parts(setting), shape)
+    return Privatizer(name, shape, channels, releases(options), entry.as_run(setting), False, options)
+
+
+def _prefix(entry: Published, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """Algorithm 8 as printed: eps/H a bit, the prefix shuffled anew before every episode, nothing masked."""
+    if privacy.epsilon is None:
+        raise Unsupported("the appendix answers bits with epsilon / H: give epsilon instead of rho")
+    setting = Setting(shape, episodes, privacy.epsilon)
+    why = (
+        "before every episode the messages of all users so far are permuted anew; two such bags in a row differ by the "
+        "message of one user, who is known, so nothing is amplified and her own answers are all that hides her"
+    )
+    guarantee = through_shuffler(entry.as_run(setting), why)
+    channels = _channels(entry.parts(setting), shape)
+    return Privatizer(str(entry.recipe), shape, channels, releases(options), guarantee, False, options)
+
+
+def _channels(parts: tuple[Part, ...], shape: Shape) -> tuple[AnyChannel, ...]:
+    law = parts[0].law
+    return (AnsweredBitsChannel(shape, law),) if isinstance(law, RandomizedResponse) else channels_of(parts)
+
+
+def _recipe(entry: Published) -> Recipe:
+    name = str(entry.recipe)
+    prefix = name.startswith("shuffle/")
+    law = "randomised-response" if prefix else name.removeprefix("local/published-")
+    return Recipe(
+        name, "shuffle" if prefix else "local", _SUMMARIES[name], partial(_prefix if prefix else _run, entry),
+        pure=law not in ("gaussian", "bounded"), automatic=False, encoder="three-tables", law=law,
+        accumulator="total", source=_SOURCE, options={"growth": None},
+    )  # fmt: skip
+
+
+_SUMMARIES = {
+    "local/published-laplace": "LDP-OBI as printed: Lap(6H/epsilon) on three tables, a release after every user",
+    "local/published-gaussian":
+        "LDP-OBI as printed: Gaussian noise; NOT private at large epsilon, see the guarantee",
+    "local/published-bounded": "LDP-OBI as printed: bounded noise; NOT as private as claimed, see the guarantee",
+    "local/published-randomised-response": "LDP-OBI as printed: every bit answered with epsilon/(6H)",
+    "local/published-psrl": "LDP-PSRL as printed: Lap(8H/epsilon) on the tables, a release after every user",
+    "shuffle/published-prefix":
+        "the shuffle appendix of LDP-OBI as printed; reshuffling a prefix hides nobody, see the guarantee",
+}  # fmt: skip
+_BY_RECIPE = {entry.recipe: entry for entry in ENTRIES}
+RECIPES = tuple(_recipe(_BY_RECIPE[name]) for name in _SUMMARIES)

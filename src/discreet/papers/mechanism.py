@@ -1,76 +1,127 @@
-"""A mechanism as a paper prints it: the streams it releases, the claim beside it, and the truth computed from both."""
+"""A mechanism as a paper prints it, written once: what it really promises and what runs come from one list of parts.
+
+A *part* is one released stream: what one user moves in a noisy sum of it, the law of the noise, and the accumulator,
+which says in how many noisy sums she is. The truth composes all parts. A recipe takes encoders, laws and accumulators
+from the same parts, and its guarantee composes those that it sends, by the same function. Where a recipe sends less
+than is printed, the part says why (``left_out``), and so does the guarantee.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import inf
+from typing import Any
 
-import numpy as np
-
-from discreet.audit.binomial_test import log_ratio
-from discreet.audit.cases import Setting
-from discreet.errors import InvalidInput
-from discreet.noise import BinomialNoise, BoundedNoise, Gaussian, Laplace, RandomizedResponse, add_noise
-from discreet.noise.law import IN_EVERY_CELL
+from discreet.accumulators.base import Accumulator
+from discreet.accumulators.sums import Total
+from discreet.accumulators.tree import Tree
+from discreet.channels.additive import Channel
+from discreet.encoders.base import Encoder
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise import RandomizedResponse
+from discreet.noise.law import Law
 from discreet.noise.shuffled_response import ShuffledResponse
-from discreet.privacy.guarantee import Claim, Guarantee, Reason, billboard, compose, from_mechanism, locally
-from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile
+from discreet.privacy.guarantee import (
+    Claim,
+    Guarantee,
+    billboard,
+    claimed,
+    compose,
+    from_mechanism,
+    from_reports,
+    left_out,
+    locally,
+    through_shuffler,
+    unbounded,
+)
+from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
-from discreet.streams import Stream, next_word
-from discreet.types import Floats
-
-Law = Laplace | Gaussian | BinomialNoise | BoundedNoise
 
 FACTOR_TWO = "counts move by 2H when a user is replaced, not by H"
+_WHY = "replacing one user moves all of these streams together, and their noises are independent"
+_BAGS = "a bag of separate bits shows how many of them are set in each counter, and no more"
 
 
 @dataclass(frozen=True)
-class AnsweredBits:
-    """Every cell is a bit that the user answers by randomised response; only moved bits lose anything."""
+class Setting:
+    """Public inputs of a mechanism: sizes and target, everything that an audit may choose."""
 
-    epsilon: float
-    discrete: ClassVar[bool] = True
-    drawn: ClassVar[str] = IN_EVERY_CELL
+    shape: Shape
+    episodes: int
+    epsilon: float | None = None
+    delta: float = 0.0
+    rho: float | None = None
 
-    @property
-    def variance(self) -> float:
-        return float(RandomizedResponse(self.epsilon).variance(1))
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "states": self.shape.states,
+            "actions": self.shape.actions,
+            "horizon": self.shape.horizon,
+            "homogeneous": self.shape.homogeneous,
+            "episodes": self.episodes,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+        }
 
-    def profile(self, sensitivity: Sensitivity) -> Profile:
-        return RandomizedResponse(self.epsilon).profile(sensitivity.cells)
+    def describe(self) -> str:
+        """The sizes in a few words."""
+        time = "homogeneous" if self.shape.homogeneous else "per step"
+        users = f"{self.episodes:,} episodes"
+        return (
+            f"{self.shape.states} states, {self.shape.actions} actions, horizon {self.shape.horizon} ({time}), {users}"
+        )
 
 
 @dataclass(frozen=True)
 class Part:
-    """One released stream: its law, and what one user moves in all of its releases together."""
+    """One released stream: its noise, what one user moves in one noisy sum, and how such sums are kept.
+
+    ``encoders`` compute the stream where it runs; without them it is stated only. ``left_out`` says why a recipe does
+    not send it, and is empty where it does. ``norms_only``: the profile of Laplace noise is taken from the L1 norm, for
+    streams that move thousands of cells; its epsilon at delta 0 is the same.
+    """
 
     name: str
-    law: Law | AnsweredBits | ShuffledResponse
-    moves: Sensitivity
+    law: Law | RandomizedResponse | ShuffledResponse
+    own: Sensitivity
+    accumulator: Accumulator = field(default_factory=Total)
+    encoders: tuple[Encoder, ...] = ()
+    left_out: str = ""
+    norms_only: bool = False
+
+    @property
+    def moves(self) -> Sensitivity:
+        """What one user moves in all noisy sums that hold her."""
+        times = self.accumulator.levels if isinstance(self.accumulator, Tree) else 1
+        groups = ((magnitude, up * times, down * times) for magnitude, up, down in self.own.shifts or ())
+        return self.own if times == 1 else Sensitivity.worst_shift(*groups)
 
     def guarantee(self, delta: float) -> Guarantee:
-        # The supremum of the loss of Laplace noise needs the L1 norm alone; thousands of cells need no convolution.
-        moves = replace(self.moves, shifts=None, unit=False) if isinstance(self.law, Laplace) else self.moves
+        """What the part promises by itself."""
+        moves = self.moves
+        if isinstance(self.law, RandomizedResponse):
+            how = f"randomised response with a loss of {self.law.shipped_epsilon:.6g} a bit (p = {2 * self.law.q:.6g})"
+            profile = self.law.profile(moves.cells)
+            return from_reports(profile, delta=delta, name=self.name, moves=f"{moves.cells} bits", law=how)
+        if self.norms_only:
+            moves = replace(moves, shifts=None, unit=False)
         return from_mechanism(self.law, moves, delta=delta, name=self.name)
 
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        """Log-likelihood ratios of runs on either side of the worst shift."""
-        if isinstance(self.law, AnsweredBits):
-            rng = np.random.default_rng(int(next_word(draws)))
-            answers = RandomizedResponse(self.law.epsilon).randomize(np.full((trials, self.moves.cells), 1 - side), rng)
-            return np.asarray((self.law.epsilon * (2 * answers - 1)).sum(axis=1, keepdims=True))
-        if isinstance(self.law, ShuffledResponse):
-            rng = np.random.default_rng(int(next_word(draws)))
-            return self.law.log_ratios(self.moves.cells, side, trials, rng)[:, None]
-        shift = np.concatenate([np.repeat([m, -m], [up, down]) for m, up, down in self.moves.shifts or ()])
-        noise = np.zeros(trials * len(shift))
-        add_noise(self.law.kernel(), noise, draws)
-        x = noise.reshape(trials, len(shift)) + (shift if side == 0 else 0.0)
-        ratios = log_ratio(self.law.log_probability(x - shift), self.law.log_probability(x))
-        return np.asarray(ratios.sum(axis=1, keepdims=True))
+    @property
+    def noise(self) -> Law:
+        """The law, where it is added to sums."""
+        if isinstance(self.law, RandomizedResponse | ShuffledResponse):
+            raise Unsupported(f"{self.name} are answered bit by bit: there is no noise to add")
+        return self.law
+
+    def channels(self) -> tuple[Channel, ...]:
+        """The stream as it runs: one channel with additive noise for each encoder."""
+        return tuple(Channel(encoder, self.noise, self.accumulator) for encoder in self.encoders)
 
 
 Parts = Callable[[Setting], tuple[Part, ...]]
@@ -80,8 +131,8 @@ Parts = Callable[[Setting], tuple[Part, ...]]
 class Published:
     """A mechanism as printed. ``claim`` and ``noise`` are formulas; ``wrong`` and ``corrected`` are for people.
 
-    ``unbounded`` says why no finite epsilon exists, where that is so, and ``apart`` is the entry that is left
-    without that one mistake.
+    ``recipe`` is the name under which it runs, where it does. ``unbounded`` says why no finite epsilon exists, where
+    that is so, and ``apart`` is the entry that is left without that one mistake.
     """
 
     name: str
@@ -92,6 +143,7 @@ class Published:
     wrong: str
     corrected: str
     parts: Parts
+    recipe: str | None = None
     unbounded: str | None = None
     concentrated: bool = False
     apart: Published | None = None
@@ -105,20 +157,26 @@ class Published:
         rho: float | None = None,
         episodes: int = 20_000,
     ) -> Guarantee:
-        """What the printed noise gives at these sizes, with the claim beside it."""
+        """What all that is printed gives at these sizes, with the claim beside it."""
         setting = Setting(shape, episodes, epsilon, delta, rho)
-        claim = self.claimed(setting)
-        if self.unbounded is not None:
-            premises: tuple[Reason, ...] = ()
-            if self.apart is not None:
-                left = self.apart.truth(shape, epsilon=epsilon, delta=delta, rho=rho, episodes=episodes)
-                premises = (Reason("apart from that", f"epsilon {left.epsilon:.4g}", (left.derivation,)),)
-            reason = Reason("no bound", self.unbounded, premises)
-            model = "joint" if self.model == "central" else self.model
-            return Guarantee(model, math.inf, delta, PureProfile(math.inf), reason, claimed=claim)
-        why = "replacing one user moves all of these streams together, and their noises are independent"
-        whole = compose([part.guarantee(delta) for part in self.parts(setting)], delta=delta, why=why)
-        return replace(_in_model(self.model, whole), claimed=claim)
+        self.claimed(setting)  # a target of the wrong kind is refused in the words of the entry
+        return self.promise(setting, self.parts(setting))
+
+    def as_run(self, setting: Setting, parts: tuple[Part, ...] | None = None) -> Guarantee:
+        """What the recipe gives: the promise of the parts that it sends. It names the others, and what they cost.
+
+        ``parts`` are those of the entry in this setting unless a recipe has options that change what a user moves.
+        """
+        printed = self.parts(setting) if parts is None else parts
+        sent = sent_of(printed)
+        if sent == printed or self.unbounded is not None:
+            return self.promise(setting, printed)
+        why = "; ".join(dict.fromkeys(f"{part.name}: {part.left_out}" for part in printed if part.left_out))
+        return left_out(self.promise(setting, sent), why, self.promise(setting, printed))
+
+    def promise(self, setting: Setting, parts: tuple[Part, ...]) -> Guarantee:
+        """What these parts give together, with the claim beside it: the one place where a truth is computed."""
+        return _promise(self, setting, parts)
 
     def claimed(self, setting: Setting) -> Claim:
         """What the paper says about the mechanism at these sizes."""
@@ -132,31 +190,51 @@ class Published:
         return Claim(setting.epsilon, setting.delta, self.paper)
 
 
+@lru_cache(maxsize=512)
+def _promise(entry: Published, setting: Setting, parts: tuple[Part, ...]) -> Guarantee:
+    claim, delta = entry.claimed(setting), setting.delta
+    if entry.unbounded is not None:
+        apart = None if entry.apart is None else entry.apart.promise(setting, parts)
+        model = "joint" if entry.model == "central" else entry.model
+        return claimed(unbounded(entry.unbounded, model=model, delta=delta, apart=apart), claim)
+    whole = _in_model(entry.model, compose([part.guarantee(delta) for part in parts], delta=delta, why=_WHY))
+    # Without a delta a zero-concentrated claim is no statement about epsilon.
+    return whole if claim.epsilon == inf else claimed(whole, claim)
+
+
 def _in_model(model: str, whole: Guarantee) -> Guarantee:
     if model == "local":
         return locally(whole)
     if model == "shuffle":
-        return replace(whole, model="shuffle")
+        return through_shuffler(whole, _BAGS)
     return billboard(whole) if model == "central" else whole
 
 
+def sent_of(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts that a recipe sends."""
+    return tuple(part for part in parts if not part.left_out)
+
+
+def channels_of(parts: Sequence[Part]) -> tuple[Channel, ...]:
+    """The channels of the parts that a recipe sends."""
+    return tuple(channel for part in sent_of(parts) for channel in part.channels())
+
+
 def needs_epsilon(setting: Setting) -> float:
+    """The target's epsilon, for noise that is scaled by it."""
     if setting.epsilon is None:
         raise InvalidInput("this mechanism is calibrated by epsilon: give epsilon, not rho")
     return setting.epsilon
 
 
 def needs_delta(setting: Setting) -> float:
+    """The target's delta, for noise that is scaled by it."""
     if setting.delta == 0:
         raise InvalidInput("this mechanism is calibrated by a delta above 0; its paper uses 0.1")
     return setting.delta
 
 
-def levels_of(setting: Setting) -> int:
-    return max(1, setting.episodes - 1).bit_length()
-
-
 def steps_of(setting: Setting, times: int = 1) -> Sensitivity:
-    """One table that every step moves once up and once down, in ``times`` releases."""
+    """One table that every step moves once up and once down, ``times`` times over."""
     n = setting.shape.horizon * times
     return Sensitivity.unit_shifts(n, n)

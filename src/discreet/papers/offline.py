@@ -1,25 +1,46 @@
-"""Offline learning, as printed: noisy counts of DP-APVI, noisy vectors and matrices of DP-VAPVI."""
+"""Offline learning, as printed: noisy counts of DP-APVI, noisy vectors and matrices of DP-VAPVI.
+
+DP-APVI runs as ``offline/apvi-gaussian`` and ``offline/apvi-laplace``, with discrete noise of the printed scale, which
+has the same rho and epsilon.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 
-from discreet.audit.cases import Setting
-from discreet.noise import Gaussian, Laplace
-from discreet.papers.mechanism import Part, Published, needs_epsilon, steps_of
+from discreet.accumulators.sums import Once
+from discreet.errors import InvalidInput, Unsupported
+from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
+from discreet.papers.mechanism import Part, Published, Setting, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.offline import LAWS, OPTIONS, assemble, stated, tables
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.session import Privatizer
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
 
 _PAPER = "Qiao, Wang, offline reinforcement learning"
+_NO_SUCCESSOR = "a trajectory ends with its last step, so there are none to release"
+_AS_PRINTED = {"release": "both", "rewards": "known"}
 
 
-def _offline_laplace(setting: Setting) -> tuple[Part, ...]:
-    law = Laplace(4 * setting.shape.horizon / needs_epsilon(setting))
-    return Part("visits", law, steps_of(setting)), Part("transitions", law, steps_of(setting))
-
-
-def _offline_gaussian(setting: Setting) -> tuple[Part, ...]:
-    law = Gaussian(math.sqrt(2 * setting.shape.horizon / (setting.rho or math.nan)))
-    return Part("visits", law, steps_of(setting)), Part("transitions", law, steps_of(setting))
+def _apvi(setting: Setting, law: str, per_user: int = 1) -> tuple[Part, ...]:
+    """Visits and successors of every step, with noise of one scale, on whole numbers as it is shipped."""
+    shape = replace(setting.shape, homogeneous=False)
+    H = shape.horizon
+    noise = (
+        DiscreteGaussian((2 * H / (setting.rho or math.nan)) ** 0.5)
+        if law == "gaussian"
+        else DiscreteLaplace(4 * H / needs_epsilon(setting))
+    )
+    released = tables(shape, {**OPTIONS, **_AS_PRINTED, "per_user": per_user})
+    last = Sensitivity.unit_shifts(1, 1).scaled(per_user)
+    return (
+        Part(released.name, noise, released.sensitivity(), Once(), released.encoders),
+        Part("successors of the last step", noise, last, Once(), left_out=_NO_SUCCESSOR),
+    )
 
 
 def _linear(setting: Setting, vector_move: int, squared_matrix_move: int) -> tuple[Part, ...]:
@@ -57,7 +78,8 @@ ENTRIES = (
         "N(0, 2 H/rho) on visits and transitions of all steps",
         "true and tight: the squared L2 norm of a replacement is 4H",
         "2H - 1 instead of 2H if successors of the last step are not released",
-        _offline_gaussian,
+        partial(_apvi, law="gaussian"),
+        recipe="offline/apvi-gaussian",
         concentrated=True,
     ),
     Published(
@@ -68,7 +90,8 @@ ENTRIES = (
         "Lap(4 H/eps) on visits and transitions of all steps",
         "true and tight: the L1 norm of a replacement is 4H",
         "Lap((4 H - 2)/eps) if successors of the last step are not released",
-        _offline_laplace,
+        partial(_apvi, law="laplace"),
+        recipe="offline/apvi-laplace",
     ),
     Published(
         "published/offline-vapvi",
@@ -93,3 +116,30 @@ ENTRIES = (
         concentrated=True,
     ),
 )
+
+
+def _run(law: str, privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
+    """DP-APVI as printed: visits and successors of every step, sigma^2 = 2H / rho or scale 4H / epsilon."""
+    if shape.homogeneous and shape.horizon > 1:
+        raise Unsupported("DP-APVI as printed has one table per step: declare homogeneous=False")
+    if privacy.rho is None if law == "gaussian" else privacy.epsilon is None or privacy.delta > 0:
+        wanted = "rho=" if law == "gaussian" else "epsilon= without delta"
+        raise InvalidInput(f"recipe 'offline/apvi-{law}' is calibrated as printed: give {wanted}")
+    options = {**options, **_AS_PRINTED}
+    released = tables(shape, options)
+    setting = Setting(shape, users, privacy.epsilon, privacy.delta, privacy.rho)
+    parts = _apvi(setting, law, options["per_user"])
+    (entry,) = (entry for entry in ENTRIES if entry.recipe == f"offline/apvi-{law}")
+    guarantee = stated(entry.as_run(setting, parts), options)
+    return assemble(f"offline/apvi-{law}", released, parts[0].law, guarantee, options)
+
+
+def _recipe(law: str) -> Recipe:
+    return Recipe(
+        f"offline/apvi-{law}", "central", f"DP-APVI as printed: visits and successors, {law.capitalize()} noise",
+        partial(_run, law), pure=law == "laplace", automatic=False, encoder="visits and successors", law=law,
+        accumulator="once", source="Qiao and Wang (2023), algorithm 1", options={**OPTIONS, **_AS_PRINTED},
+    )  # fmt: skip
+
+
+RECIPES = tuple(_recipe(law) for law in LAWS)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from discreet.audit.cases import Setting
-from discreet.noise import BinomialNoise
-from discreet.papers.mechanism import AnsweredBits, Part, Published, needs_delta, needs_epsilon, steps_of
+from discreet.noise import BinomialNoise, RandomizedResponse
+from discreet.papers.mechanism import Part, Published, Setting, needs_delta, needs_epsilon, steps_of
 
 _PAPER = "Bai, Talebi, Zhao, Cheng, Chen, shuffle privacy"
 
@@ -18,7 +17,7 @@ def _sdp(setting: Setting) -> tuple[Part, ...]:
 
 
 def _sdp_split(setting: Setting) -> tuple[Part, ...]:
-    promised = AnsweredBits(needs_epsilon(setting) / (3 * setting.shape.horizon))
+    promised = RandomizedResponse(needs_epsilon(setting) / (3 * setting.shape.horizon))
     return (Part("six counters per step, each exactly as private as the split says", promised, steps_of(setting, 3)),)
 
 

@@ -8,16 +8,57 @@ the best policy takes V_h(s) = max_a Q_h(s, a) (Bellman), and a given policy V_h
 
 Arrays: transitions (G, S, A, S) and means (G, S, A), where G is 1 for laws that do not depend on the step and H
 otherwise; the two may differ in G. Values are (H + 1, S) with a last row of zeros; actions (H, S); probabilities
-(H, S, A). The kernels write into the arrays that they are given and allocate nothing, because simulations call them
-whenever the policy changes. Rows of ``transitions`` need not sum to one: released models may lose or gain mass.
+(H, S, A). Rows of ``transitions`` need not sum to one: released models may lose or gain mass. ``best_policy`` is for
+callers outside of compiled code; the kernels write into the arrays that they are given and allocate nothing, because
+simulations call them whenever the policy changes.
+
+**By successor.** Planners on released counts take one backward step for all (state, action) at once. Their transitions
+are kept by successor, (S, rows), so that the sum over successors runs over many rows side by side. Steps are slices of
+the rows: an index that might be negative would be checked at every access.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from discreet.compiled import fused, inlined, kernel
+from discreet.errors import InvalidInput
+from discreet.policies import Policy
+from discreet.streams import Stream, below
 from discreet.types import Floats, Integers
+from discreet.validation import check_array, check_count
+
+
+def best_policy(transitions: ArrayLike, rewards: ArrayLike, horizon: int) -> tuple[Policy, Floats]:
+    """The best policy of a model (ties: the lowest action), and its values (H + 1, S) from every step on.
+
+    ``transitions`` is (S, A, S) and ``rewards`` (S, A), or one of each per step in front of it.
+
+    >>> policy, values = best_policy([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [[0, 0], [1, 0]], horizon=3)
+    >>> policy.actions
+    array([[1, 0],
+           [1, 0],
+           [0, 0]])
+    >>> values[0]
+    array([2., 3.])
+    """
+    H = check_count("horizon", horizon)
+    P, r = check_array("transitions", transitions), check_array("rewards", rewards)
+    P, r = (P if P.ndim == 4 else P[None]), (r if r.ndim == 3 else r[None])
+    if P.ndim != 4 or r.ndim != 3 or P.shape[1:] != (*r.shape[1:], r.shape[1]) or not {len(P), len(r)} <= {1, H}:
+        raise InvalidInput(
+            f"transitions of shape {np.shape(transitions)} and rewards of shape {np.shape(rewards)} are no model: they "
+            f"must be (S, A, S) and (S, A), or one of each for all of {H} steps"
+        )
+    values, actions = np.empty((H + 1, P.shape[1])), np.empty((H, P.shape[1]), np.int64)
+    plan(plain_array(P), plain_array(r), H, values, actions)
+    return Policy(actions), values
+
+
+def plain_array(table: Floats) -> Floats:
+    """The table, or a copy if it is read-only or not contiguous: numba would compile kernels once more for those."""
+    return table if table.flags.writeable and table.flags.c_contiguous else np.array(table, order="C")
 
 
 @inlined
@@ -74,3 +115,63 @@ def evaluate_stochastic(transitions: Floats, means: Floats, probabilities: Float
                 if probabilities[h, s, a] > 0.0:
                     total += probabilities[h, s, a] * backup(transitions, means, h, s, a, values[h + 1])
             values[h, s] = total
+
+
+@inlined
+def rows_of_step(groups: int, h: int, pairs: int) -> slice:
+    """The rows of step ``h``: the only ones, or the step's own."""
+    first = h * pairs if groups > 1 else 0
+    return slice(first, first + pairs)
+
+
+@fused
+def sum_over_successors(transitions: Floats, here: slice, following: Floats, q: Floats) -> None:
+    """q = sum over s' of transitions[s', here] * following[s'], two successors at a time: half the trips through q."""
+    S = transitions.shape[0]
+    opening = 2 - S % 2
+    one, x = transitions[0, here], following[0]
+    if opening == 1:
+        for i in range(q.shape[0]):
+            q[i] = one[i] * x
+    else:
+        two, y = transitions[1, here], following[1]
+        for i in range(q.shape[0]):
+            q[i] = one[i] * x + two[i] * y
+    for t in range(opening, S, 2):
+        one, x = transitions[t, here], following[t]
+        two, y = transitions[t + 1, here], following[t + 1]
+        for i in range(q.shape[0]):
+            q[i] += one[i] * x + two[i] * y
+
+
+@inlined
+def act_greedily(q: Floats, lowest: float, highest: float, coins: Stream, values: Floats, actions: Integers) -> None:
+    """The best action of every state, exact ties broken at random, and its value within [lowest, highest].
+
+    ``q`` is (S, A). There are no branches but for ties, because noise makes them unpredictable.
+    """
+    for s in range(q.shape[0]):
+        best, choice, tied = q[s, 0], 0, False
+        for a in range(1, q.shape[1]):
+            better = q[s, a] > best
+            tied = (tied and not better) or q[s, a] == best
+            choice = a if better else choice
+            best = max(best, q[s, a])
+        if tied:
+            choice = _one_of_the_best(q[s], best, coins)
+        actions[s] = choice
+        values[s] = min(highest, max(lowest, best))
+
+
+@inlined
+def _one_of_the_best(q: Floats, best: float, coins: Stream) -> int:
+    """An action that attains the maximum, each with the same probability."""
+    ties = 0
+    for a in range(q.shape[0]):
+        ties += 1 if q[a] == best else 0
+    passed, choice = below(coins, ties), 0
+    for a in range(q.shape[0]):
+        tied = q[a] == best
+        choice = a if tied and passed == 0 else choice
+        passed -= 1 if tied else 0
+    return choice

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.planning.backward import group
+from discreet.planning.backward import group, plain_array
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
@@ -56,12 +56,12 @@ def state_occupancy(transitions: Floats, start: Floats, policy: AnyPolicy) -> Fl
         case Policy(actions):
             _check(transitions, policy.horizon, policy.states, int(actions.max()) + 1)
             states = np.empty(actions.shape)
-            forward(_plain(transitions), _plain(start), np.array(actions), states)
+            forward(plain_array(transitions), plain_array(start), np.array(actions), states)
             return states
         case StochasticPolicy(probabilities):
             _check(transitions, *probabilities.shape)
             states = np.empty(probabilities.shape[:2])
-            forward_stochastic(_plain(transitions), _plain(start), np.array(probabilities), states)
+            forward_stochastic(plain_array(transitions), plain_array(start), np.array(probabilities), states)
             return states
         case Mixture(components, weights):
             parts = [state_occupancy(transitions, start, component) for component in components]
@@ -91,11 +91,6 @@ def reachable(transitions: Floats, start: Floats, horizon: int) -> Mask:
     for h in range(horizon - 1):
         mask[h + 1] = (transitions[h if G > 1 else 0][mask[h]] > 0).any(axis=(0, 1))
     return np.repeat(mask[:, :, None], A, axis=2)
-
-
-def _plain(table: Floats) -> Floats:
-    # Worlds hold read-only tables, for which numba would compile the kernels a second time.
-    return table if table.flags.writeable and table.flags.c_contiguous else np.array(table, order="C")
 
 
 def _check(transitions: Floats, horizon: int, states: int, actions: int) -> None:

@@ -16,8 +16,14 @@ function                    rule
 ``several_trajectories``    a user who contributes several trajectories
 ``post_process``            a function of releases and public coins
 ``drawn``                   where the noise came from: a seed, or the operating system's entropy
+``through_shuffler``        messages that a shuffler hands on, in bags that promise what is known of them already
+``left_out``                less is released than was printed: what stays is promised, and the rest is named
+``unbounded``               a mechanism that no finite epsilon covers
 ``nothing``                 no promise at all
 ==========================  ================================================================================
+
+``claimed``, ``about`` and ``drawn`` change no promise: they put a paper's claim, the unit that is protected, the public
+things or the origin of the noise beside it.
 """
 
 from __future__ import annotations
@@ -195,6 +201,14 @@ def finite_or_none(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
+def unbounded(why: str, *, model: str, delta: float, apart: Guarantee | None = None) -> Guarantee:
+    """No finite epsilon holds, with any delta below one; ``apart`` is what would hold without that one mistake."""
+    premises = (
+        () if apart is None else (Reason("apart from that", f"epsilon {apart.epsilon:.4g}", (apart.derivation,)),)
+    )
+    return Guarantee(model, math.inf, delta, PureProfile(math.inf), Reason("no bound", why, premises))
+
+
 def nothing() -> Guarantee:
     """No promise: the learner sees the data as they are."""
     return Guarantee(
@@ -295,6 +309,22 @@ def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why:
     return Guarantee("shuffle", epsilon, delta, profile, reason)
 
 
+def through_shuffler(part: Guarantee, why: str) -> Guarantee:
+    """Messages leave through a shuffler, and ``why`` says that its bags are as private as ``part``; no more is claimed.
+
+    A user's own randomiser stays as private behind a shuffler; counts of bits are what a bag of separate bits shows.
+    """
+    if part.model not in ("central", "local"):
+        raise Unsupported(f"what a shuffler hands on is known of messages or of counts, not of the {part.model} model")
+    return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)))
+
+
+def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:
+    """``part`` is all that is released of a printed mechanism; ``whole`` is what the printed one would promise."""
+    statement = f"{why}; all that is printed would give {whole.statement()}"
+    return replace(part, derivation=Reason("left out", statement, (part.derivation,)))
+
+
 def several_trajectories(part: Guarantee, trajectories: int) -> Guarantee:
     """A user who contributes up to ``trajectories`` trajectories to the same release."""
     if trajectories == 1:
@@ -311,6 +341,16 @@ def post_process(part: Guarantee, why: str) -> Guarantee:
 def drawn(part: Guarantee, simulated: bool) -> Guarantee:
     """The same guarantee for a release whose noise came from a seed, or else from the operating system's entropy."""
     return replace(part, simulated=simulated)
+
+
+def claimed(part: Guarantee, claim: Claim) -> Guarantee:
+    """The same guarantee with what a paper says about the mechanism beside it."""
+    return replace(part, claimed=claim)
+
+
+def about(part: Guarantee, *, unit: str | None = None, public: tuple[str, ...] | None = None) -> Guarantee:
+    """The same guarantee with the unit that it protects, or with what was declared public, in words."""
+    return replace(part, unit=part.unit if unit is None else unit, public=part.public if public is None else public)
 
 
 def _at(model: str, profile: Profile, delta: float, derivation: Reason) -> Guarantee:

@@ -20,7 +20,7 @@ from the exact profile of the law at the exact sensitivity. The learner's plan i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
-from discreet.privacy.guarantee import Claim, Guarantee, from_mechanism, nothing
+from discreet.privacy.guarantee import Guarantee, about, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.session import Privatizer
@@ -103,7 +103,7 @@ def stated(guarantee: Guarantee, options: Options) -> Guarantee:
     """The guarantee with what was declared public and the unit that it protects."""
     m = options["per_user"]
     unit = "one user = one whole trajectory" if m == 1 else f"one user = up to {m} whole trajectories"
-    return replace(guarantee, unit=unit, public=("mean rewards",) if options["rewards"] == "known" else ())
+    return about(guarantee, unit=unit, public=("mean rewards",) if options["rewards"] == "known" else ())
 
 
 def assemble(name: str, released: Tables, noise: Any, guarantee: Guarantee, options: Options) -> Privatizer:
@@ -123,25 +123,6 @@ def _sparse(law: str, privacy: Privacy, shape: Shape, users: int, options: Optio
     guarantee = stated(from_mechanism(chosen, sensitivity, delta=privacy.delta, name=encoder.name), options)
     channel: Any = SparseChannel(encoder, chosen)
     return Privatizer(f"offline/sparse-{law}", shape, (channel,), Equal(1), guarantee, masked=False, options=options)
-
-
-def _published(law: str, privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
-    """DP-APVI as printed: visits and successors of every step, sigma^2 = 2H / rho or scale 4H / epsilon."""
-    if shape.homogeneous and shape.horizon > 1:
-        raise Unsupported("DP-APVI as printed has one table per step: declare homogeneous=False")
-    if privacy.rho is None if law == "gaussian" else privacy.epsilon is None or privacy.delta > 0:
-        wanted = "rho=" if law == "gaussian" else "epsilon= without delta"
-        raise InvalidInput(f"recipe 'offline/apvi-{law}' is calibrated as printed: give {wanted}")
-    options = {**options, "release": "both", "rewards": "known"}
-    released, H = tables(shape, options), shape.horizon
-    noise: Any = (
-        DiscreteGaussian((2 * H / float(privacy.rho or 1)) ** 0.5)
-        if law == "gaussian"
-        else DiscreteLaplace(4 * H / float(privacy.epsilon or 1))
-    )
-    guarantee = from_mechanism(noise, released.sensitivity(), delta=privacy.delta, name=released.name)
-    claim = Claim(float(privacy.epsilon), 0.0, "DP-APVI") if privacy.epsilon is not None else None
-    return assemble(f"offline/apvi-{law}", released, noise, stated(replace(guarantee, claimed=claim), options), options)
 
 
 def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
@@ -178,18 +159,8 @@ def _sparse_recipe(law: str) -> Recipe:
     )  # fmt: skip
 
 
-def _printed(law: str) -> Recipe:
-    return Recipe(
-        f"offline/apvi-{law}", "central", f"DP-APVI as printed: visits and successors, {law.capitalize()} noise",
-        partial(_published, law), pure=law == "laplace", automatic=False, encoder="visits and successors", law=law,
-        accumulator="once", source="Qiao and Wang (2023), algorithm 1",
-        options={**OPTIONS, "release": "both", "rewards": "known"},
-    )  # fmt: skip
-
-
 RECIPES: tuple[Recipe, ...] = (
     Recipe("offline/none", "none", "the counts as they are; no promise", _nothing, options=OPTIONS),
     *(_recipe(law) for law in LAWS),
     *(_sparse_recipe(law) for law in LAWS),
-    *(_printed(law) for law in LAWS),
 )

@@ -25,11 +25,11 @@ _HOMES = {
         "discreet.recipes.central",
         "discreet.recipes.local",
         "discreet.recipes.shuffle",
-        "discreet.papers.prefix_shuffle",
+        "discreet.papers.local",
     ),
-    HEAVY: ("discreet.heavy_tails.recipes",),
-    LAYERED: ("discreet.adversarial.recipes",),
-    DATA_SET: ("discreet.recipes.offline",),
+    HEAVY: ("discreet.heavy_tails.recipes", "discreet.papers.heavy_tailed"),
+    LAYERED: ("discreet.adversarial.recipes", "discreet.papers.adversarial"),
+    DATA_SET: ("discreet.recipes.offline", "discreet.papers.offline"),
     LINEAR: ("discreet.linear.recipes",),
 }
 _REGISTERED: list[Recipe] = []

@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.adversarial.adversaries import FixedLosses, Recorded
 from discreet.adversarial.layers import Layers
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, LayeredState
 from discreet.adversarial.recipes import silenced
-from discreet.adversarial.world import LayeredWorld, layered
+from discreet.adversarial.world import FixedLosses, LayeredWorld, Recorded, layered
 from discreet.learners.base import Learner, Problem
 from discreet.policies import StochasticPolicy
 from discreet.recipes.registry import build
@@ -286,7 +285,7 @@ class _Watcher:
         return self.inner.ask(state.state)
 
     def policy(self, state: _Seen) -> StochasticPolicy:
-        return self.inner.policy(state.state)
+        return state.state.policy
 
     def update(self, state: _Seen, release: Release) -> _Seen:
         after = self.inner.update(state.state, release)

@@ -19,7 +19,7 @@ from discreet.channels.additive import Channel
 from discreet.channels.continual import ContinualChannel
 from discreet.compiled import inlined, kernel
 from discreet.encoders.base import by_successor, encode_into, marginals_into
-from discreet.learners.base import Learner, Problem, plan_into
+from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
 from discreet.recipes.session import Privatizer
 from discreet.release import Statistics
@@ -66,13 +66,13 @@ def compiles(learner: Learner, privatizer: Privatizer) -> bool:
         and len(privatizer.channels) == 1
         and isinstance(privatizer.channels[0], Channel | ContinualChannel)
         and hasattr(privatizer.channels[0].accumulator, "arrays")
-        and hasattr(learner, "arrays")
+        and isinstance(learner, CompiledLearner)
     )
 
 
 def run_episodes(
     world: TabularWorld,
-    learner: Any,
+    learner: Learner,
     privatizer: Privatizer,
     episodes: int,
     seed: int,
@@ -80,6 +80,7 @@ def run_episodes(
     tick: Callable[[int], None],
 ) -> RunRecord:
     """One run with a new plan after every user."""
+    assert isinstance(learner, CompiledLearner)
     problem = Problem(world.shape, episodes)
     channel = _only_channel(privatizer)
     tables = _tables(world, privatizer)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, unknown_name
 from discreet.packages import load
-from discreet.planning.backward import plan
+from discreet.planning.backward import best_policy
 from discreet.scientific import special
 from discreet.shape import Shape
 from discreet.streams import WORLD, generator
@@ -162,9 +162,7 @@ def clipped_normal_mean(centre: Floats, sigma: float) -> Floats:
 def _actions_matter(world: TabularWorld) -> bool:
     if (world.means == world.means[..., :1]).all():
         return False
-    values = np.empty((world.horizon + 1, world.start.size))
-    actions = np.empty((world.horizon, world.start.size), dtype=np.int64)
-    plan(np.array(world.transitions), -world.means, world.horizon, values, actions)
+    _, values = best_policy(world.transitions, -world.means, world.horizon)
     return bool(world.optimal_value + world.start @ values[0] > 1e-12)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
-from discreet.planning.backward import evaluate, evaluate_stochastic, group, plan
+from discreet.planning.backward import best_policy, evaluate, evaluate_stochastic, group
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, categorical, uniform
@@ -172,12 +172,9 @@ class TabularWorld:
 
     @cached_property
     def _optimal(self) -> tuple[Floats, Policy]:
-        states = self.transitions.shape[1]
-        values = np.empty((self.horizon + 1, states))
-        actions = np.empty((self.horizon, states), dtype=np.int64)
-        plan(*self._model, self.horizon, values, actions)
+        policy, values = best_policy(*self._model, self.horizon)
         values.flags.writeable = False
-        return values, Policy(actions)
+        return values, policy
 
     @property
     def optimal_value(self) -> float:

@@ -6,7 +6,7 @@ from layered_instances import RAGGED, SQUARE, random_box, random_policy, random_
 from scipy.optimize import linprog
 
 from discreet.adversarial.layers import Box, Layers, confidence_box, occupancy, pair_occupancy
-from discreet.adversarial.upper_occupancy import upper_occupancy
+from discreet.adversarial.transition_box import upper_occupancy
 
 
 def bounds_by_linear_programs(layers: Layers, policy: np.ndarray, box: Box) -> np.ndarray:
