@@ -1,33 +1,53 @@
-# The project's commands. `make demo` and `make test` set everything up by themselves.
+# The project's commands. Every one sets up what it needs by itself.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+STAMP_ALL := $(VENV)/.installed-all
 
-.PHONY: help setup demo test lint types check bench docs clean
+EXTRAS := plots,gym,data,dev
+# What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java).
+EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
+
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.PHONY: help setup demo test-quick test test-all lint types check bench docs clean
 
 help:
-	@echo "make demo    the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
-	@echo "make test    all tests (sets up $(VENV) by itself)"
-	@echo "make setup   only set up $(VENV)"
-	@echo "make check   lint, types and tests, as CI runs them"
-	@echo "make bench   speed against careful NumPy, as ratios measured in one run"
-	@echo "make docs    the documentation as a site, in site/"
-	@echo "make clean   remove $(VENV) and caches"
+	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
+	@echo "make test-quick  the fast tests, about a minute: for everyday work"
+	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
+	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, long schedules"
+	@echo "make lint        ruff alone; make types: mypy alone; make check: the same as make test"
+	@echo "make setup       only set up $(VENV)"
+	@echo "make bench       speed against careful NumPy, as ratios measured in one run"
+	@echo "make docs        the documentation as a site, in site/"
+	@echo "make clean       remove $(VENV) and caches"
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots,gym,data,dev]'
+	$(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
+
+$(STAMP_ALL): $(STAMP)
+	$(PIP) --editable '.[$(EXTRAS_ALL)]'
+	@touch $(STAMP_ALL)
 
 demo: setup
 	$(BIN)/discreet demo
 
-test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test-quick: setup
+	$(PYTEST) -m 'not slow and not long and not service'
+
+test: lint types
+	$(PYTEST) -m 'not long and not service'
+
+test-all: $(STAMP_ALL)
+	$(PYTEST) -m 'long or service'
 
 lint: setup
 	$(BIN)/ruff check .
@@ -36,13 +56,13 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-check: lint types test
+check: test
 
 bench: setup
 	$(BIN)/python -m benchmarks.loops
 
 docs: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:

@@ -1,7 +1,14 @@
-"""What the whole suite shares: every possible record of a tiny world, for checks by enumeration."""
+"""What the whole suite shares: every possible record of a tiny world, and the rule that CI skips nothing.
+
+A test is skipped where an extra or a program that it needs is missing, which is right on a laptop and wrong in
+continuous integration: what never runs never fails. With ``DISCREET_CI=1``, as ``.ci/run`` sets it, a skip is a failure
+unless its reason is in ``MAY_SKIP``.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from itertools import product
 
 import numpy as np
@@ -9,6 +16,33 @@ import pytest
 
 from discreet.shape import Shape
 from discreet.trajectories import Trajectories
+
+# Reasons for which CI may skip a test, as regular expressions, each with why CI cannot have what is missing. None yet.
+MAY_SKIP: dict[str, str] = {}
+
+
+def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Under DISCREET_CI, turn a skip without a listed reason into a failure that says what was missing."""
+    if not os.environ.get("DISCREET_CI") or report.outcome != "skipped" or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not any(re.search(allowed, reason) for allowed in MAY_SKIP):
+        report.outcome = "failed"
+        report.longrepr = f"{reason}. CI must have what this test needs (.ci/run, MAY_SKIP in tests/conftest.py)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    _fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    _fail_if_skipped(report)
+    return report
 
 
 def _all_records(shape: Shape, shortest: int | None = None) -> Trajectories:

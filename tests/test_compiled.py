@@ -208,6 +208,7 @@ def _mine(law, out, state):
 """
 
 
+@pytest.mark.slow
 def test_a_callers_class_does_not_spoil_the_cache_for_others(tmp_path):
     """A script's own law goes through a kernel of the library; the next process has never heard of that law."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -72,6 +72,7 @@ def test_the_release_holds_the_sum_of_the_users_own_tables():
     assert result.releases[0]["transitions"].values.sum() == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "recipe", "options"),
     [
@@ -100,6 +101,7 @@ def test_threads_do_not_matter_and_runs_have_worlds_of_their_own():
     assert fixed.regret[0, -1] == fixed.regret[1, -1]
 
 
+@pytest.mark.slow
 def test_full_information_regret_grows_like_the_square_root_of_the_episodes():
     """(S5) K = 250 to 4000, four worlds: the slope in the logarithms is near one half, far from one."""
     ends = [250, 1000, 4000]
@@ -111,6 +113,7 @@ def test_full_information_regret_grows_like_the_square_root_of_the_episodes():
     assert 0.35 < slope < 0.65
 
 
+@pytest.mark.slow
 def test_knowing_the_transitions_helps_and_feedback_helps():
     """(S4) and the reference: known transitions, full information, bandit, in this order."""
     world, K = layered(adversary="fixed", instance=8), 1500
@@ -120,6 +123,7 @@ def test_knowing_the_transitions_helps_and_feedback_helps():
     assert known < full < bandit
 
 
+@pytest.mark.slow
 def test_private_regret_falls_with_epsilon():
     """(S3) paired seeds, full information, the default recipe."""
     means = [
@@ -130,6 +134,7 @@ def test_private_regret_falls_with_epsilon():
     assert means[0] > means[1] > means[2] > nothing_private
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [discreet.Central, discreet.Shuffle])
 def test_private_bandit_regret_falls_with_epsilon_and_is_below_that_of_even_play(model):
     """Blocks of users, paired seeds, four worlds: about 2,000 for even play, 1,300, 1,000 and 700."""
@@ -144,6 +149,7 @@ def test_private_bandit_regret_falls_with_epsilon_and_is_below_that_of_even_play
     assert means[1] < 0.7 * even
 
 
+@pytest.mark.slow
 def test_full_information_learns_through_a_shuffler():
     world, K = layered(), 3000
     means = [
@@ -160,6 +166,7 @@ def changes_its_mind(episodes):
     return with_adversary(layered((1, 1), 3, instance=0), Recorded(tables))
 
 
+@pytest.mark.slow
 def test_the_published_estimate_does_not_follow_an_adversary_that_changes_its_mind():
     """(S7) epsilon 10, four times the episodes: four times the regret as printed, about twice corrected."""
     privacy = discreet.Central(10.0, recipe="central/observed-losses")
@@ -174,6 +181,7 @@ def test_the_published_estimate_does_not_follow_an_adversary_that_changes_its_mi
     assert growth["corrected"] < 2.8
 
 
+@pytest.mark.slow
 def test_blocks_follow_an_adversary_that_changes_its_mind():
     """Noise that is clipped leaves no offset that would lock the policy in: far below even play, at epsilon 1."""
     K = 10_000

@@ -88,6 +88,7 @@ def test_bits_have_the_variance_that_was_asked_for():
         assert bits.bits == 1 or users * (bits.bits - 1) < 4 * variance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", NAMES)
 def test_more_privacy_means_fewer_blocks_and_auto_finds_the_recipe(feedback):
     number = [len(sizes(built(feedback, e).schedule, K)) for e in (0.3, 1.0, 3.0)]

@@ -209,6 +209,7 @@ def test_gaussian_parts_are_calibrated_together_and_exactly():
     assert (losses.sigma / counts.sigma) ** 2 == pytest.approx((D / 0.8) / (6 * 2 * (H - 1) / 0.2))
 
 
+@pytest.mark.slow
 def test_the_losses_of_one_layer_stand_for_all():
     """Every layer has a one in every cell: scaled up, the mean is one; 4,000 users, 5 standard errors (below 1e-5)."""
     channel = SampledLayerChannel(LossBits(SHAPE), 20.0, alone=True)

@@ -108,6 +108,7 @@ def test_the_session_itself_can_be_tried():
     assert session_transcript(longer, 2).sample(0, 3, stream(0, 0, 0)).shape == (3, 24)
 
 
+@pytest.mark.slow
 def test_a_session_is_tried_with_users_who_follow_a_public_policy():
     # A sampled step reports no action, because the policy gives it: records that defy it would be no neighbours.
     report = audit(Local(1.0, recipe="local/sampled-step"), SMALL, trials=4000)
@@ -118,6 +119,7 @@ def test_a_session_is_tried_with_users_who_follow_a_public_policy():
     assert all((record.actions == 0).all() for record in tried.records)
 
 
+@pytest.mark.slow
 def test_an_accumulator_that_is_not_known_falls_back_on_the_session():
     @dataclass(frozen=True)
     class Unknown:
@@ -212,6 +214,7 @@ def test_a_concentrated_target_is_tried_through_the_epsilon_that_it_implies():
     assert report.case.delta == 0.05
 
 
+@pytest.mark.slow
 def test_local_targets_and_learners_with_needs():
     class Learner:
         needs = frozenset({"visits", "rewards"})

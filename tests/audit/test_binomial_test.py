@@ -88,6 +88,7 @@ def test_the_trials_are_the_runs_of_the_mechanism_in_all():
     assert sum(seen) == 8000
 
 
+@pytest.mark.slow
 def test_the_counted_draws_are_not_the_ones_that_chose_the_event():
     # Twenty features of pure noise: an event chosen and counted on the same draws would look better than nothing.
     pair = Vectors((0.0,) * 20, tuple(tuple(row) for row in np.eye(20)))

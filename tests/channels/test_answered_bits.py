@@ -254,6 +254,7 @@ def test_learners_that_take_counts_run_on_rewards_in_levels(learner):
     assert np.isfinite(result.regret).all()
 
 
+@pytest.mark.slow
 def test_the_audit_does_not_convict_it_and_sees_it():
     """At delta 0.05 what is certified is nearly reached; whole sessions of two users stay below as well."""
     shape = discreet.Shape(2, 1, 1)

@@ -113,6 +113,7 @@ def test_a_known_row_starts_anew_if_one_block_says_more_than_all_before():
     assert run.estimates()["visits"].values[0, 0, 1] == pytest.approx(100_800, abs=300)
 
 
+@pytest.mark.slow
 def test_no_run_is_stuck_for_long():
     """100 runs whose worst regret was 9,000 of at most 8,884 expected from uniform play, when known rows stayed so."""
     result = discreet.simulate(

@@ -93,6 +93,7 @@ def test_the_command_writes_the_page_and_says_where(discreet, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_commands_on_the_page_are_the_runs_on_the_page(comparison, discreet, tmp_path):
     import json
 

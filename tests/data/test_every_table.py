@@ -88,6 +88,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("next_state", [False, True], ids=["rows", "next-states"])
 @pytest.mark.parametrize("homogeneous", [False, True], ids=["per-step", "pooled"])
 @pytest.mark.parametrize("name", WORLDS)
@@ -127,6 +128,7 @@ def mess(rng, users, horizon):
             yield user, *row.values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("next_state", [False, True], ids=["rows", "next-states"])
 @pytest.mark.parametrize("per_user", [1, 2])
 def test_nor_does_one_whose_rows_make_no_sense(tmp_path, per_user, next_state):

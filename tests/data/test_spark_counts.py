@@ -1,4 +1,4 @@
-"""The same query on Spark: the counts that DuckDB finds, repairs included. Skipped where there is no Java or Spark."""
+"""The same query on Spark: the counts that DuckDB finds, repairs included. Needs Java and Spark."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import discreet.offline
 from discreet.errors import InvalidInput
 
 pytestmark = [
+    pytest.mark.service,
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, which is not installed"),
     pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed: pip install 'discreet[spark]'"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),

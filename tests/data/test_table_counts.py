@@ -35,6 +35,7 @@ def columns(trajectories):
     return {"u": user, "t": step, "s": s, "a": a, "r": r}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
 def test_both_forms_of_the_encoder_agree(write, name):
     """The relational query and the compiled kernel count the same cells."""
@@ -98,6 +99,7 @@ REPAIRS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("name", REPAIRS)
 def test_bad_content_is_repaired_by_the_public_rule(write, name, kind):
@@ -223,6 +225,7 @@ class TestDeclarations:
             data.read(path, **NAMES, **DOMAIN).joint_counts()
 
 
+@pytest.mark.slow
 def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
     rows = [(1, 0, 9, 0, 0.5), (1, 0, 1, 0, 7.0), (None, 1, 1, 0, 0.0), (2, 99, 0, 5, None), (3, 0, 0, 0, 0.5)]
     report = data.check(data.read(write("rows.parquet", **rows_of(*rows)), **NAMES, **DOMAIN))

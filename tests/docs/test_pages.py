@@ -74,6 +74,7 @@ def visits(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
 def test_python_runs(page, visits, capsys):
     """As one program from a file of its own, because compiled functions are cached by file."""
@@ -87,6 +88,7 @@ def test_python_runs(page, visits, capsys):
         runpy.run_path(str(program), run_name="page")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_commands_run(page, command, visits, capsys, monkeypatch):
     for name, figure in FIGURES.items():

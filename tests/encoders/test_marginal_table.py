@@ -26,6 +26,7 @@ TABLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.name}-{t.shape.groups}-{t.separate}")
 def test_the_sensitivity_is_attained_and_never_exceeded(table, all_records):
     cells = np.unique(encode(table, all_records(table.shape, shortest=1), stream(0, 0, 0)), axis=0)

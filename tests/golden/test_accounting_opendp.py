@@ -2,12 +2,12 @@
 
 import math
 
+import opendp.prelude as dp
 import pytest
 
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.sensitivity import Sensitivity
 
-dp = pytest.importorskip("opendp.prelude")
 dp.enable_features("contrib")
 
 

@@ -42,6 +42,7 @@ LOCAL_TABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("delta", "epsilon", "laplace", "gaussian", "radius"), LOCAL_TABLE)
 def test_local_calibration_table(delta, epsilon, laplace, gaussian, radius):
     moved = three_tables(2)
@@ -154,7 +155,9 @@ def test_discrete_gaussian_is_not_the_gaussian():
 
 @pytest.fixture(scope="module")
 def oracle():
-    return pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    from dp_accounting.pld import privacy_loss_distribution
+
+    return privacy_loss_distribution
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
@@ -248,6 +251,7 @@ def test_diameters_of_the_three_tables(horizon, l1, l2_squared):
     assert three_tables(horizon).l2 == pytest.approx(math.sqrt(l2_squared))
 
 
+@pytest.mark.slow
 def test_the_stated_worst_pair_is_the_worst_of_all_pairs():
     """Every shift class at horizon 2, rewards in halves: none has a larger delta than the stated one, which occurs.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,14 @@ from discreet.adversarial.barrier_program import solve_barrier_program
 from discreet.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program
 from discreet.adversarial.layers import Box, Layers, box_violation, confidence_box, flow_residual, occupancy
 
-cvxpy = pytest.importorskip("cvxpy", reason="the convex programs' oracle needs cvxpy with Clarabel")
-pytest.importorskip("clarabel", reason="the convex programs' oracle needs cvxpy with Clarabel")
+MISSING = not (find_spec("cvxpy") and find_spec("clarabel"))
+if not MISSING:
+    import cvxpy
+
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(MISSING, reason="needs cvxpy with Clarabel: pip install 'discreet[bench]'"),
+]
 
 LAYERS = Layers((1, 4, 3, 5, 1), actions=3)
 WIDTHS = (1.0, 0.3, 0.03, 1e-3)

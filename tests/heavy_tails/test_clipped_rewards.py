@@ -246,6 +246,7 @@ def test_one_threshold_for_all_is_public_too():
     assert (result.releases[0].public["thresholds"] == encoder.threshold).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none", "central", "local"])
 def test_where_thresholds_come_from_is_an_option(name):
     world = discreet.worlds.river_swim(3, 4, rewards="stable", alpha=1.8)

@@ -143,6 +143,7 @@ def test_they_learn_from_stable_rewards(learner):
     assert result.regret[:, -1].mean() < 0.4 * 8000 * world.gap(uniform_policy(world.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rewards", "alpha"), [("stable", 1.8), ("pareto", 1.7)])
 def test_value_iteration_does_not_lock_in(rewards, alpha):
     """No run pays for half of what uniform play costs; with a tenth of the bonus some never find the good arm."""

@@ -78,6 +78,7 @@ def test_grids_by_hand(levels):
     assert len(released) == (K * 4).bit_length()  # one cell may have all visits of all users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [WORLD, WORLD.with_time(homogeneous=False)], ids=["pooled", "per-step"])
 @pytest.mark.parametrize("name", ["central/heavy-tailed", "local/heavy-tailed"])
 def test_released_noise_has_the_stated_variance(name, world):
@@ -125,6 +126,7 @@ def test_recipes_keep_to_their_kind_of_rewards():
     assert build(discreet.NoPrivacy(), WORLD.shape, 100).recipe == "none/heavy-tailed"
 
 
+@pytest.mark.slow
 def test_private_learning_from_stable_rewards_beats_uniform_play_and_the_paper_s_noise_does_not():
     world = discreet.worlds.river_swim(4, 6, rewards="stable", alpha=1.8)
     uniform = world.gap(uniform_policy(world.shape))

@@ -24,11 +24,13 @@ def simulated(learner, privacy=None, *, users, runs=6, seed=2024, world=BENCHMAR
     return discreet.offline.simulate(world, learner, privacy, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "bound"), [(5_000, 0.35), (20_000, 0.05)])
 def test_the_benchmark_is_solved_at_rho_one(users, bound):
     assert simulated("vapvi", discreet.Central(rho=1.0), users=users).final_gap.mean() < bound
 
 
+@pytest.mark.slow
 def test_more_budget_and_more_users_help_and_nothing_beats_no_noise():
     gaps = [simulated("vapvi", discreet.Central(rho=rho), users=1000).final_gap.mean() for rho in (0.1, 5.0, 100.0)]
     exact = simulated("vapvi", users=1000).final_gap.mean()

@@ -237,6 +237,7 @@ def test_an_epsilon_target_is_converted():
         build_linear(discreet.Central(1.0), SHAPE, FEATURES, (1, 1))
 
 
+@pytest.mark.slow
 def test_answers_are_sums_with_noise_of_the_stated_law():
     """Standardised noise of 600 matrices and vectors: six deviations either side; 2/3 and 3/2 are rejected."""
     privatizer = build_linear(discreet.Central(rho=50.0), SHAPE, FEATURES, (1,) * 600)

@@ -209,7 +209,8 @@ def test_refusals():
 @pytest.mark.parametrize(("users", "counters", "epsilon"), [(333, 12, 1.0), (333, 34, 1.0), (4000, 12, 0.1)])
 def test_another_accountant_finds_nearly_as_much_for_one_crowd(users, counters, epsilon):
     """Nobody else holds a one, by dp-accounting: at most what is stated for all crowds, and most of it."""
-    distributions = pytest.importorskip("dp_accounting").pld.privacy_loss_distribution
+    from dp_accounting.pld import privacy_loss_distribution as distributions
+
     law = calibrate_response(users, counters, epsilon, 1e-5)
     q, ones = law.response.q, np.arange(users + 1)
     crowd = binom.pmf(np.arange(users), users - 1, q)

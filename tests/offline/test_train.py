@@ -178,6 +178,7 @@ class TestRepairs:
         read = discreet.data.read(file, **{**NAMES, **domain, **declared})
         return "; ".join(discreet.offline.train(read, learner, rho=1.0, **dict(how)).facts["repairs"])
 
+    @pytest.mark.slow
     def test_next_states_have_rules_of_their_own_and_gaps_theirs(self, tmp_path):
         plain, told = self.rules(tmp_path), self.rules(tmp_path, next_state="n")
         assert "a row counts with the state of the next step; it is dropped if that is missing" in plain
@@ -192,6 +193,7 @@ class TestRepairs:
             assert rule in told
         assert "; a row counts with the state of the next step" not in told
 
+    @pytest.mark.slow
     def test_episodes_and_first_visits(self, tmp_path):
         plain = self.rules(tmp_path)
         assert "episode" not in plain
@@ -203,6 +205,7 @@ class TestRepairs:
         every = {"recipe_options": {"pooling": "every-visit"}}
         assert "the first is counted" not in self.rules(tmp_path, homogeneous=True, how=every)
 
+    @pytest.mark.slow
     def test_rewards(self, tmp_path):
         assert "to 2 levels" in self.rules(tmp_path)
         linear = {"features": np.eye(S * A).reshape(S, A, S * A)}
@@ -215,6 +218,7 @@ class TestRepairs:
 SECRET = "4815162342"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["u", "t", "s", "a", "r"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_planted_secret_never_gets_out(tmp_path, monkeypatch, capfd, caplog, column, kind):
@@ -306,6 +310,7 @@ class TestLinear:
         assert vector["sensitivity"]["l2"] ** 2 / (2 * vector["law"]["sigma"] ** 2) == pytest.approx(parts[1])
         assert not fit.guarantee.simulated
 
+    @pytest.mark.slow
     def test_what_is_missing_is_named(self, table):
         with pytest.raises(InvalidInput, match="needs features="):
             discreet.offline.train(table, "pevi", rho=1.0)

@@ -30,6 +30,7 @@ def printed(kind, epsilon, delta=0.0, shape=SHAPE, **options):
     return build(discreet.Local(epsilon, delta, recipe=f"local/published-{kind}", options=options), shape, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "epsilon", "true_delta"),
     [
@@ -60,6 +61,7 @@ def test_pure_randomisers_are_true_and_slack(kind, share, homogeneous):
     assert "true" in guarantee.explain().splitlines()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "randomised-response", "bounded"])
 def test_they_are_those_of_the_list_of_published_mechanisms(kind):
     truth = published(f"published/ldp-obi-{kind}").truth(SHAPE, epsilon=2.0, delta=0.1 if kind[0] in "gb" else 0.0)
@@ -86,6 +88,7 @@ def test_noise_of_one_user_is_as_printed(kind, delta, sd):
     assert found == pytest.approx(sd, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "bounded", "randomised-response"])
 def test_released_counts_scatter_as_stated_around_the_truth(kind):
     """Nobody acts (an empty tally), so counts are noise alone: 3000 draws, variance within 6 standard errors."""
@@ -114,6 +117,7 @@ def estimate_variance(channel, noise, context, name):
     return float(run.estimates()[name].variance[0, 0, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "radius"), [(0.2, 36.72), (1, 19.10), (2, 14.04), (20, 6.749)])
 def test_honest_bounded_noise(epsilon, radius):
     privatizer = build(discreet.Local(epsilon, 0.1, recipe="local/three-tables-bounded"), SHAPE, 1000)

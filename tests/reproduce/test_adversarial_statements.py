@@ -19,6 +19,7 @@ def test_all_statements_are_there():
     assert list(CHECKS) == [f"S{number}" for number in range(1, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["S1", "S6", "S8"])
 def test_statements_that_hold_at_any_size(name):
     verdict = CHECKS[name](TINY)
@@ -26,6 +27,7 @@ def test_statements_that_hold_at_any_size(name):
     assert all(np.isfinite(value) for value in verdict.numbers.values())
 
 
+@pytest.mark.slow
 def test_a_watched_box_that_misses_the_truth_is_seen(monkeypatch):
     """The twin of S6: boxes of next to no width."""
     narrow = adversarial.UCOREPS(bonus_scale=1e-6, nested=False)
@@ -48,6 +50,7 @@ def test_kinds_worlds_are_one_problem_with_more_or_less_to_know():
         assert values[0] == pytest.approx(values[1])
 
 
+@pytest.mark.slow
 def test_regret_rises_with_the_effective_support():
     verdict = CHECKS["S9"](replace(TINY, episodes=600, runs=3))
     assert verdict.holds

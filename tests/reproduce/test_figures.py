@@ -73,6 +73,7 @@ def small(figure: Figure, lines: int = 1) -> Figure:
     return replace(figure, jobs=tuple(kept), scales=TINY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["local/figure-1", "local/figure-9", "offline/figure-1a"])
 def test_a_figure_runs_to_its_end(name, tmp_path):
     figure = small(find_figure(name), lines=2)

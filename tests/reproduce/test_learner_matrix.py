@@ -32,6 +32,7 @@ def matrix(tmp_path_factory):
         return run_matrix(tmp_path_factory.mktemp("matrix"), pool, episodes=24, runs=2, places=PLACES)
 
 
+@pytest.mark.slow
 def test_cells_keep_their_promise(matrix):
     ran = list(matrix.ran())
     assert len(ran) > 20
@@ -47,6 +48,7 @@ def test_cells_keep_their_promise(matrix):
         assert kept["delta"] <= 1e-5, where
 
 
+@pytest.mark.slow
 def test_every_learner_runs_somewhere_and_privately(matrix):
     for learner in LEARNERS:
         models = {model for name, model, _, _ in matrix.ran() if name == learner}

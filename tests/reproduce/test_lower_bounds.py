@@ -60,6 +60,7 @@ def test_a_small_run_has_worlds_of_its_own_for_every_number_of_episodes():
         assert found.bound[1] / found.bound[0] == pytest.approx(2**0.5)
 
 
+@pytest.mark.slow
 def test_the_page_has_statements_and_a_picture(monkeypatch, tmp_path):
     def as_the_theorems_say(hard, order, _scale):
         return panel(hard, order, 1 / (1 + order))

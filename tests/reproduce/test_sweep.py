@@ -107,6 +107,7 @@ def test_threads_give_what_one_thread_gives(tmp_path):
     assert all(two[key].regret.tolist() == one[key].regret.tolist() for key in one)
 
 
+@pytest.mark.service
 def test_a_dask_cluster_gives_what_threads_give(tmp_path):
     distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
     with distributed.LocalCluster(
@@ -117,6 +118,7 @@ def test_a_dask_cluster_gives_what_threads_give(tmp_path):
     assert far["reference/clear"].regret.tolist() == near["reference/clear"].regret.tolist()
 
 
+@pytest.mark.service
 def test_no_scheduler_is_one_sentence():
     pytest.importorskip("distributed", reason="needs the extra 'dask'")
     with pytest.raises(InvalidInput, match="no dask scheduler"), open_executor("dask:nonsense://nowhere:1"):

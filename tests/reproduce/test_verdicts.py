@@ -61,6 +61,7 @@ def test_one_failure_among_many_comparisons_is_corrected_for_their_number():
     assert all_of([Verdict(False, "e", doubt=0.001), *[Verdict(True, "e")] * 9]).holds is False
 
 
+@pytest.mark.slow
 def test_true_statements_of_many_comparisons_rarely_fail():
     """Twenty equal pairs of four runs: without correction a third of such statements fails; stated rate at most 2.5%.
 

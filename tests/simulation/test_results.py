@@ -75,6 +75,7 @@ def test_the_standard_error_of_a_mean():
     assert standard_error(np.array([5.0])) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
 def test_a_plot_is_written_whole(result, tmp_path, suffix, magic):
     result.plot(tmp_path / f"regret{suffix}")

@@ -149,6 +149,7 @@ def test_long_runs_are_cut_into_pieces_without_a_seam(monkeypatch):
     assert whole.regret[0, -1] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", [FAST, TREE, BLOCKS, discreet.Local(1.0)], ids=["none", "tree", "blocks", "local"])
 @pytest.mark.parametrize("world", [RIVER, discreet.worlds.random_mdp()], ids=["river", "random"])
 def test_results_do_not_depend_on_the_number_of_threads(world, privacy):
@@ -243,6 +244,7 @@ def test_an_error_inside_a_run_comes_out_as_it_is(threads):
         discreet.simulate(RIVER, Fails(), BLOCKS, episodes=40, runs=3, threads=threads)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_long_simulation():
     """In a process of its own: it says when it is under way, gets the signal, and must leave by KeyboardInterrupt."""
     code = """

@@ -16,6 +16,8 @@ from discreet.accumulators.tree import Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.streams import NOISE, stream
 
+pytestmark = pytest.mark.slow
+
 CELLS = 20_000
 ROWS = (1, CELLS // 2, 1)
 

@@ -24,6 +24,8 @@ from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories
 from discreet.worlds import from_arrays
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 60_000
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.adversarial.channels import OneBitChannel
@@ -17,6 +18,8 @@ from discreet.noise.knorm import TableNoise
 from discreet.policies import StochasticPolicy, uniform_policy
 from discreet.shape import layered_shape
 from discreet.streams import USERS, stream
+
+pytestmark = pytest.mark.slow
 
 SHAPE = layered_shape((1, 2, 2, 1), 2)
 USERS_SENT = 40_000

@@ -22,6 +22,8 @@ from discreet.recipes.registry import build
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import run_episodes
 
+pytestmark = pytest.mark.slow
+
 EPISODES, RUNS = 24, 250
 
 

@@ -27,6 +27,8 @@ from discreet.noise import (
 from discreet.noise.discrete_gaussian import _rejected, _sum_pmf
 from discreet.streams import stream
 
+pytestmark = pytest.mark.slow
+
 ACCEPT, ACCEPT_SECURE, REJECT = 1e-4, 1e-7, 1e-9
 DRAWS = 40_000
 

@@ -19,6 +19,8 @@ from discreet.streams import generator, stream
 from discreet.worlds.rewards import OnTransition
 from discreet.worlds.tabular import TabularWorld
 
+pytestmark = pytest.mark.slow
+
 USERS = 20_000
 
 

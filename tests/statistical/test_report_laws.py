@@ -22,6 +22,8 @@ from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, USERS, generator, stream
 from discreet.trajectories import Trajectories
 
+pytestmark = pytest.mark.slow
+
 SHAPE = Shape(2, 2, 2, homogeneous=True)
 WORLD = discreet.worlds.random_mdp(instance=11)
 POLICY = Policy([[0, 1], [1, 0]])

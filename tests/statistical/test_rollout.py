@@ -18,6 +18,8 @@ from discreet.worlds import cliff_walking, from_arrays, river_swim
 from discreet.worlds.rewards import cumulative
 from discreet.worlds.tabular import rollout, rollout_stochastic
 
+pytestmark = pytest.mark.slow
+
 S, A, H = 4, 3, 5
 EPISODES = 40_000
 FALSE_ALARM = 1e-6

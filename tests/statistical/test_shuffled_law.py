@@ -17,6 +17,8 @@ from discreet.noise.calibration import ShuffledBits
 from discreet.policies import Policy
 from discreet.shape import Shape
 
+pytestmark = pytest.mark.slow
+
 USERS, BITS, TRUE = 12, ShuffledBits(3, 0.25), 5.0
 DRAWS = 20_000
 

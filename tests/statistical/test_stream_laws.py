@@ -7,9 +7,12 @@ seeds are fixed. Twins: a slightly bent uniform law, and a stream compared with 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from discreet.streams import COINS, NOISE, USERS, below, categorical, stream, uniform
+
+pytestmark = pytest.mark.slow
 
 DRAWS = 40_000
 FALSE_ALARM = 1e-6

@@ -13,7 +13,13 @@ from discreet.errors import MissingExtra
 from discreet.worlds import imported as module
 from discreet.worlds.imported import SURVIVAL, clinicians, icu_sepsis
 
-installed = pytest.mark.skipif(find_spec("icu_sepsis") is None, reason="the package icu-sepsis is not installed")
+MISSING = find_spec("icu_sepsis") is None
+
+
+def installed(test):
+    """For what needs the package, which ``make test-all`` installs."""
+    skip = pytest.mark.skipif(MISSING, reason="the package icu-sepsis is not installed: pip install 'discreet[icu]'")
+    return pytest.mark.service(skip(test))
 
 
 @installed

@@ -52,6 +52,7 @@ def test_the_bound_grows_with_the_root_of_users_and_the_price_of_privacy():
     assert hard_local_bound(5, 2, 6, 0.1, 1) == 0
 
 
+@pytest.mark.slow
 def test_a_learner_stays_above_the_bound():
     """Mean regret over lucky pairs: the bound is for the worst of them, and this learner is far above it."""
     episodes = 20_000
