@@ -19,10 +19,9 @@ from typing import Any, Protocol
 
 from discreet.audit.binomial_test import Finding, audit_pairs, text_picture
 from discreet.audit.broken import broken, raw_counts, shuffled_bits
-from discreet.audit.cases import Case, PrintedPart
-from discreet.audit.likelihoods import Together
+from discreet.audit.likelihoods import PrintedPart, Together
+from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
-from discreet.audit.trials import exact_profile, known_transcript, session_transcript
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
 from discreet.files import check_writable, write_atomically
 from discreet.papers import published

@@ -16,9 +16,9 @@ import numpy as np
 
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.sums import Blocks
-from discreet.audit.cases import Case
 from discreet.audit.likelihoods import AdditiveTranscript, MatrixTranscript, Together
 from discreet.audit.neighbours import worst_pair
+from discreet.audit.trials import Case
 from discreet.channels.additive import Channel
 from discreet.compiled import kernel
 from discreet.encoders.joint import JointHistogram

@@ -34,6 +34,7 @@ from discreet.encoders.base import encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
 from discreet.noise import DiscreteLaplace, GridGaussian, Laplace, RandomizedResponse, add_noise
 from discreet.noise.shuffled_response import ShuffledResponse
+from discreet.papers.mechanism import Part
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import USERS, Stream, next_word, stream
@@ -280,3 +281,28 @@ def _people(channel: RawCountChannel, visits: bool) -> Trajectories:
     # Just below the threshold that the user meets if the first one was there.
     rewards[1:, 0] = [channel.encoder.threshold(j) * (1 - 1e-12) for j in range(1, users)]
     return Trajectories(states, actions, rewards, np.full(users, shape.horizon))
+
+
+@dataclass(frozen=True)
+class PrintedPart:
+    """A stream as a paper prints it, on either side of the worst shift."""
+
+    part: Part
+    known: bool = True
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of runs on one side."""
+        law, moves = self.part.law, self.part.moves
+        if isinstance(law, RandomizedResponse):
+            rng = np.random.default_rng(int(next_word(draws)))
+            answers = law.randomize(np.full((trials, moves.cells), 1 - side), rng)
+            return np.asarray((law.epsilon * (2 * answers - 1)).sum(axis=1, keepdims=True))
+        if isinstance(law, ShuffledResponse):
+            rng = np.random.default_rng(int(next_word(draws)))
+            return law.log_ratios(moves.cells, side, trials, rng)[:, None]
+        shift = np.concatenate([np.repeat([m, -m], [up, down]) for m, up, down in moves.shifts or ()])
+        noise = np.zeros(trials * len(shift))
+        add_noise(law.kernel(), noise, draws)
+        x = noise.reshape(trials, len(shift)) + (shift if side == 0 else 0.0)
+        ratios = log_ratio(law.log_probability(x - shift), law.log_probability(x))
+        return np.asarray(ratios.sum(axis=1, keepdims=True))

@@ -22,7 +22,7 @@ from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.sums import Blocks, EachAlone, Once, Total
 from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel
-from discreet.audit.binomial_test import Pair
+from discreet.audit.binomial_test import Charge, Pair
 from discreet.audit.likelihoods import (
     AdditiveTranscript,
     BitTranscript,
@@ -44,6 +44,7 @@ from discreet.encoders.base import Context, Encoder, encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
 from discreet.noise import GridGaussian
 from discreet.noise.law import Law
+from discreet.papers.mechanism import Setting
 from discreet.policies import Policy
 from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile, compose
 from discreet.recipes.session import Privatizer
@@ -54,6 +55,27 @@ from discreet.types import Floats
 
 _MOST_FEATURES = 24
 _LOOKED_AT = 100  # sessions a side that choose the features
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism in a setting: two samplers, what was promised, and what is known about the truth.
+
+    ``certified`` is the epsilon of the guarantee that the mechanism carries, ``exact`` the one computed here from its
+    laws and from the worst pair that was found; either is None where nothing is known.
+    """
+
+    setting: Setting
+    pair: Pair
+    claimed: float
+    delta: float
+    certified: float | None
+    exact: float | None
+    compared: str
+
+    def charge(self) -> Charge:
+        """What the test is told: the two samplers and the promise."""
+        return Charge(self.pair, self.claimed, self.delta)
 
 
 @singledispatch

@@ -11,8 +11,8 @@ and all of it 5/3 epsilon (and L / log2 K times as much, L levels): replacing a 
 With raw counts there is no bound. What a user adds depends on who came before her, so the sensitivity that the encoder
 states is that of her own vector, given the others', and does not bound a release. Let user 1 visit a cell or not, and
 let every user j > 1 visit it with a reward of B_(j-1): the reward is kept if user 1 was there, and dropped if not, so
-that all later leaves differ. The loss grows in proportion to K. The audit tries that pair of data
-sets, encoded by the encoder that runs. :class:`~discreet.heavy_tails.encoders.ClippedTables` is the repair.
+that all later leaves differ. The loss grows in proportion to K. The audit tries that pair of data sets, encoded by
+the encoder that runs. :class:`~discreet.heavy_tails.encoders.ClippedTables` is the repair.
 
 The noise is that of the paper's entry, :mod:`discreet.papers.heavy_tailed`, whose recipe runs it.
 """
@@ -33,8 +33,6 @@ from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 from discreet.validation import check_positive
-
-_AT_ONCE = 2_000_000  # numbers held at a time
 
 
 class RawCountArrays(NamedTuple):
