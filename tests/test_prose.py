@@ -1,7 +1,6 @@
 """Every module, and every public class, function and method, says what it is.
 
-Read from the source. What still says nothing is counted, and the counts may only shrink: lower them when you describe
-something.
+Read from the source, so that code which is loaded late is seen too. A placeholder does not count as a description.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import discreet
 
 PACKAGE = Path(discreet.__file__).parent
 PLACEHOLDERS = ("to be described", "to do", "todo", "tbd", "fixme", "docstring")
-
-MODULES_LEFT, NAMES_LEFT = 12, 464
 
 
 def says_something(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -51,13 +48,11 @@ FILES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in
 
 
 def test_every_module_opens_with_its_idea():
-    without = [name for name, tree in FILES.items() if not says_something(tree)]
-    assert len(without) <= MODULES_LEFT, f"modules without a docstring: {without}"
+    assert [name for name, tree in FILES.items() if not says_something(tree)] == []
 
 
 def test_public_names_are_described():
-    without = {name: found for name, tree in FILES.items() if (found := list(silent(tree)))}
-    assert sum(map(len, without.values())) <= NAMES_LEFT, f"public names without a docstring: {without}"
+    assert {name: found for name, tree in FILES.items() if (found := list(silent(tree)))} == {}
 
 
 def test_what_says_nothing_is_found():

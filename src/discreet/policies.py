@@ -39,10 +39,12 @@ class Policy:
 
     @property
     def horizon(self) -> int:
+        """The number of steps H that it has actions for."""
         return int(self.actions.shape[0])
 
     @property
     def states(self) -> int:
+        """The number of states S that it has actions for."""
         return int(self.actions.shape[1])
 
     def draw(self, rng: np.random.Generator | None = None) -> Policy:
@@ -80,10 +82,12 @@ class StochasticPolicy:
 
     @property
     def horizon(self) -> int:
+        """The number of steps H that it has actions for."""
         return int(self.probabilities.shape[0])
 
     @property
     def states(self) -> int:
+        """The number of states S that it has actions for."""
         return int(self.probabilities.shape[1])
 
     def draw(self, rng: np.random.Generator | None = None) -> StochasticPolicy:
@@ -128,10 +132,12 @@ class Mixture:
 
     @property
     def horizon(self) -> int:
+        """The number of steps H, which all components share."""
         return self.components[0].horizon
 
     @property
     def states(self) -> int:
+        """The number of states S, which all components share."""
         return self.components[0].states
 
     def draw(self, rng: np.random.Generator | None = None) -> Policy:

@@ -68,6 +68,7 @@ class Shape:
 
     @property
     def reward_span(self) -> float:
+        """The width of the declared range of rewards."""
         return self.rewards[1] - self.rewards[0]
 
 

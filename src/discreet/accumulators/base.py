@@ -112,7 +112,7 @@ def draws_at(accumulator: Any, t: int) -> int:
 
 
 class TotalArrays(NamedTuple):
-    """Every user adds a draw of noise of her own."""
+    """The compiled form of :class:`~discreet.accumulators.sums.Total`: how many draws of noise every user adds."""
 
     per_user: int = 1
 

@@ -20,7 +20,7 @@ class Schedule(Protocol):
         """How many users the next block has, after ``served`` of ``total``."""
 
     def describe(self) -> str:
-        """In a few words, for derivations and tables."""
+        """The schedule in a few words, for derivations and tables."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class EveryEpisode:
     """A release after every user."""
 
     def next_block(self, served: int, total: int) -> int:
-        """One."""
+        """One user per block, always."""
         return 1
 
     def describe(self) -> str:
-        """In a few words."""
+        """The schedule in words; there is nothing to configure."""
         return "a release after every user"
 
 
@@ -46,13 +46,13 @@ class Equal:
         check_count("blocks", self.blocks)
 
     def next_block(self, served: int, total: int) -> int:
-        """As many as make the next block end where it should."""
+        """The users up to the end of the block that comes next: block i of B ends at user floor(i * total / B)."""
         blocks = min(self.blocks, total)
         following = -(-(served + 1) * blocks // total)  # block i ends at floor(i * total / blocks)
         return following * total // blocks - served
 
     def describe(self) -> str:
-        """In a few words."""
+        """The schedule in words, with the number of blocks."""
         return f"{self.blocks} equal blocks"
 
 
@@ -61,11 +61,11 @@ class SameUsers:
     """Everybody at once, and everybody again for the next question; the budget counts the questions."""
 
     def next_block(self, served: int, total: int) -> int:
-        """All of them."""
+        """All users in every block."""
         return total
 
     def describe(self) -> str:
-        """In a few words."""
+        """The schedule in words; there is nothing to configure."""
         return "all users, question after question"
 
 
@@ -81,11 +81,11 @@ class Growing:
         check_positive("growth", self.growth)
 
     def next_block(self, served: int, total: int) -> int:
-        """In proportion to those served."""
+        """The share ``growth`` of the users served so far, at least ``first``, at most those that are left."""
         return min(total - served, max(self.first, int(served * self.growth)))
 
     def describe(self) -> str:
-        """In a few words."""
+        """The schedule in words, with the growth and the first block."""
         return f"blocks that grow by {self.growth:.0%}, the first of {self.first} users"
 
 
@@ -101,12 +101,12 @@ class GrowThenEqual:
         check_count("first", self.first)
 
     def next_block(self, served: int, total: int) -> int:
-        """As many as were served before, up to the size of equal blocks."""
+        """As many users as were served so far, at least ``first``, at most an equal share of all users."""
         largest = max(1, total // self.blocks)
         return min(total - served, largest, max(self.first, served))
 
     def describe(self) -> str:
-        """In a few words."""
+        """The schedule in words, with the first block and the largest one."""
         return f"blocks that double from {self.first} users up to one {self.blocks}th of all"
 
 

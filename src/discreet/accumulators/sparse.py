@@ -67,7 +67,7 @@ class ThresholdedProfile:
         return -self.cells * math.log1p(-self.appears)
 
     def delta(self, epsilon: float) -> float:
-        """That of the noise, and of cells that appear."""
+        """The delta of the noise at a smaller epsilon, plus the probability that one of her own cells appears."""
         spare = epsilon - self._hidden
         if spare < 0:
             return 1.0
@@ -97,11 +97,11 @@ class ThresholdedLaplace:
 
     @property
     def variance(self) -> float:
-        """Of the noise in a cell that leaves, leaving the selection aside."""
+        """The variance of the noise alone; that only cells above the threshold are released is not accounted for."""
         return self.noise.variance
 
     def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
-        """Of noise and threshold together."""
+        """The profile of noise and threshold together."""
         return _profile(self.noise, self.threshold, sensitivity)
 
 
@@ -121,11 +121,11 @@ class ThresholdedGaussian:
 
     @property
     def variance(self) -> float:
-        """Of the noise in a cell that leaves, leaving the selection aside."""
+        """The variance of the noise alone; that only cells above the threshold are released is not accounted for."""
         return self.noise.variance
 
     def profile(self, sensitivity: Sensitivity) -> ThresholdedProfile:
-        """Of noise and threshold together."""
+        """The profile of noise and threshold together."""
         return _profile(self.noise, self.threshold, sensitivity)
 
 

@@ -61,7 +61,7 @@ class Tree:
 
     @property
     def levels(self) -> int:
-        """In how many nodes one user can be."""
+        """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return self.users.bit_length()
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> TreeRun:
@@ -85,7 +85,7 @@ class EqualLawTree:
 
     @property
     def levels(self) -> int:
-        """In how many nodes one user can be."""
+        """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return self.users.bit_length()
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EqualLawRun:
@@ -105,7 +105,7 @@ class RefinedTree:
 
     @property
     def levels(self) -> int:
-        """In how many nodes one user can be."""
+        """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return self.users.bit_length()
 
     def sensitivity(self, own: Sensitivity) -> Sensitivity:
@@ -301,7 +301,7 @@ class EvenTree:
 
     @property
     def levels(self) -> int:
-        """In how many nodes one user can be."""
+        """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return Tree(self.users).levels
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EvenTreeRun:

@@ -123,7 +123,7 @@ Part = tuple[AnyChannel, Guarantee | None]  # nothing is promised about what was
 
 
 def layered(shape: Shape) -> LayeredShape:
-    """The shape, if it is layered."""
+    """The shape itself if it is layered; any other shape is refused."""
     if not isinstance(shape, LayeredShape):
         raise Unsupported(
             "this recipe serves layered worlds only (discreet.adversarial.world, or unroll a tabular one)"
@@ -132,41 +132,41 @@ def layered(shape: Shape) -> LayeredShape:
 
 
 def epsilon_of(privacy: Privacy) -> float:
-    """The target's epsilon."""
+    """The target's epsilon; a target that has only rho is refused."""
     if privacy.epsilon is None:
         raise Unsupported("this recipe is calibrated to epsilon: give epsilon, or a Gaussian recipe and rho")
     return privacy.epsilon
 
 
 def seen(sensitivity: Sensitivity, times: int) -> Sensitivity:
-    """What one user moves in all of the releases that show her."""
+    """What one user moves in ``times`` releases together, from what she moves in one of them."""
     return Sensitivity.worst_shift(*((m, up * times, down * times) for m, up, down in sensitivity.shifts or ()))
 
 
 def norms(sensitivity: Sensitivity) -> Sensitivity:
-    """The norms alone: Laplace noise needs no more, and hundreds of cells need no convolution."""
+    """The same sensitivity without its worst shift: Laplace noise needs the L1 norm only, and profiles stay cheap."""
     return replace(sensitivity, shifts=None, unit=False)
 
 
 def times_shown(accumulator: Accumulator) -> int:
-    """In how many noisy sums one user is."""
+    """The number of noisy sums that one user is in: the levels of a tree, otherwise one."""
     return accumulator.levels if isinstance(accumulator, Tree | EvenTree) else 1
 
 
 def one_bit_guarantee(channel: OneBitChannel, delta: float) -> Guarantee:
-    """The promise of one answered bit."""
+    """The guarantee of the one answered bit that a user sends of her loss table."""
     moves = f"the one of {channel.encoder.size} entries that a coin picked, which is rounded to a bit"
     law = f"RandomizedResponse with epsilon {channel.law.shipped_epsilon:.6g}"
     return from_reports(channel.profile, delta=delta, name="loss tables", moves=moves, law=law)
 
 
 def promises(parts: Sequence[Part]) -> list[Guarantee]:
-    """What is promised about each part that is private."""
+    """The guarantees of the parts, without those of parts that were declared public."""
     return [promise for _, promise in parts if promise is not None]
 
 
 def channels(parts: Sequence[Part]) -> tuple[AnyChannel, ...]:
-    """The channels of the parts."""
+    """The channels of the parts, in their order."""
     return tuple(channel for channel, _ in parts)
 
 

@@ -292,7 +292,7 @@ def _accumulated(kind: str, variance: float, episodes: int, options: Options) ->
 
 
 def _late_variance(law: Any, accumulator: Accumulator, blocks: int) -> float:
-    """Of the noise in one entry of a late release."""
+    """The variance of the noise in one entry of a late release."""
     if isinstance(accumulator, Tree):
         return float(law.variance * draws(accumulator))
     return float(law.variance * (accumulator.levels if isinstance(accumulator, EvenTree) else blocks))

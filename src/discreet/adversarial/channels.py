@@ -56,7 +56,7 @@ class OneBitChannel(Tabular):
 
     @property
     def variance(self) -> float:
-        """Of one entry of one user's decoded table, at most."""
+        """An upper bound on the variance of one entry of one user's decoded table."""
         return self.encoder.size / (4 * (self.law.p - self.law.q) ** 2)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> OneBitRun:
@@ -64,7 +64,7 @@ class OneBitChannel(Tabular):
         return OneBitRun(self, noise)
 
     def noise_per_row(self) -> float:
-        """Of one user's decoded table."""
+        """The noise variance in one user's decoded table."""
         return self.variance
 
 
@@ -93,7 +93,7 @@ class OneBitRun(PlainRun):
         return estimated(channel.encoder, self._values, unit)
 
     def width_now(self) -> WidthOf:
-        """Bernstein's bound."""
+        """Bernstein's bound on the error of a sum of decoded tables."""
         channel, rows = self._channel, row_shape(self._channel.encoder.shape)
         variance, users = channel.variance, self._users
         largest = channel.encoder.size / (2 * (channel.law.p - channel.law.q)) + 1.0
@@ -133,7 +133,7 @@ class SampledLayerChannel(Tabular):
 
     @cached_property
     def layers(self) -> list[int]:
-        """Those that have more than one cell; nothing is learned about a user from the others."""
+        """The layers that have more than one cell; the others are not asked about, as they show nothing."""
         shape = self.encoder.shape
         return [h for h in range(shape.horizon) if self.encoder.rows_to_cells(self.rows(h)).sum() > 1]
 
@@ -144,7 +144,7 @@ class SampledLayerChannel(Tabular):
         return rows
 
     def noise_per_row(self) -> float:
-        """Of the counts of one row in the layer that was picked."""
+        """The noise variance in the counts of one row of the layer that was picked."""
         return self.law.variance * self.encoder.shape.states
 
 
@@ -166,7 +166,7 @@ class SampledLayerRun(PlainRun):
         self._run.add(tally, users, rows, self._channel.encoder.rows_to_cells(rows))
 
     def estimates(self) -> dict[str, Estimate]:
-        """A vector that is scaled up has the variance that it has before the coin falls."""
+        """The variance of a scaled vector is that over noise and the choice of the layer together."""
         channel, layers = self._channel, len(self._channel.layers)
         values, copies = self._run.values, self._run.copies.astype(np.float64)
         if channel.alone:
@@ -174,7 +174,7 @@ class SampledLayerRun(PlainRun):
         return estimated(channel.encoder, values, channel.law.variance * copies)
 
     def width_now(self) -> WidthOf:
-        """A bound that holds for all numbers of users at once: sums over users are a random walk."""
+        """A bound that holds for all numbers of users at once, because sums over users are a random walk."""
         law, copies = self._channel.law, self._run.copies.copy()
         scale = len(self._channel.layers) if self._channel.alone else 1
         return lambda cells_summed, failure_probability: (
@@ -187,7 +187,7 @@ class SampledLayerRun(PlainRun):
 
 
 def unrounded(encoder: LossTable) -> LossTable:
-    """The table as it is: a report that rounds one entry itself needs no bits of all the others."""
+    """The same encoder without rounding: a one-bit report rounds the one entry that it sends."""
     return replace(encoder, rounded=False)
 
 

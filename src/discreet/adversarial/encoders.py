@@ -40,7 +40,7 @@ from discreet.types import Floats, Integers, Mask
 
 
 class TripleArrays(NamedTuple):
-    """Counts of (x, a, x')."""
+    """What the kernel that counts (x, a, x') needs to know: the sizes of the layers and where their cells begin."""
 
     actions: int
     sizes: Integers  # (H + 1,)
@@ -48,7 +48,7 @@ class TripleArrays(NamedTuple):
 
 
 class PairArrays(NamedTuple):
-    """Counts or losses of (x, a) along the path."""
+    """What the kernel that counts (x, a), or adds losses there, needs to know about the layers."""
 
     actions: int
     sizes: Integers
@@ -58,7 +58,7 @@ class PairArrays(NamedTuple):
 
 
 class BitArrays(NamedTuple):
-    """Counts of (x, a, bit) along the path: all zeros first, then all ones."""
+    """What the kernel that counts (x, a, bit) needs to know; the cells of all zeros come first, then those of ones."""
 
     actions: int
     sizes: Integers
@@ -79,11 +79,11 @@ class Triples:
         return self.shape.unknown
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Every triple of a pair gets the pair's entry."""
+        """Copy the entry of each pair to all of its triples."""
         return np.broadcast_to(rows[..., None], self.shape.triple_mask.shape)[self.shape.triple_mask]
 
     def possible(self) -> Mask:
-        """All of them."""
+        """Every cell can occur."""
         return np.ones(self.size, np.bool_)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
@@ -114,11 +114,11 @@ class Pairs:
         return frozenset({*self.names, *self._nothing_to_count()})
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Every pair that exists, in each table."""
+        """The entries of the pairs that exist, once for each table."""
         return np.tile(rows[self.shape.pair_mask], len(self.names))
 
     def possible(self) -> Mask:
-        """All of them."""
+        """Every cell can occur."""
         return np.ones(self.size, np.bool_)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
@@ -280,11 +280,11 @@ class LossTable(LaidOut):
         return self.layout.statistics
 
     def sensitivity(self) -> Sensitivity:
-        """Every cell by at most one."""
+        """Every cell may move by at most one."""
         return Sensitivity.unit_shifts(self.size, 0)
 
     def arrays(self) -> None:
-        """Nothing: a path is not enough, see :meth:`tally`."""
+        """There is no compiled form: a path does not hold the table, see :meth:`tally`."""
 
     def tally(self, tables: Floats, stream: Stream) -> Cells:
         """The sum of the encodings of users with these tables, (users, states, actions)."""

@@ -5,6 +5,15 @@ algorithms 1 and 2, on top of Rosenberg and Mansour (2019) and Jin et al. (2020)
 pi(a|x) = q(x,a) / q(x); each episode plays that of a q that minimises losses plus a regulariser over all q whose
 transitions lie in a confidence box (:mod:`discreet.adversarial.transition_box`).
 
+=======  ============================================================================================================
+X, A, d  states (of all layers but the last), actions, and pairs of them: d = X A
+H, K     steps of an episode, which is one less than layers; episodes of the run
+m, R     users per release, releases of the run: R = K / m
+q, L, l  an occupancy measure, the losses of all users summed, the mean losses of the users since the last release
+eta, V   the learning rate, and the variance of the noise in an entry of L or l
+iota     2 C K / p with C unknown transition probabilities and the failure probability p, as in the box
+=======  ============================================================================================================
+
 * ``UCOREPS`` (full information): with summed losses L of all users so far
 
       q_{k+1} = argmin  <L, q> + (1/eta) sum q ln q,      eta = sqrt(ln(X A / H) / K) / sqrt(1 + V / users),

@@ -69,11 +69,11 @@ class HindsightJudge:
         self._occupancy = np.zeros(losses.shape[1:])
 
     def deploy(self, policy: AnyPolicy) -> None:
-        """From now on users follow this policy."""
+        """Note the policy that the next users follow."""
         self._occupancy = self._world.occupancy(policy)
 
     def count(self, begin: int, end: int) -> None:
-        """Users number ``begin`` to ``end`` - 1 have acted."""
+        """Add the losses of users number ``begin`` to ``end`` - 1 under that policy."""
         self._suffered[begin:end] = np.tensordot(self._losses[begin:end], self._occupancy, axes=2)
 
     def verdict(self, record: RunRecord, policy: AnyPolicy) -> None:

@@ -4,8 +4,8 @@ At the sizes of a real problem the output that tells most about a user is too ra
 it is frequent: a mechanism that takes any shape, number of episodes, epsilon and delta makes its promise for all of
 them, and is put on trial in a few settings with the fewest coordinates first. Two neighbours are found there by
 searching over records, both are run many times, and one exact test gives a lower bound on epsilon (see
-:mod:`discreet.audit.binomial_test`). A lower bound above the claim convicts. One below it acquits nobody: it only
-failed to find a violation.
+:mod:`discreet.audit.binomial_test`). A lower bound above the claim proves the claim wrong. One below it proves
+nothing: no violation was found.
 """
 
 from __future__ import annotations

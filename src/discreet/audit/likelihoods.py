@@ -99,7 +99,7 @@ def _enters(channel: Channel, t: int) -> bool:
 
 @dispatch
 def _restart(accumulator: Any) -> None:
-    """Forget the run before."""
+    """Reset the state that is carried from release to release, before the next run."""
 
 
 @_restart.implement(TotalArrays)

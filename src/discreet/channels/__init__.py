@@ -1,1 +1,6 @@
-"""Channels: the ways out of the curator, each from tallies of users to estimates with noise of a known law."""
+"""Channels: an encoder, a noise law and an accumulator, put together into one noisy statistic.
+
+A channel takes in sums of encodings (:mod:`discreet.encoders`) and gives out estimates whose noise has a known law.
+Most channels only add noise; the others send randomised bits, sampled items or thresholded tables. A privatizer
+(:mod:`discreet.recipes.session`) holds one or more channels over the same users.
+"""

@@ -77,7 +77,7 @@ class ResponseChannel(Tabular):
 
     @property
     def answers(self) -> frozenset[type]:
-        """One step at a time, where steps are counted apart."""
+        """Requests for one step, where steps are counted apart; otherwise whole tables only."""
         return frozenset({Layer}) if not self.shape.homogeneous or self.shape.horizon == 1 else frozenset()
 
     @property
@@ -129,7 +129,7 @@ class ResponseChannel(Tabular):
         return self.law.variance * counts
 
     def cells_per_count(self) -> dict[str, int]:
-        """Of all steps where they are pooled. A reward in levels is a mean of cells, and quieter than one of them."""
+        """Bits of all steps where these are pooled. A reward in levels is a mean of its bits, so it counts as fewer."""
         marginals = self.encoder.marginals(np.zeros(self.encoder.size))
         over = np.sum if self._pools else np.max
         counts = {name: int(over(statistic.cells)) for name, statistic in marginals.items()}
@@ -137,7 +137,7 @@ class ResponseChannel(Tabular):
 
     def counted(self, users: int, what: Layer | None = None) -> ShuffledResponse:
         """The answers of a batch of that size that the promise counts on: those of users who are present."""
-        # A user who stays away, or sides with the analyser, is nobody's crowd; she who is to be hidden is present.
+        # Absent or colluding users hide nobody. The user who is to be protected is present, so there is at least one.
         counted = max(1, math.floor((1 - self.absent) * users))
         return calibrate_response(counted, self.sensitivity(what).cells, self.epsilon, self.delta)
 
@@ -232,7 +232,7 @@ class AnsweredBitsChannel(Tabular):
 
     @property
     def bit_variance(self) -> float:
-        """Of one decoded bit, whatever it was."""
+        """The variance of one decoded bit, which does not depend on the bit."""
         return float(self.law.variance(1))
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AnsweredBitsRun:
@@ -246,11 +246,11 @@ class AnsweredBitsChannel(Tabular):
         return {"visits": H, "transitions": followed, "rewards": H}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
-        """Two blocks: noise is counted by users."""
+        """Two blocks: every user adds noise of her own, so the number of blocks does not matter."""
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks
 
     def noise_per_row(self) -> float:
-        """Of one user's bits."""
+        """The noise variance in one user's decoded bits of one (state, action)."""
         counts = self.cells_per_count()
         return self.bit_variance * (counts["visits"] + counts["transitions"] * self.shape.states + counts["rewards"])
 

@@ -67,7 +67,7 @@ class AnyChannel(Protocol):
 
     @property
     def answers(self) -> frozenset[type]:
-        """Layer, Linear, or nothing."""
+        """The kinds of narrow requests that it can serve: Layer, Linear, or none."""
 
     @property
     def encoder(self) -> Encoder:
@@ -106,16 +106,16 @@ class _Noisy(_Encoded, Protocol):
 
 
 class Tabular:
-    """What channels say unless they know better: noise of one ``law`` in all cells of an ``encoder``."""
+    """The answers that most channels give: noise of one ``law`` in all cells of an ``encoder``."""
 
     @property
     def answers(self) -> frozenset[type]:
-        """Whole tables only."""
+        """No narrow requests: whole tables only."""
         return frozenset()
 
     @property
     def share(self) -> float:
-        """The whole budget, or some of it: what leaves is private."""
+        """One, unless a channel says otherwise; zero would mean that what leaves was declared public."""
         return 1.0
 
     def noise_per_row(self: _Noisy) -> float:
@@ -127,23 +127,23 @@ class Tabular:
         return {name: int(statistic.cells.max()) for name, statistic in _empty(self.encoder).items()}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
-        """All of them: noise is counted by releases."""
+        """All blocks: noise is drawn per release, so none may be left out."""
         return blocks
 
     def mechanisms(self: _Noisy) -> tuple[Mechanism, ...]:
-        """The cells of the encoder."""
+        """One entry: all cells of the encoder, with their noise."""
         encoder = self.encoder
         return (Mechanism(encoder.name, encoder.size, encoder.sensitivity(), self.law),)
 
 
 class PlainRun:
-    """What runs say unless they know better: everybody is encoded alike, and no bound holds for all releases."""
+    """The answers that most runs give: everybody is encoded alike, and no bound holds for all releases."""
 
     _channel: AnyChannel
 
     @property
     def public(self) -> Mapping[str, Floats]:
-        """What the encoder states."""
+        """The tables that the encoder declares public."""
         return self._channel.encoder.public
 
     def encoder_now(self, context: Context) -> Encoder:
@@ -151,7 +151,7 @@ class PlainRun:
         return self._channel.encoder
 
     def radius_now(self) -> RadiusOf | None:
-        """No bound."""
+        """None: no bound that holds for all releases is stated."""
         return None
 
 

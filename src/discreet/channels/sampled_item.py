@@ -92,7 +92,7 @@ class ReportChannel(Tabular):
         return ReportRun(self, shape, noise, masked)
 
     def shortcut(self, blocks: list[int]) -> list[int]:
-        """Two blocks: noise is counted by users."""
+        """Two blocks: every user adds noise of her own, so the number of blocks does not matter."""
         return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks  # noise is counted by users
 
     def noise_per_row(self) -> float:

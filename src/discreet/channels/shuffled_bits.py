@@ -98,7 +98,7 @@ class FittedBits:
 
     @property
     def answers(self) -> frozenset[type]:
-        """One step at a time, where steps are counted apart."""
+        """Requests for one step, where steps are counted apart; otherwise whole tables only."""
         return frozenset({Layer}) if _per_step(self.encoder.shape) else frozenset()
 
     def sensitivity(self, what: Layer | None = None) -> Sensitivity:
@@ -127,7 +127,7 @@ class CertifiedBits:
 
     @property
     def answers(self) -> frozenset[type]:
-        """Whole tables only."""
+        """No narrow requests: the certified sizes are those of whole tables."""
         return frozenset()
 
     def bits(self, users: int, what: Layer | None = None) -> ShuffledBits:
@@ -155,7 +155,7 @@ class ShuffledChannel(Tabular):
 
     @property
     def answers(self) -> frozenset[type]:
-        """What the noise is known of."""
+        """The narrow requests that its noise bits are known for."""
         return self.noise.answers
 
     @property

@@ -39,17 +39,17 @@ class SparseTable:
 
     @property
     def shape(self) -> Shape:
-        """That of the table."""
+        """The public sizes of the table."""
         return self.table.shape
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """The name of the table, marked as sparse."""
         return f"sparse {self.table.name}"
 
     @property
     def statistics(self) -> frozenset[str]:
-        """Those of the table."""
+        """The statistics of the table."""
         return self.table.statistics
 
     @property
@@ -63,23 +63,23 @@ class SparseTable:
         return self.table.size
 
     def sensitivity(self) -> Sensitivity:
-        """That of the table."""
+        """The sensitivity of the table: leaving out empty cells changes nothing about what a user moves."""
         return self.table.sensitivity()
 
     def layer_sensitivity(self, step: int) -> Sensitivity:
-        """That of the whole table."""
+        """What a user moves in one step of the table."""
         return self.table.layer_sensitivity(step)
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Those of the whole table."""
+        """Spread rows over the cells of the whole table, empty ones included."""
         return self.table.rows_to_cells(rows)
 
     def possible(self) -> Mask:
-        """Those of the whole table."""
+        """Which cells of the whole table can occur."""
         return self.table.possible()
 
     def marginals(self, cells: Floats) -> dict[str, Statistic]:
-        """Of a whole table; what leaves sparsely never becomes one."""
+        """The statistics of a whole table; a sparse release does not use it."""
         return self.table.marginals(cells)
 
     def arrays(self) -> MarginalTableArrays:
@@ -105,11 +105,11 @@ class SparseChannel(Tabular):
         return SparseRun(self, noise)
 
     def noise_per_row(self) -> float:
-        """For a choice between laws: the threshold is what hurts."""
+        """The squared threshold, for comparing laws: what is lost below it outweighs the noise."""
         return float(self.law.threshold**2)
 
     def cells_per_count(self) -> dict[str, int]:
-        """If every cell of a row were above the threshold."""
+        """How many cells a count sums if all cells of its row are above the threshold."""
         *_, columns, bits = self.encoder.table.axes
         counts = {"visits": columns * bits, "transitions": bits, "rewards": columns}
         return {name: cells for name, cells in counts.items() if name in self.encoder.statistics}
@@ -149,6 +149,6 @@ class SparseRun(PlainRun):
         return found
 
     def width_now(self) -> WidthOf:
-        """Of the noise in cells that left; what the threshold took is not in it."""
+        """A bound on the noise in released cells; what the threshold suppressed is not part of it."""
         law = self._channel.law
         return lambda cells, tail: np.full((1,), law.noise.sum_quantile(cells, tail))

@@ -65,6 +65,7 @@ class Comparison:
 
     @property
     def seconds(self) -> float:
+        """How long the simulations of all promises took together."""
         return sum(result.seconds for result in self.results)
 
     def rows(self) -> Iterator[Row]:
@@ -139,7 +140,7 @@ code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono"
 
 
 def render(comparison: Comparison) -> str:
-    """The whole page."""
+    """The whole page as HTML."""
     world, first = comparison.world, comparison.results[0]
     users, uniform = int(first.episodes[-1]), comparison.uniform
     return f"""<!doctype html>

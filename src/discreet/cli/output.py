@@ -105,7 +105,7 @@ def _facts(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _default(value: Any) -> str:
-    """A default as it would be typed; what has none is decided when it is used."""
+    """A default as it would be typed; None, which leaves the choice to the program, is shown as auto."""
     return "auto" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

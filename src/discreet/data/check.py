@@ -1,4 +1,4 @@
-"""The owner's loud validator: how many rows break which rule. Its output is NOT private and is for the owner alone.
+"""A validator for the owner of a table: how many rows break which rule. Its output is NOT private.
 
 A real release repairs all of this silently, by the rules of :mod:`discreet.data.query`; a count of repaired rows would
 be a release of its own.

@@ -35,7 +35,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """The source as messages call it."""
+        """The name of the source in error messages."""
 
     def columns(self) -> Mapping[str, str]:
         """Names and types of the columns."""
@@ -53,10 +53,12 @@ class DuckDBSource:
     database: str | None = None
 
     def columns(self) -> Mapping[str, str]:
+        """Names and DuckDB types of the columns, from a DESCRIBE of the source."""
         with self._connection() as connection:
             return dict(self._described(connection))
 
     def run(self, query: Query) -> dict[str, NDArray[Any]]:
+        """Translate the query to SQL, run it in a fresh in-process connection, and return plain columns."""
         ibis = load_ibis()
         from ibis.backends.sql.datatypes import DuckDBType
 
@@ -96,9 +98,11 @@ class IbisSource:
     table: Any
 
     def columns(self) -> Mapping[str, str]:
+        """Names and ibis types of the columns, from the schema of the table."""
         return {name: str(kind) for name, kind in quietly(self.name, self.table.schema).items()}
 
     def run(self, query: Query) -> dict[str, NDArray[Any]]:
+        """Let the backend run the query and fetch its result; Spark workers are kept from logging rows."""
         expression = query(self.table)
         with _silent_workers(self.table):
             frame = quietly(self.name, expression.to_pandas)
@@ -107,7 +111,7 @@ class IbisSource:
 
 @contextmanager
 def _silent_workers(table: Any) -> Iterator[None]:
-    """Spark's workers log the rows that they fail on to the console: not while ours are counted."""
+    """Keep Spark workers from logging the rows that they fail on while a query runs."""
     context = None
     try:
         session = getattr(table.get_backend(), "_session", None)
@@ -154,7 +158,7 @@ def check_columns(source: Source, names: tuple[str, ...]) -> None:
 
 
 def quietly(name: str, work: Callable[[], Result]) -> Result:
-    """Do what an engine is asked to; whatever it has to say about failing stays here, for it may quote the data."""
+    """Call an engine; if it fails, raise an error without its message, which may quote the data."""
     try:
         with _nothing_said():
             return work()

@@ -29,6 +29,7 @@ class Table:
 
     @property
     def shape(self) -> Shape:
+        """The declared shape: states, actions, horizon and reward range."""
         return self.declaration.shape
 
     def users(self) -> int:

@@ -157,7 +157,7 @@ def _totals(counts: Counts) -> Floats:
 
 
 def _sum_variance(counts: Counts) -> Floats:
-    """Of the noise in the sum of a row's transitions."""
+    """The variance of the noise in the sum of a row's transitions."""
     return np.asarray(counts.transition_variance * counts.visits.shape[1])
 
 

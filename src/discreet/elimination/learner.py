@@ -11,6 +11,14 @@ shuffle-private form SDP-PE (Bai, Talebi, Zhao, Cheng and Chen), Algorithms 1 to
 3. *elimination*: policies that are worse than the best by more than the error are dropped
    (:mod:`discreet.elimination.active_sets`).
 
+=======  ============================================================================================================
+X, A     states and actions
+H, K     steps of an episode, episodes of the run
+b, L_b   the stage, and the users of its crude exploration
+q, E     the width of the noise in a count (a quantile), and the papers' error bound E = 4 q
+iota     ln(2 H A K / failure probability)
+=======  ============================================================================================================
+
 The learner dictates how many users every request has, and asks for one layer where one is enough, which costs a private
 release far less noise.
 
@@ -236,7 +244,7 @@ class PolicyElimination:
         return state.problem.shape.horizon - self.lean
 
     def _log_term(self, problem: Problem) -> float:
-        """iota."""
+        """iota = ln(2 H A K / failure probability)."""
         shape = problem.shape
         return math.log(2 * shape.horizon * shape.actions * problem.episodes / self.failure_probability)
 
@@ -247,7 +255,7 @@ class PolicyElimination:
         return NormalDist().inv_cdf(1 - self.failure_probability / (2 * counters))
 
     def _threshold(self, problem: Problem) -> float:
-        """In widths q; the paper's is 6 E H^2 iota with E = 4 q."""
+        """The threshold of absorption in widths q; the paper has 6 E H^2 iota with E = 4 q."""
         if self.threshold is not None:
             return self.threshold
         return 24.0 * problem.shape.horizon**2 * self._log_term(problem)

@@ -80,7 +80,7 @@ class Encoder(Layout, Protocol):
 
     @property
     def name(self) -> str:
-        """In a word, for recipes and derivations."""
+        """The name of the encoder in recipes and derivations."""
 
     @property
     def statistics(self) -> frozenset[str]:
@@ -109,7 +109,7 @@ class Encoder(Layout, Protocol):
 
 
 class LaidOut:
-    """An encoder whose cells are those of its ``layout``, with the usual answers to everything else.
+    """An encoder whose cells are those of its ``layout``, with default answers to everything else.
 
     What remains to be written: ``layout``, ``sensitivity``, ``arrays`` and the kernel for these.
     """

@@ -113,7 +113,7 @@ class FirstVisit(LaidOut):
         return Sensitivity.unit_shifts(up=pairs, down=pairs)
 
     def layer_sensitivity(self, step: int) -> Sensitivity:
-        """With a single step: all there is."""
+        """The whole sensitivity, for a shape with a single step; refused where steps are pooled."""
         check_layer(self.shape, step)
         return self.sensitivity()
 

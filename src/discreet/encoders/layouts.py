@@ -139,7 +139,7 @@ class Tables:
         return self.counts + self.rows * self.reward_tables * self.reward_bits
 
     def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Every table has each row, in its own order."""
+        """Copy the entry of each row to its cells in every table, in the order of that table."""
         flat = rows.reshape(-1)
         transitions = (np.tile if self.by_successor else np.repeat)(flat, self.shape.states)
         return np.concatenate([flat, transitions, np.tile(np.repeat(flat, self.reward_bits), self.reward_tables)])

@@ -1,1 +1,5 @@
-"""To be described."""
+"""Heavy-tailed rewards: everything for rewards that have no range, only a bound on a moment.
+
+The package has its own reward laws and hard worlds, encoders and a channel that clip rewards at public thresholds,
+recipes and learners. Nothing in the core imports it: the registries name it as text.
+"""

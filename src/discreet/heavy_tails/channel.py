@@ -184,7 +184,7 @@ class ClippedRewardsRun(PlainRun):
         return {**counted, "rewards": Estimate(marginals["rewards"].values.copy(), rewards)}
 
     def width_now(self) -> WidthOf:
-        """Of counts; the noise of rewards is stated by its variance."""
+        """A bound on the noise in counts; for rewards only the variance of the noise is stated."""
         law, draws = self._channel.count_law, np.full(row_shape(self._channel.encoder.shape), self._draws)
         return lambda cells_summed, failure_probability: widths(law, draws * cells_summed, failure_probability)
 
@@ -207,7 +207,7 @@ class RisingThresholds:
 
     @property
     def thresholds(self) -> Floats:
-        """Of every row, as released counts have it."""
+        """The current threshold of every row, which follows from released counts."""
         return np.asarray(self._grid[self._levels])
 
     def see(self, visits: Floats, users: int) -> None:

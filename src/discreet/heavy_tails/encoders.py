@@ -207,20 +207,20 @@ class ClippedTables(LaidOut):
         return self.thresholds[user.bit_length() - 1]
 
     def count_sensitivity(self) -> Sensitivity:
-        """Of the counts: two cells at each step."""
+        """What one user moves in the counts: two cells at each step."""
         H = self.shape.horizon
         if not self.shape.homogeneous or H == 1:
             return Sensitivity.unit_shifts(up=H, down=H)
         return Sensitivity.worst_shift((H - 1, 1, 1), (1, 1, 1))
 
     def reward_sensitivity(self) -> Sensitivity:
-        """Of the reward sums, in units of the threshold: 2 at each step, in one cell or spread over two."""
+        """What one user moves in the reward sums, in units of the threshold: 2 at each step, in one cell or in two."""
         H = self.shape.horizon
         pooled = self.shape.homogeneous and H > 1
         return Sensitivity(l1=2 * H, l2=2 * H if pooled else 2 * math.sqrt(H), linf=2 * H if pooled else 2)
 
     def sensitivity(self) -> Sensitivity:
-        """Of counts and rewards together, rewards in units of the threshold."""
+        """What one user moves in counts and rewards together, rewards in units of the threshold."""
         counts, rewards = self.count_sensitivity(), self.reward_sensitivity()
         return Sensitivity(counts.l1 + rewards.l1, math.hypot(counts.l2, rewards.l2), max(counts.linf, rewards.linf))
 

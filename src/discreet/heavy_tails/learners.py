@@ -1,5 +1,14 @@
 r"""Private-Heavy-UCBVI and Private-Heavy-UCBPO: optimism for rewards of which only a moment is bounded.
 
+=============  ======================================================================================================
+S, A, H, K     states, actions, steps of an episode, episodes of the run
+v, u, tau      the declared moment bound, and the bound on the mean rewards
+N, F, R        released visits, moves (visits that a successor follows) and reward sums of one (state, action)
+B, bias        the threshold at which rewards were clipped, and the most that clipping moves a mean
+E1, E2, E3     bounds on the noise in a count of visits, in a reward sum, and in a sum over successors
+b_r, b_p       the bonuses for rewards and for transitions; l is the logarithm of the union bound
+=============  ======================================================================================================
+
 As in the paper that proposes them, with bonuses that hold for the noise actually released. E|X|^(1+v) <= u, |mean| <=
 tau. From released visits N, moves N(s') with F = sum N(s') and reward sums R, with E1, E2, E3 bounds on the noise in a
 count of visits, in a reward sum, and in a sum over successors, and with B the threshold at which rewards were clipped,

@@ -80,11 +80,11 @@ class RawCountTables(LaidOut):
         return self.layout.counts
 
     def threshold(self, visits: int) -> float:
-        """B_n; the noise of episode k is proportional to B_k."""
+        """The threshold B_n; the noise of episode k is proportional to B_k."""
         return float((self.per_visit * visits) ** (1 / (1 + moments_of(self.shape).order)))
 
     def sensitivity(self) -> Sensitivity:
-        """Of one user's own vector, rewards in units of the largest threshold; later users are not in it."""
+        """What one user moves in her own vector, rewards in units of the largest threshold; others are not covered."""
         H = self.shape.horizon
         return Sensitivity(l1=6 * H, l2=6 * H, linf=2 * H)
 

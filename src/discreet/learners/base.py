@@ -81,7 +81,7 @@ class AsksOnce:
     """An offline learner with one question, about everybody."""
 
     def questions(self, problem: Problem) -> int:
-        """One."""
+        """One question, whatever the problem."""
         return 1
 
     def recipe_options(self, problem: Problem) -> dict[str, Any]:

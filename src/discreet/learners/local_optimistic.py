@@ -2,7 +2,8 @@ r"""LDP-OBI: optimism with bounds on the noise of every count, and signed estima
 
 Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
 (2021), algorithm 2. For each (state, action) with released rewards R, visits N, transitions N(s') and their sum N_p,
-and bounds c1, c2, c3, c4 on the noise in R, N, N_p and N(s') that hold for all releases at once,
+and bounds c1, c2, c3, c4 on the noise in R, N, N_p and N(s') that hold for all releases at once; with S states,
+A actions, H steps, the episode k that is planned for, and a knob alpha above 1,
 
     r        = R / (N + alpha c2),              p(s') = N(s') / (N_p + alpha c3)          (signed)
     beta_r   = u_r / sqrt(N + alpha c2)   + ((alpha + 1) c2 + c1) / (N + alpha c2)

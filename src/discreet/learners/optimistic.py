@@ -2,7 +2,8 @@ r"""UCBVI: plan in the estimated world with a bonus for what is uncertain, and p
 
 Azar, Osband, Munos, "Minimax regret bounds for reinforcement learning" (2017), on private counts. For each
 (group, state, action) with released counts N (visits), N(s') (transitions) and R (rewards), and sd the standard
-deviation of the noise in each of them (in b the larger one, of visits or of rewards),
+deviation of the noise in each of them (in b the larger one, of visits or of rewards); with S states, A actions, H steps
+(h counts from 0), K episodes and the failure probability,
 
     P(s')  proportional to  max(0, N(s') - threshold * sd_transition)
     r      = R / n  clipped to [0, 1],                  n = max(1, N)

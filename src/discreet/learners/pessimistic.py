@@ -2,7 +2,8 @@ r"""APVI: plan in the world that the data show, less a penalty for what they do 
 
 Adaptive pessimistic value iteration (Yin and Wang 2021) on private counts: DP-APVI of "Offline reinforcement learning
 with differential privacy" (Qiao and Wang 2023), algorithm 1. One release of counts N(s, a, s') per step; backwards from
-V_{H+1} = 0, with P(s') = n(s') / n estimated after a repair that makes counts non-negative and consistent,
+V_{H+1} = 0, with P(s') = n(s') / n estimated after a repair that makes counts non-negative and consistent (S states,
+A actions, H steps, d half of the failure probability, whose other half is for the noise),
 
     q(s, a) = r + P V - Gamma,    pi(s) = argmax_a q(s, a),    V(s) = min(max(q, 0), H - h).
 

@@ -1,7 +1,8 @@
 r"""UCBPO: improve a stochastic policy a little after every release, along optimistic values of itself.
 
 Optimistic policy optimisation (Shani, Efroni, Rosenberg, Mannor 2020; Chowdhury and Zhou 2022 on private counts). With
-the estimated model, reward and bonus b of :mod:`discreet.learners.optimistic`,
+the estimated model P, reward r and bonus b of :mod:`discreet.learners.optimistic`, A actions, H steps (h counts from 0)
+and K episodes,
 
     Q_h(s, a) = r + (H - h) b + P V_{h+1},     V_h(s) = min(H - h, sum_a pi_h(a | s) Q_h(s, a)),
     pi_h(a | s)  <-  pi_h(a | s) exp(n eta Q_h(s, a)) / normaliser,     eta = eta_scale sqrt(2 ln A / (H^2 K)),

@@ -104,7 +104,7 @@ class PSRL(PlansBackwards):
         )
 
     def arrays_after(self, problem: Problem, release: Release) -> PSRLArrays:
-        """The same with the clock at the users of the release."""
+        """The same arrays with the clock at the number of users of the release."""
         arrays = self.arrays(problem)
         arrays.clock[0] = release.users
         return arrays

@@ -132,7 +132,7 @@ class LinearChannel:
         return {"matrix": 1, "vectors": 1}
 
     def shortcut(self, blocks: list[int]) -> list[int]:
-        """All of them."""
+        """All blocks: every question is answered, so none may be left out."""
         return blocks
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> LinearRun:
@@ -208,7 +208,7 @@ class LinearRun:
         return self._channel.encoder
 
     def radius_now(self) -> RadiusOf | None:
-        """No bound for all answers at once."""
+        """None: no bound holds for all answers at once."""
         return None
 
     def estimates(self) -> dict[str, Estimate]:
@@ -216,7 +216,7 @@ class LinearRun:
         return self._answer
 
     def width_now(self) -> WidthOf:
-        """None is stated: learners bound the noise of a regression by its variance."""
+        """No bound is stated: learners bound the noise of a regression by its variance."""
         return lambda _cells, _failure: np.zeros(0)
 
 
@@ -224,7 +224,7 @@ def sums(joint: JointCounts, shape: Shape, features: Floats, what: Linear, *, ex
     """The sums that a question asks for, in units of its bound: exact ones, or on the grid, as whole numbers."""
     S, A = shape.states, shape.actions
     # Everything public comes first, so that an error cannot depend on data. Clipped here, whatever the learner asks:
-    # the sensitivity must not depend on its manners.
+    # the sensitivity must not depend on the question.
     weights = np.clip(check_array("weights", what.weights, (S, A)).reshape(S * A), 0.0, 1.0)
     tables = check_array("targets", what.targets, (*np.shape(what.targets)[:1], joint.levels, S + 1))
     with np.errstate(over="ignore"):  # far beyond a tiny bound is clipped to it
@@ -271,12 +271,13 @@ def matrix_sensitivity(dimension: int, per_user: int = 1) -> Sensitivity:
 
 
 def vector_sensitivity(dimension: int, per_user: int = 1) -> Sensitivity:
-    """The same for a sum of phi times a target."""
+    """What replacing a user moves in a sum of phi times a target on the grid."""
     norm = 2.0 * per_user * VECTOR_GRID
     return Sensitivity(math.sqrt(dimension) * norm, norm, norm)
 
 
 def statistics_of(laws: tuple[Any, Any], matrices: int, vectors: int, per_user: int) -> tuple[Mechanism, ...]:
+    """The two noisy statistics of one part of the users, matrices and vectors, as a receipt lists them."""
     on_matrix, on_vector = laws
     d = on_matrix.dimension
     entries, adaptive = SymmetricMatrixNoise(d, on_matrix.off_diagonal), "each asked after the answers before it"
@@ -312,9 +313,11 @@ class SymmetricMatrixNoise:
 
     @property
     def variance(self) -> float:
+        """The variance off the diagonal; on the diagonal it is twice as large."""
         return self.off_diagonal
 
     def profile(self, sensitivity: Sensitivity) -> ZeroConcentratedProfile:
+        """The profile of the discrete matrix law; ``sensitivity.l2`` is a Frobenius norm."""
         return DiscreteSymmetricGaussianMatrix(self.dimension, self.off_diagonal).profile(sensitivity)
 
 

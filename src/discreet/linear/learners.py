@@ -9,6 +9,9 @@ step at a time:
     q = phi^T w + c - Gamma,     pi = argmax_a q,     V = min(max(q, 0), H - h),
     Gamma = coefficient |phi|_{Lambda^-1} + z sd_b |Lambda^-1 phi|.
 
+Here phi (S, A, d) are the features of S states and A actions, h is the step of H, V the values of the next step,
+1 / sigma^2 the weight of a pair in the regression, and I the identity matrix.
+
 The coefficient is C sqrt(d) for VAPVI and beta for PEVI. ``shift`` is a bound on the norm of the noise in the matrix
 (an exact quantile), so that Lambda stays positive definite; sd_b is the standard deviation of the noise in the vector.
 c is the middle of the range that r + V(s') can have, lo and hi the released extremes of V: targets then lie within

@@ -57,7 +57,7 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
 
 
 def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
-    """Exact answers; nothing is promised."""
+    """The recipe without privacy: exact answers, and a guarantee that promises nothing."""
     channel = _questions(shape, options)
     return Privatizer("offline/none", shape, (channel,), SameUsers(), nothing(), masked=False, options=options)
 

@@ -40,7 +40,7 @@ class SymmetricGaussianMatrix:
 
     @property
     def variance(self) -> Floats:
-        """Of every entry."""
+        """The variance of every entry, as a matrix: twice as large on the diagonal."""
         return self.off_diagonal * (1 + np.eye(self.dimension))
 
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
@@ -88,7 +88,7 @@ class DiscreteSymmetricGaussianMatrix:
 
     @property
     def variance(self) -> Floats:
-        """Of every entry."""
+        """The variance of every entry, as a matrix: twice as large on the diagonal."""
         off, on = self._laws
         return off.variance + (on.variance - off.variance) * np.eye(self.dimension)
 

@@ -62,7 +62,7 @@ class BinomialNoise:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         return self.trials * self.p * (1 - self.p)
 
     def log_probability(self, x: ArrayLike) -> Floats:

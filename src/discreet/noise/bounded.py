@@ -55,7 +55,7 @@ class BoundedNoise:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         return UNIT_VARIANCE * self.radius**2
 
     def log_probability(self, x: ArrayLike) -> Floats:

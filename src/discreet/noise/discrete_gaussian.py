@@ -81,7 +81,7 @@ class DiscreteGaussian:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         if self.sigma >= _FINE:
             return self.sigma**2
         pmf = _sum_pmf(self.sigma, 1)
@@ -280,7 +280,7 @@ class GridGaussian:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         return self.sigma**2
 
     def log_probability(self, x: ArrayLike) -> Floats:
@@ -290,7 +290,7 @@ class GridGaussian:
         return np.where(x / self.step == np.round(x / self.step), inside, -np.inf)
 
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
-        """For a statistic on the grid: the length of the shift is all that counts."""
+        """For a statistic on the grid: only the length of the shift matters."""
         reduced = math.sqrt(self.sigma**2 - (_SMOOTHING * self.step) ** 2)
         return GaussianProfile(sensitivity.l2 / reduced * (1 + _ALLOWANCE))
 
@@ -308,13 +308,13 @@ class GridGaussian:
         return np.asarray(self.step * DiscreteGaussian(self.sigma / self.step).secure(size), np.float64)
 
     def sum_quantile(self, copies: int, tail: float) -> float:
-        """The Gaussian's, and what rounding can add."""
+        """The Gaussian's quantile, and what rounding to the grid can add."""
         check_count("copies", copies, at_least=0)
         check_open_unit("tail", tail)
         return -self.sigma * math.sqrt(copies) * float(special.ndtri(tail / 2)) + copies * self.step
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
-        """The Gaussian's: the discrete law's cumulants are at most sigma^2 l^2 / 2."""
+        """The Gaussian's bound, because the discrete law's cumulants are at most sigma^2 l^2 / 2."""
         return self.sigma * stitched_radius(standard_lines(failure_probability), copies)
 
     def kernel(self) -> GridGaussianKernel:

@@ -57,7 +57,7 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         return 2 * self._t / math.expm1(-1 / self.scale) ** 2
 
     def log_probability(self, x: ArrayLike) -> Floats:

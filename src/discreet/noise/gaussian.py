@@ -48,7 +48,7 @@ class Gaussian:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         return self.sigma**2
 
     def log_probability(self, x: ArrayLike) -> Floats:
@@ -57,7 +57,7 @@ class Gaussian:
         return -z * z / 2 - math.log(self.sigma * math.sqrt(2 * math.pi))
 
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
-        """Spherical noise: the length of the shift is all that counts."""
+        """Exactly mu-Gaussian: the noise is spherical, so only the length of the shift matters."""
         return GaussianProfile(sensitivity.l2 / self.sigma)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
@@ -73,7 +73,7 @@ class Gaussian:
         raise refuse_secure("Gaussian noise", "DiscreteGaussian")
 
     def sum_quantile(self, copies: int, tail: float) -> float:
-        """Exact."""
+        """The exact quantile: a sum of Gaussian draws is Gaussian."""
         check_count("copies", copies, at_least=0)
         check_open_unit("tail", tail)
         return -self.sigma * math.sqrt(copies) * float(special.ndtri(tail / 2))

@@ -49,7 +49,7 @@ class KNorm:
 
     @property
     def variance(self) -> float:
-        """Of one cell; cells are uncorrelated but not independent."""
+        """The variance of one cell; cells are uncorrelated but not independent."""
         return self.scale**2 * (self.dimension + 1) * (self.dimension + 2) / 3
 
     def log_probability(self, z: ArrayLike) -> Floats:
@@ -58,7 +58,7 @@ class KNorm:
         return -norms / self.scale - math.lgamma(self.dimension + 1) - self.dimension * math.log(2 * self.scale)
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
-        """Pure: the largest move of a single cell is all that counts."""
+        """Pure: only the largest move of a single cell matters."""
         return PureProfile(sensitivity.linf / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
@@ -117,7 +117,7 @@ class DiscreteKNorm:
 
     @property
     def variance(self) -> float:
-        """Of one cell."""
+        """The variance of one cell."""
         radii = np.arange(len(_radius_pmf(self.dimension, self.scale)))
         return float(np.dot(_radius_pmf(self.dimension, self.scale), radii * (radii + 1) / 3))
 
@@ -130,7 +130,7 @@ class DiscreteKNorm:
         return np.where((vectors == np.round(vectors)).all(axis=-1), inside, -np.inf)
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
-        """Pure: the largest move of a single cell is all that counts."""
+        """Pure: only the largest move of a single cell matters."""
         return PureProfile(sensitivity.linf / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
@@ -227,11 +227,11 @@ class TableNoise:
 
     @cached_property
     def variance(self) -> float:
-        """Of one cell."""
+        """The variance of one cell."""
         return self._law.variance
 
     def log_probability(self, x: ArrayLike) -> Floats:
-        """Of whole tables along the last axis; the one number of a table stands for all of its cells."""
+        """The log-probability of whole tables along the last axis: one number per table, not per cell."""
         return self._law.log_probability(x)[..., None]
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
@@ -240,7 +240,7 @@ class TableNoise:
         return PureProfile(tables * sensitivity.linf / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
-        """One table."""
+        """The noise of one table; ``size`` must be its number of cells."""
         self._check(size)
         return np.asarray(self._law.draw(rng, 1)[0])
 
@@ -250,7 +250,7 @@ class TableNoise:
         return np.asarray(self._law.draw(rng, int(np.asarray(copies))).sum(axis=0))
 
     def secure(self, size: Size) -> Integers:
-        """One table from the operating system's entropy."""
+        """The noise of one table, from the operating system's entropy."""
         self._check(size)
         return np.asarray(self._law.secure(1)[0])
 

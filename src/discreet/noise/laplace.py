@@ -54,7 +54,7 @@ class Laplace:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
         return 2 * self.scale**2
 
     def log_probability(self, x: ArrayLike) -> Floats:
@@ -108,7 +108,7 @@ def _add_laplace(law: LaplaceKernel, out: Floats, state: Stream) -> None:
 
 @exchange_noise.implement(LaplaceKernel)
 def _exchange_laplace(law: LaplaceKernel, base: Floats, old: Floats, new: Floats, cells: Floats, state: Stream) -> None:
-    """In one pass: the tree's memory traffic then hides behind the logarithms."""
+    """Draw and exchange in one pass, so that waiting for the tree's memory overlaps with computing logarithms."""
     scale = law.scale
     position = state[0]
     for i in range(cells.shape[0]):

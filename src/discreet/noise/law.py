@@ -59,7 +59,7 @@ class Law(Protocol):
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
 
     def log_probability(self, x: ArrayLike) -> Floats:
         """The logarithm of the probability (or density) of x."""
@@ -239,11 +239,11 @@ class NoNoise:
 
     @property
     def variance(self) -> float:
-        """Zero."""
+        """Zero: nothing is added."""
         return 0.0
 
     def log_probability(self, x: ArrayLike) -> Floats:
-        """Zero is certain."""
+        """Zero at x = 0, minus infinity elsewhere: the noise is zero with certainty."""
         return np.where(np.asarray(x) == 0, 0.0, -np.inf)
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
@@ -251,23 +251,23 @@ class NoNoise:
         return PureProfile(0.0 if sensitivity.l1 == 0 else np.inf)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
-        """Zeros."""
+        """An array of zeros."""
         return np.zeros(size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
-        """Zeros."""
+        """An array of zeros, whatever the number of copies."""
         return np.zeros(size)
 
     def secure(self, size: Size) -> Integers:
-        """Zeros."""
+        """An array of whole zeros."""
         return np.zeros(size, dtype=np.int64)
 
     def sum_quantile(self, copies: int, tail: float) -> float:
-        """Zero."""
+        """Zero, whatever the number of copies."""
         return 0.0
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
-        """Zeros."""
+        """An array of zeros, one for each number of copies."""
         return np.zeros(np.shape(copies))
 
     def kernel(self) -> NoNoiseKernel:

@@ -75,11 +75,11 @@ class ShuffledResponse:
 
     @property
     def variance(self) -> float:
-        """Of the noise in a decoded count."""
+        """The variance of the noise in a decoded count."""
         return float(self.response.variance(self.users))
 
     def profile(self, sensitivity: Sensitivity) -> LossProfile:
-        """For a user whose replacement flips so many bits, each in a counter of its own."""
+        """The exact privacy of a user whose replacement flips so many bits, each in a counter of its own."""
         if not sensitivity.unit:
             raise Unsupported(
                 f"answered bits are certified for counters that move by at most one; linf is {sensitivity.linf:g}: "

@@ -3,9 +3,15 @@
 An entry (:class:`~discreet.papers.mechanism.Published`) lists the streams that are released, each with its law as
 printed and with what replacing one user moves in it. The truth is computed from those and from nothing else; the claim
 stands beside it. Recipes that run an entry stand in the same file, take their encoders and noise from its streams, and
-state what the same function computes. Sizes mean: states S, actions A, horizon H of the shape, K episodes. The
-adversarial paper's layered problems have S states in all layers together and d = S A pairs. A tree that releases after
-each of K users shows one user L = floor(log2 K) + 1 times.
+state what the same function computes. The letters in all files:
+
+=========  ==========================================================================================================
+S, A, H    states, actions and steps of the shape; in layered problems S counts the states of all layers together
+d          pairs of a state and an action: d = S A
+K          episodes of a run, which are users
+L          floor(log2 K) + 1: how many noisy sums show one user where a tree releases after each of K users
+eps, rho   the target that a paper scales its noise by: pure or approximate, or zero-concentrated
+=========  ==========================================================================================================
 
 Where one factor is wrong everywhere: these papers define neighbours by *replacing* a user, which takes one unit out of
 a cell and puts one into another at every step, but count H moves, as if a user were only added or removed.

@@ -1,4 +1,8 @@
-"""Heavy-tailed rewards, as printed: trees over visits, transitions and truncated rewards."""
+"""Heavy-tailed rewards, as printed: trees over visits, transitions and truncated rewards.
+
+With H steps, K users and log the logarithm that the paper leaves open, noise is Laplace of scale 3 H log(K) / eps per
+node for counts and 6 B H log(K) / eps for rewards that are truncated at B; in the local model without log(K).
+"""
 
 from __future__ import annotations
 

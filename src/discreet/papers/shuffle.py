@@ -1,4 +1,9 @@
-"""The shuffle model, as printed: noise bits of SDP-PE, its split of the budget, and bits added before sending."""
+"""The shuffle model, as printed: noise bits of SDP-PE, its split of the budget, and bits added before sending.
+
+A counter is a sum of one bit per user. The paper gives each counter eps' = eps / (3 H) and beta' = delta / (H S A), and
+asks for tau fair noise bits in it from all users together: m bits from each of n users, each a one with probability p,
+which is 1/2 unless there are more users than bits.
+"""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class StatedLaw(Protocol):
 
     @property
     def variance(self) -> float:
-        """Of the noise in one cell."""
+        """The variance of the noise in one cell."""
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The exact privacy of adding this noise to a statistic of that sensitivity."""

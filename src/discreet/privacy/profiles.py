@@ -63,7 +63,7 @@ class PureProfile:
             raise InvalidInput(f"a pure epsilon must be at least 0, got {self.bound!r}")
 
     def delta(self, epsilon: float) -> float:
-        """That of randomised response with this epsilon."""
+        """The delta of randomised response with this epsilon, which is the worst mechanism with that bound."""
         if epsilon >= self.bound:
             return 0.0
         return -math.expm1(epsilon - self.bound) / (1 + math.exp(-self.bound))
@@ -92,7 +92,7 @@ class GaussianProfile:
         check_not_negative("mu", self.mu)
 
     def delta(self, epsilon: float) -> float:
-        """In closed form, without cancellation in the tails."""
+        """The closed form, written so that nothing cancels in the tails."""
         if self.mu == 0:
             return 0.0
         near = self.mu / 2 - epsilon / self.mu
@@ -108,7 +108,7 @@ class GaussianProfile:
         return min(1.0, max(0.0, first - second) + _ROUNDING * first)
 
     def epsilon(self, delta: float) -> float:
-        """By bisection; infinite without a delta."""
+        """The smallest epsilon at this delta, by bisection; infinite if delta is zero."""
         check_delta("delta", delta)
         if self.mu == 0:
             return 0.0
@@ -149,7 +149,7 @@ class ZeroConcentratedProfile:
         return math.exp(min(0.0, log_delta)) * (1 + _ROUNDING)
 
     def epsilon(self, delta: float) -> float:
-        """By bisection; infinite without a delta."""
+        """The smallest epsilon at this delta, by bisection; infinite if delta is zero."""
         check_delta("delta", delta)
         if self.rho == 0:
             return 0.0
@@ -183,7 +183,7 @@ class LossProfile:
         return min(1.0, numerical, known, PureProfile(self.bound).delta(epsilon))
 
     def epsilon(self, delta: float) -> float:
-        """By bisection; without a delta the largest possible loss."""
+        """The smallest epsilon at this delta, by bisection; the largest possible loss if delta is zero."""
         check_delta("delta", delta)
         if delta == 0:
             return self.bound
@@ -202,16 +202,16 @@ class WorstOf:
     parts: tuple[Profile, ...]
 
     def delta(self, epsilon: float) -> float:
-        """The largest of theirs."""
+        """The largest delta of the mechanisms."""
         return max(part.delta(epsilon) for part in self.parts)
 
     def epsilon(self, delta: float) -> float:
-        """The largest of theirs."""
+        """The largest epsilon of the mechanisms."""
         return max(part.epsilon(delta) for part in self.parts)
 
     @property
     def rho(self) -> float:
-        """The largest of theirs."""
+        """The largest rho of the mechanisms."""
         return max(part.rho for part in self.parts)
 
 

@@ -50,7 +50,7 @@ _CHOICES = {"release": ("one", "both"), "rewards": ("private", "known"), "poolin
 
 @dataclass(frozen=True)
 class Tables:
-    """What a release of counts consists of."""
+    """The tables that one release of counts consists of."""
 
     encoders: tuple[MarginalTable, ...]
 
@@ -65,10 +65,12 @@ class Tables:
 
     @property
     def name(self) -> str:
+        """The names of all tables, joined by "and"."""
         return " and ".join(encoder.name for encoder in self.encoders)
 
     @property
     def cells(self) -> int:
+        """The number of cells of all tables together."""
         return sum(encoder.size for encoder in self.encoders)
 
 

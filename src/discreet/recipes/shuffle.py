@@ -54,7 +54,7 @@ class _Batched(Protocol):
 class _Variance(Protocol):
     @property
     def variance(self) -> float:
-        """Of the noise in one counter."""
+        """The variance of the noise in one counter."""
 
 
 def absent_share(options: Options) -> float:
@@ -83,7 +83,7 @@ def _schedule(options: Options, channel: _Batched, episodes: int) -> Schedule:
 
 
 def _whole(batches: Sequence[Guarantee], epsilon: float, delta: float, schedule: Schedule, why: str) -> Guarantee:
-    """All batches together: each user is in one of them."""
+    """The guarantee of all batches together: each user is in one of them."""
     whole = shuffled(batches, epsilon=epsilon, delta=delta, why=why)
     asked = f"{schedule.describe()}, or sizes that the learner asks for"
     return billboard(parallel(whole, f"every user is in exactly one batch ({asked})"))

@@ -86,7 +86,7 @@ def _base(job: Job) -> str:
 
 
 def promise(measured: Measured) -> str:
-    """What a result keeps, in a few signs: nothing for no privacy."""
+    """The guarantee of a result in a few characters, for legends; empty without privacy."""
     kept = measured.data["guarantee"]
     if kept["model"] == "none":
         return ""

@@ -198,7 +198,7 @@ class Verdict:
 
 
 def standard_error(values: Floats) -> Floats:
-    """Of the mean over runs, the first axis; zero where one run leaves it unknown."""
+    """The standard error of the mean over runs, which are the first axis; zero for a single run."""
     n = len(values)
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n)) if n > 1 else np.zeros(values.shape[1:])
 
@@ -229,7 +229,7 @@ def within(value: float, target: float, tolerance: float, what: str = "") -> Ver
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """All of them hold, at least one fails, or the runs do not say.
+    """The verdict on several claims together: all hold, at least one fails, or the runs do not decide.
 
     That all hold needs no correction, for each was tested. That one of many fails does: among m true comparisons one
     looks false by chance m times as often, so the surest failure counts with m times its doubt (Bonferroni).

@@ -199,7 +199,7 @@ def _run(task: Task) -> dict[str, Any]:
 
 
 def _truth(guarantee: Any) -> dict[str, Any]:
-    """Of a published mechanism: the delta that it really has at the epsilon that it claims."""
+    """The delta that a published mechanism really has at the epsilon that it claims."""
     claim = guarantee.claimed
     return {} if claim is None or not claim.delta else {"true_delta": guarantee.delta_at(claim.epsilon)}
 

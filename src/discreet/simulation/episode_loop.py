@@ -32,7 +32,7 @@ _AT_ONCE = 65_536  # episodes between two looks at the progress bar and at Ctrl-
 
 
 class Truth(NamedTuple):
-    """The world as the judge knows it: exact regret is computed here and shown to nobody else."""
+    """The exact tables of the world and its optimal value: regret is computed from them, and no learner sees them."""
 
     transitions: Floats
     means: Floats
@@ -41,13 +41,15 @@ class Truth(NamedTuple):
 
 
 class Streams(NamedTuple):
+    """The random streams of one run: what users do, noise, and public coins of the learner."""
+
     users: Stream
     noise: Stream
     coins: Stream
 
 
 class Tables(NamedTuple):
-    """Everything the loop writes: released cells, statistics, plan, and its books."""
+    """All arrays that the loop writes: released cells, statistics, the plan, and the running totals of the run."""
 
     cells: Floats
     statistics: Statistics

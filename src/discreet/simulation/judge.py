@@ -41,10 +41,10 @@ class Judge(Protocol):
     """Follows a run and writes its regret into the record at the end."""
 
     def deploy(self, policy: AnyPolicy) -> None:
-        """From now on users follow this policy."""
+        """Note the policy that the next users follow."""
 
     def count(self, begin: int, end: int) -> None:
-        """Users number ``begin`` to ``end`` - 1 have acted."""
+        """Note that users number ``begin`` to ``end`` - 1 have acted under that policy."""
 
     def verdict(self, record: RunRecord, policy: AnyPolicy) -> None:
         """Write the regret of the run into its record; ``policy`` would be deployed next."""

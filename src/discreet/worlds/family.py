@@ -16,7 +16,7 @@ class World(Protocol):
 
     @property
     def name(self) -> str:
-        """As results and pictures call it."""
+        """The name of the world in results and pictures."""
 
     @property
     def shape(self) -> Shape:
