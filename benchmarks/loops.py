@@ -14,15 +14,15 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.numpy_reference import NumpyUCBVI
-from discreet.accumulators.schedule import EveryEpisode
 from discreet.accumulators.sums import Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
+from discreet.channels.schedule import EveryEpisode
+from discreet.channels.session import Privatizer
 from discreet.encoders.tables import ThreeTables
 from discreet.learners.optimistic import UCBVI
 from discreet.noise import Laplace
 from discreet.privacy.guarantee import nothing
-from discreet.recipes.session import Privatizer
 from discreet.simulation.episode_loop import run_episodes
 from discreet.worlds import random_mdp, river_swim
 from discreet.worlds.tabular import TabularWorld

@@ -69,11 +69,6 @@ FORBIDDEN = {
     "cli": {"service"},
 }
 
-# What still breaks a rule; the list must get shorter.
-KNOWN = {
-    ("recipes/calibrate", "learners"),
-}  # fmt: skip
-
 
 def imports(path: Path, *, typing_too: bool = False) -> set[tuple[str, ...]]:
     """The modules of the package that a file imports, also inside functions; not those for type checkers alone."""
@@ -124,8 +119,7 @@ def broken_rules(path: Path, parts: tuple[str, ...], **reading: bool) -> set[str
 
 def test_imports_keep_the_rules_of_the_layout():
     wrong = {("/".join(parts), part) for path, parts in files() for part in broken_rules(path, parts)}
-    assert wrong - KNOWN == set()
-    assert KNOWN - wrong == set(), "mended: take it off the list"
+    assert wrong == set()
 
 
 def test_even_type_annotations_keep_learners_away_from_raw_data():

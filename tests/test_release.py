@@ -10,12 +10,12 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
+from discreet.channels.session import Intake, Session
 from discreet.errors import InvalidInput, Unsupported
-from discreet.learners.base import Problem
+from discreet.learners.base import Problem, as_statistics
 from discreet.policies import Policy
 from discreet.recipes.registry import build
-from discreet.recipes.session import Intake, Session
-from discreet.release import Estimate, Layer, Linear, Release, Request, as_statistics
+from discreet.release import Estimate, Layer, Linear, Release, Request
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 from discreet.trajectories import Trajectories

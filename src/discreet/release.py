@@ -135,21 +135,3 @@ class Statistics(NamedTuple):
     visit_noise: Floats  # (rows,)
     transition_noise: Floats  # (rows,), in the count of one successor
     reward_noise: Floats  # (rows,)
-
-
-def as_statistics(release: Release) -> Statistics:
-    """The three count statistics of a release, for compiled planners."""
-    visits, transitions, rewards = (release[name] for name in ("visits", "transitions", "rewards"))
-    states = transitions.values.shape[-1]
-    return Statistics(
-        visits.values.reshape(-1),
-        np.ascontiguousarray(transitions.values.reshape(-1, states).T),
-        rewards.values.reshape(-1),
-        *(np.sqrt(estimate.variance).reshape(-1) for estimate in (visits, transitions, rewards)),
-    )
-
-
-def no_statistics(rows: int, states: int) -> Statistics:
-    """What is known before the first release: nothing."""
-    empty = np.zeros(rows)
-    return Statistics(empty, np.zeros((states, rows)), empty, empty, empty, empty)

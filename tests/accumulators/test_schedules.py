@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.accumulators.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, sizes
+from discreet.channels.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, sizes
 from discreet.errors import InvalidInput
 
 SCHEDULES = [EveryEpisode(), Equal(1), Equal(7), Equal(60), Growing(), Growing(5, 0.5), GrowThenEqual(6, 2)]

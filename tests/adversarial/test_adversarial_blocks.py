@@ -11,11 +11,11 @@ import pytest
 
 import discreet
 from discreet import Central
-from discreet.accumulators.schedule import sizes
 from discreet.accumulators.sums import Blocks, EachAlone
 from discreet.accumulators.tree import Tree
 from discreet.adversarial.budget import quieter_counts, share_of_counts, table_error, tells
 from discreet.adversarial.encoders import LossBits
+from discreet.channels.schedule import sizes
 from discreet.encoders.base import encode
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace

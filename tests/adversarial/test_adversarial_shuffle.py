@@ -12,9 +12,9 @@ import pytest
 import discreet
 from discreet import Shuffle
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.schedule import sizes
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
 from discreet.adversarial.shuffled import _bits, _directions
+from discreet.channels.schedule import sizes
 from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
 from discreet.encoders.base import Context, encode
 from discreet.errors import InvalidInput, Unsupported

@@ -10,10 +10,10 @@ import pytest
 import discreet
 from discreet import Central, Local
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.schedule import sizes
 from discreet.accumulators.sums import Blocks
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.channels.schedule import sizes
 from discreet.encoders.base import Context
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.knorm import TableNoise

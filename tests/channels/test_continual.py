@@ -7,7 +7,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.schedule import EveryEpisode
+from discreet.channels.schedule import EveryEpisode
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
 from discreet.noise import Gaussian

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.accumulators.schedule import Equal
+from discreet.channels.schedule import Equal
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.recipe import Recipe, unnamed

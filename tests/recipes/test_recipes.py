@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.schedule import Equal, Growing, GrowThenEqual
+from discreet.channels.schedule import Equal, Growing, GrowThenEqual
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace
 from discreet.recipes import additive

@@ -7,11 +7,12 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.schedule import Equal
 from discreet.accumulators.sums import Blocks, Once, Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
 from discreet.channels.base import widths
+from discreet.channels.schedule import Equal
+from discreet.channels.session import Intake, Privatizer
 from discreet.encoders.base import Context, playable_rows
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram, MarginalTable
@@ -22,7 +23,6 @@ from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes import additive
 from discreet.recipes.registry import build
-from discreet.recipes.session import Intake, Privatizer
 from discreet.release import Layer, Linear, Request
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream

@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.schedule import Equal, GrowThenEqual
+from discreet.channels.schedule import Equal, GrowThenEqual
 from discreet.encoders.base import encode
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram

@@ -29,18 +29,18 @@ from itertools import pairwise
 from typing import Any
 
 from discreet.accumulators.base import Accumulator
-from discreet.accumulators.schedule import EveryEpisode, Schedule, blocks_for
 from discreet.accumulators.sums import Blocks
 from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.channels import OneBitChannel
 from discreet.adversarial.encoders import LayeredTransitions
 from discreet.channels.base import AnyChannel
+from discreet.channels.schedule import EveryEpisode, Schedule, blocks_for
+from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, unnamed
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
 from discreet.validation import check_count

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from discreet.accumulators.base import Accumulator
-from discreet.accumulators.schedule import Equal, EveryEpisode
 from discreet.accumulators.sums import Blocks, EachAlone, Total
 from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.budget import (
@@ -43,6 +42,8 @@ from discreet.adversarial.budget import (
 from discreet.adversarial.channels import OneBitChannel, unrounded
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
 from discreet.channels.additive import Channel
+from discreet.channels.schedule import Equal, EveryEpisode
+from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
@@ -52,7 +53,6 @@ from discreet.privacy.guarantee import from_mechanism
 from discreet.privacy.profiles import ZeroConcentratedProfile, compose
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
 

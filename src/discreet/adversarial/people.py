@@ -15,7 +15,7 @@ from discreet.encoders.base import Encoder
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.simulation.judge import RunRecord
 from discreet.simulation.users import People, SimulatedUsers
-from discreet.streams import COINS, USERS, Stream, generator, stream
+from discreet.streams import Stream
 from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers
 
@@ -82,11 +82,10 @@ class HindsightJudge:
         record.regret[:] = np.cumsum(self._suffered)[record.episodes - 1] - best
 
 
-def layered_people(world: LayeredWorld, episodes: int, seed: int, run: int) -> People:
+def layered_people(world: LayeredWorld, episodes: int, draws: Stream, coins: np.random.Generator) -> People:
     """The users of one run and their judge."""
     losses = world.losses(episodes)
-    users = LayeredUsers(world, losses, stream(seed, run, USERS), generator(seed, run, COINS))
-    return People(users, HindsightJudge(world, losses))
+    return People(LayeredUsers(world, losses, draws, coins), HindsightJudge(world, losses))
 
 
 def _best_in_hindsight(world: LayeredWorld, losses: Floats, ends: Integers) -> Floats:

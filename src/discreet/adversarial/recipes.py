@@ -23,7 +23,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from discreet.accumulators.schedule import EveryEpisode
 from discreet.accumulators.sums import EachAlone, Total
 from discreet.adversarial.budget import (
     HALF,
@@ -41,12 +40,13 @@ from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, un
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
 from discreet.adversarial.shuffled import shuffled_losses
 from discreet.channels.additive import Channel
+from discreet.channels.schedule import EveryEpisode
+from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
 from discreet.errors import Unsupported
 from discreet.noise import DiscreteLaplace, NoNoise
 from discreet.privacy.guarantee import compose, from_mechanism, locally, nothing
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 

@@ -22,6 +22,7 @@ from discreet.audit.broken import broken, raw_counts, shuffled_bits
 from discreet.audit.likelihoods import PrintedPart, Together
 from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
+from discreet.channels.session import Privatizer
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
 from discreet.files import check_writable, write_atomically
 from discreet.papers import published
@@ -29,7 +30,6 @@ from discreet.papers.mechanism import Published, Setting
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.registry import build
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count

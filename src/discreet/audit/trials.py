@@ -39,6 +39,7 @@ from discreet.channels.base import AnyChannel
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
 from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.session import Privatizer
 from discreet.channels.shuffled_bits import ShuffledChannel
 from discreet.encoders.base import Context, Encoder, encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
@@ -47,7 +48,6 @@ from discreet.noise.law import Law
 from discreet.papers.mechanism import Setting
 from discreet.policies import Policy
 from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile, compose
-from discreet.recipes.session import Privatizer
 from discreet.release import Request
 from discreet.streams import COINS, Stream, next_word, stream
 from discreet.trajectories import Trajectories

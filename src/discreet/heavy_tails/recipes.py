@@ -41,8 +41,9 @@ from typing import Any
 import numpy as np
 
 from discreet.accumulators.matrix import Matrix
-from discreet.accumulators.schedule import EveryEpisode, Growing
 from discreet.accumulators.tree import Tree
+from discreet.channels.schedule import EveryEpisode, Growing
+from discreet.channels.session import Privatizer
 from discreet.errors import unknown_name
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
@@ -52,7 +53,6 @@ from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mecha
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.central import LAWS, focused, prefix_sums
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.scientific import optimize
 from discreet.shape import Shape

@@ -21,7 +21,7 @@ import numpy as np
 from discreet.compiled import dispatch
 from discreet.planning.backward import act_greedily
 from discreet.policies import AnyPolicy, Policy
-from discreet.release import Release, Request, Statistics, as_statistics, no_statistics
+from discreet.release import Release, Request, Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
@@ -184,3 +184,21 @@ def _plan_backwards(learner: Any, statistics: Statistics, coins: Stream, values:
     for h in range(H - 1, -1, -1):
         lowest, highest = fill_q(learner, statistics, values[h + 1], h, float(H - h))
         act_greedily(learner.table, lowest, highest, coins, values[h], actions[h])
+
+
+def as_statistics(release: Release) -> Statistics:
+    """The three count statistics of a release, for compiled planners."""
+    visits, transitions, rewards = (release[name] for name in ("visits", "transitions", "rewards"))
+    states = transitions.values.shape[-1]
+    return Statistics(
+        visits.values.reshape(-1),
+        np.ascontiguousarray(transitions.values.reshape(-1, states).T),
+        rewards.values.reshape(-1),
+        *(np.sqrt(estimate.variance).reshape(-1) for estimate in (visits, transitions, rewards)),
+    )
+
+
+def no_statistics(rows: int, states: int) -> Statistics:
+    """What is known before the first release: nothing."""
+    empty = np.zeros(rows)
+    return Statistics(empty, np.zeros((states, rows)), empty, empty, empty, empty)

@@ -25,10 +25,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import kernel
-from discreet.learners.base import HoldsPolicy, Problem
+from discreet.learners.base import HoldsPolicy, Problem, as_statistics
 from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values
 from discreet.policies import StochasticPolicy, uniform_policy
-from discreet.release import Release, Statistics, as_statistics
+from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats
 from discreet.validation import check_positive

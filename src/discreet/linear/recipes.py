@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.accumulators.schedule import SameUsers
+from discreet.channels.schedule import SameUsers
+from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
 from discreet.linear.channel import MATRIX_GRID, VECTOR_GRID, FineCounts, Laws, LinearChannel, statistics_of
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
@@ -22,7 +23,6 @@ from discreet.noise import DiscreteGaussian
 from discreet.privacy.guarantee import Claim, Guarantee, about, claimed, compose, from_mechanism, nothing, parallel
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.types import Floats

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import SecureNoise
+from discreet.channels.session import Privatizer
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput
@@ -26,7 +27,6 @@ from discreet.offline.receipt import (
 )
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar

@@ -12,17 +12,17 @@ from functools import partial
 from typing import NamedTuple
 
 from discreet.accumulators.base import Accumulator
-from discreet.accumulators.schedule import EveryEpisode
 from discreet.accumulators.sums import EachAlone, Total
 from discreet.accumulators.tree import Tree
 from discreet.adversarial.budget import epsilon_of, layered
 from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable, ObservedLosses
+from discreet.channels.schedule import EveryEpisode
+from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
 from discreet.noise import Laplace
 from discreet.papers.mechanism import FACTOR_TWO, Part, Published, Setting, channels_of, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
 

@@ -13,9 +13,10 @@ from functools import partial
 import numpy as np
 
 from discreet.accumulators.base import Accumulator
-from discreet.accumulators.schedule import EveryEpisode
 from discreet.accumulators.sums import Total
 from discreet.accumulators.tree import Tree
+from discreet.channels.schedule import EveryEpisode
+from discreet.channels.session import Privatizer
 from discreet.errors import Unsupported
 from discreet.heavy_tails.encoders import moments_of
 from discreet.heavy_tails.raw_counts import RawCountChannel, RawCountTables
@@ -23,7 +24,6 @@ from discreet.noise import Laplace
 from discreet.papers.mechanism import FACTOR_TWO, Part, Published, Setting, needs_epsilon, steps_of
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_open_unit

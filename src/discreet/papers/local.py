@@ -29,6 +29,7 @@ import numpy as np
 
 from discreet.channels.answered_bits import AnsweredBitsChannel
 from discreet.channels.base import AnyChannel
+from discreet.channels.session import Privatizer
 from discreet.encoders.tables import ScaledTables, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import BoundedNoise, Gaussian, Laplace, RandomizedResponse
@@ -38,7 +39,6 @@ from discreet.privacy.guarantee import through_shuffler
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.local import randomiser_target, releases
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.types import Integers

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 
 from discreet.accumulators.sums import Once
+from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
 from discreet.papers.mechanism import Part, Published, Setting, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.offline import LAWS, OPTIONS, assemble, stated, tables
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 

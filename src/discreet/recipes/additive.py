@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from discreet.accumulators.base import Accumulator
-from discreet.accumulators.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, Schedule
 from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
+from discreet.channels.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, Schedule
+from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
@@ -20,7 +21,6 @@ from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe, unnamed
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count
@@ -44,11 +44,10 @@ class Parts(NamedTuple):
 
 
 def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    accumulator, schedule = _accumulator(parts, episodes), _schedule(parts, options, episodes)
     encoder = ENCODERS[parts.encoder](shape)
-    accumulator = _accumulator(parts, episodes)
     sensitivity = released_sensitivity(encoder, accumulator)
     law = calibrate_noise(LAWS[parts.law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-    schedule = _schedule(parts, options, episodes)
     guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
     channel = Channel(encoder, law, accumulator)
     return unnamed(shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options)

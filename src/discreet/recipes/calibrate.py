@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.schedule import sizes
 from discreet.channels.base import AnyChannel
+from discreet.channels.schedule import sizes
 from discreet.encoders.base import Context
-from discreet.learners.base import Learner
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
 from discreet.recipes.registry import build
@@ -20,6 +19,14 @@ from discreet.recipes.trust import Privacy
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_count, check_open_unit
+
+
+class HasNeeds(Protocol):
+    """A learner, as far as its recipe is concerned."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The statistics that it uses."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Calibration:
 
 
 def calibrate(
-    privacy: Privacy, shape: Shape, *, learner: Learner | None = None, episodes: int, failure_probability: float = 0.1
+    privacy: Privacy, shape: Shape, *, learner: HasNeeds | None = None, episodes: int, failure_probability: float = 0.1
 ) -> Calibration:
     """Noise scale, error widths and guarantee of a target, before anything runs.
 

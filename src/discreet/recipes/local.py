@@ -8,12 +8,13 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from discreet.accumulators.schedule import EveryEpisode, Growing, Schedule
 from discreet.accumulators.sums import Total
 from discreet.channels.additive import Channel
 from discreet.channels.answered_bits import AnsweredBitsChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import RESPONSES, ReportChannel
+from discreet.channels.schedule import EveryEpisode, Growing, Schedule
+from discreet.channels.session import Privatizer
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
 from discreet.errors import Unsupported, unknown_name
@@ -22,7 +23,6 @@ from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally
 from discreet.privacy.profiles import PureProfile
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from discreet.accumulators.schedule import Equal
 from discreet.accumulators.sparse import calibrate_sparse
 from discreet.accumulators.sums import Once
 from discreet.channels.additive import Channel
+from discreet.channels.schedule import Equal
+from discreet.channels.session import Privatizer
 from discreet.channels.sparse import SparseChannel, SparseTable
 from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported, unknown_name
@@ -36,7 +37,6 @@ from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, about, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from discreet.accumulators.schedule import Schedule
 from discreet.channels.base import AnyChannel
+from discreet.channels.schedule import Schedule
+from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
+from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
 
@@ -133,10 +133,12 @@ def _quietest(
         except Unsupported as refusal:
             reasons.append(f"{recipe.name}: {refusal}")
     if not candidates:
-        raise Unsupported(f"no recipe of the {privacy.model} model serves this learner and world: {_why(reasons)}")
+        raise Unsupported(
+            f"no recipe of the {privacy.model} model serves this learner and world: {_why(reasons, problems)}"
+        )
     quietest = min(noise_of(candidate) for candidate in candidates)
     return next(candidate for candidate in candidates if noise_of(candidate) <= quietest * (1 + 1e-9))
 
 
-def _why(reasons: list[str]) -> str:
-    return "; ".join(reasons) or "there is none for this trust model yet"
+def _why(reasons: list[str], problems: tuple[str, ...]) -> str:
+    return "; ".join(reasons) or f"there is none for {' or '.join(problems)} problems yet"

@@ -16,8 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from discreet.accumulators.schedule import Equal, GrowThenEqual, Schedule, blocks_for, sizes
 from discreet.channels.answered_bits import ResponseChannel
+from discreet.channels.schedule import Equal, GrowThenEqual, Schedule, blocks_for, sizes
+from discreet.channels.session import Privatizer
 from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
@@ -26,7 +27,6 @@ from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
 from discreet.recipes.recipe import Options, Recipe, unnamed
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count, check_not_negative

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from discreet.accumulators.base import SimulatedNoise
+from discreet.channels.session import Privatizer
 from discreet.learners.base import Learner, Problem
 from discreet.packages import load
-from discreet.recipes.session import Privatizer
 from discreet.simulation.judge import RunRecord, empty_record
 from discreet.simulation.users import People
-from discreet.streams import COINS, NOISE, generator, stream
+from discreet.streams import COINS, NOISE, USERS, generator, stream
 
 
 def run_blocks(
@@ -29,10 +29,10 @@ def run_blocks(
     keep_release: bool = False,
 ) -> RunRecord:
     """One run: ask, let a block of users act, release, update, until everybody has been served."""
-    source, coins = SimulatedNoise(generator(seed, run, NOISE)), stream(seed, run, COINS)
+    draws, noise, coins = stream(seed, run, USERS), generator(seed, run, NOISE), stream(seed, run, COINS)
     record, deployed = empty_record(episodes), None
-    people: People = load(world.people)(world, episodes, seed, run)
-    session = privatizer.open(people.users, source, episodes)
+    people: People = load(world.people)(world, episodes, draws, generator(seed, run, COINS))
+    session = privatizer.open(people.users, SimulatedNoise(noise), episodes)
     state = learner.init(Problem(world.shape, episodes), coins)
     while session.left:
         request = learner.ask(state)

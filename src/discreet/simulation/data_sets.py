@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import SimulatedNoise
+from discreet.channels.session import Privatizer, Session
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.learners.base import Problem
 from discreet.packages import load
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.recipes.registry import Target, build
-from discreet.recipes.session import Privatizer, Session
 from discreet.recipes.trust import Privacy
 from discreet.release import Release
 from discreet.shape import Shape

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.accumulators.base import advance, draws_at
-from discreet.accumulators.schedule import EveryEpisode
 from discreet.channels.additive import Channel
 from discreet.channels.continual import ContinualChannel
+from discreet.channels.schedule import EveryEpisode
+from discreet.channels.session import Privatizer
 from discreet.compiled import inlined, kernel
 from discreet.encoders.base import by_successor, encode_into, marginals_into
 from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
-from discreet.recipes.session import Privatizer
 from discreet.release import Statistics
 from discreet.simulation.judge import RunRecord, empty_record
 from discreet.streams import COINS, NOISE, USERS, Stream, stream

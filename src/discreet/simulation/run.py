@@ -12,11 +12,11 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.channels.session import Privatizer
 from discreet.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.learners.base import Learner
 from discreet.learners.registry import make_learner
 from discreet.recipes.registry import Target, build
-from discreet.recipes.session import Privatizer
 from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.data_sets import Behaviour, simulate_data_sets

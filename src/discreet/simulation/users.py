@@ -16,7 +16,7 @@ from discreet.encoders.base import Context, Encoder, encode_all
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.simulation.at_once import AtOnce
 from discreet.simulation.judge import GapJudge, Judge
-from discreet.streams import COINS, USERS, Stream, generator, next_word, stream
+from discreet.streams import Stream, next_word
 from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers
 from discreet.worlds.rewards import cumulative
@@ -131,10 +131,9 @@ class People(NamedTuple):
     judge: Judge
 
 
-def tabular_people(world: TabularWorld, episodes: int, seed: int, run: int) -> People:
-    """The users of one run in a tabular world."""
-    users = TabularUsers(world, stream(seed, run, USERS), generator(seed, run, COINS))
-    return People(users, GapJudge(world, episodes))
+def tabular_people(world: TabularWorld, episodes: int, draws: Stream, coins: np.random.Generator) -> People:
+    """The users of one run in a tabular world, and their judge. ``coins`` draw the components of mixtures."""
+    return People(TabularUsers(world, draws, coins), GapJudge(world, episodes))
 
 
 @kernel

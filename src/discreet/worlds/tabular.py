@@ -192,7 +192,8 @@ class TabularWorld:
 
     def gap(self, policy: AnyPolicy) -> float:
         """How much less than the best a policy earns per episode; at least 0, rounding aside."""
-        return max(0.0, self.optimal_value - self.value(policy))
+        value = self.value(policy)
+        return max(0.0, self.optimal_value - value)
 
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy made for another horizon, other states or other actions."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.schedule import SameUsers, Schedule
 from discreet.channels.base import AnyChannel, WidthOf
+from discreet.channels.schedule import SameUsers, Schedule
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, drawn
