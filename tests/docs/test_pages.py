@@ -76,8 +76,9 @@ def visits(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
-def test_python_runs(page, visits, capsys):
-    """As one program from a file of its own, because compiled functions are cached by file."""
+def test_python_runs(page, visits, capsys, monkeypatch):
+    """As one program from a file of its own; recipes that a page registers are forgotten afterwards."""
+    monkeypatch.setattr("discreet.recipes.registry._REGISTERED", [])
     code = [block for block in blocks(page, "python") if not any(word in block for word in ELSEWHERE)]
     program = visits / "page.py"
     program.write_text("\n".join([BEFORE.get(named(page), ""), *code]))
