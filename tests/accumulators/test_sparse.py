@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.accumulators.sparse import (
+from discreet.channels.sparse import (
     ThresholdedGaussian,
     ThresholdedLaplace,
     calibrate_sparse,

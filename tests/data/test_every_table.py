@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import discreet.data as data
-from discreet.accumulators.sparse import own_cells
+from discreet.channels.sparse import own_cells
 from discreet.data.query import contributions
 from discreet.encoders.joint import JointCounts
 from discreet.linear.channel import LEVELS

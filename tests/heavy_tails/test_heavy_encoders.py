@@ -11,7 +11,7 @@ import pytest
 from discreet.encoders.base import encode
 from discreet.errors import InvalidInput, Unsupported
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias
-from discreet.heavy_tails.rewards import moment
+from discreet.heavy_tails.worlds import moment
 from discreet.shape import Moments, Shape
 from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories

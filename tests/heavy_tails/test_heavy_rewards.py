@@ -10,7 +10,7 @@ from scipy.special import gamma
 import discreet
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.heavy_tails.rewards import default_order, heavy_tailed, moment, moment_bound
+from discreet.heavy_tails.worlds import default_order, heavy_tailed, moment, moment_bound
 from discreet.streams import USERS, stream
 from discreet.worlds.rewards import draw_reward
 

@@ -143,8 +143,7 @@ def test_pessimistic_values_are_below_the_truth():
     from discreet.accumulators.base import SimulatedNoise
     from discreet.learners.base import Problem
     from discreet.recipes.registry import build
-    from discreet.simulation.behaviour import BehaviourUsers
-    from discreet.simulation.data_sets import known_table, learn
+    from discreet.simulation.data_sets import BehaviourUsers, known_table, learn
     from discreet.streams import COINS, NOISE, USERS, generator, stream
 
     learner, useful = discreet.learners.APVI(), 0

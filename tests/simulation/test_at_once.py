@@ -16,8 +16,7 @@ from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.simulation import users as users_module
-from discreet.simulation.at_once import AtOnce
-from discreet.simulation.users import TabularUsers
+from discreet.simulation.users import AtOnce, TabularUsers
 from discreet.streams import COINS, USERS, generator, stream
 
 RIVER = discreet.worlds.river_swim(states=3, horizon=3)

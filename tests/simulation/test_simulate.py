@@ -18,9 +18,8 @@ from discreet.learners import UCBVI
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Request
-from discreet.simulation.block_loop import run_blocks
+from discreet.simulation.block_loop import checkpoints, run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes
-from discreet.simulation.judge import checkpoints
 from discreet.simulation.run import Interrupted, _in_threads, world_of_run
 from discreet.streams import COINS, generator
 

@@ -13,7 +13,7 @@ import discreet
 from discreet.encoders.base import Context
 from discreet.encoders.joint import MarginalTable
 from discreet.policies import StochasticPolicy
-from discreet.simulation.behaviour import BehaviourUsers
+from discreet.simulation.data_sets import BehaviourUsers
 from discreet.simulation.users import TabularUsers
 from discreet.streams import generator, stream
 from discreet.worlds.rewards import OnTransition

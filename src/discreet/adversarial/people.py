@@ -13,8 +13,8 @@ from discreet.adversarial.encoders import LossTable
 from discreet.adversarial.world import LayeredWorld, play
 from discreet.encoders.base import Encoder
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.simulation.judge import RunRecord
-from discreet.simulation.users import People, SimulatedUsers
+from discreet.simulation.block_loop import People, RunRecord
+from discreet.simulation.users import SimulatedUsers
 from discreet.streams import Stream
 from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers

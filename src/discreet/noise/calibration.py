@@ -16,9 +16,8 @@ from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian
-from discreet.noise.discrete_laplace import DiscreteLaplace
 from discreet.noise.gaussian import Gaussian
-from discreet.noise.laplace import Laplace
+from discreet.noise.laplace import DiscreteLaplace, Laplace
 from discreet.noise.law import Law
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.validation import check_count, check_delta, check_open_unit, check_positive

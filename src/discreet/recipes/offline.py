@@ -10,7 +10,7 @@ A recipe chooses a table (:class:`~discreet.encoders.joint.MarginalTable`) and a
 ``per_user``  trajectories that one user may contribute; the noise grows with it, so it must be enforced.
 
 Sparse recipes put noise on the cells that occur alone and release those above a threshold (see
-:mod:`discreet.accumulators.sparse`); memory follows the cells that occur. "auto" takes them when delta is above 0 and
+:mod:`discreet.channels.sparse`); memory follows the cells that occur. "auto" takes them when delta is above 0 and
 the declared domain has more than ``LARGE`` cells.
 
 **Formal guarantees.** One release of a whole data set: central differential privacy for replacing one user, computed
@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from discreet.accumulators.sparse import calibrate_sparse
 from discreet.accumulators.sums import Once
 from discreet.channels.additive import Channel
 from discreet.channels.schedule import Equal
 from discreet.channels.session import Privatizer
-from discreet.channels.sparse import SparseChannel, SparseTable
+from discreet.channels.sparse import SparseChannel, SparseTable, calibrate_sparse
 from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise

@@ -23,7 +23,7 @@ from discreet.encoders.base import by_successor, encode_into, marginals_into
 from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
 from discreet.planning.backward import evaluate
 from discreet.release import Statistics
-from discreet.simulation.judge import RunRecord, empty_record
+from discreet.simulation.block_loop import RunRecord, empty_record
 from discreet.streams import COINS, NOISE, USERS, Stream, stream
 from discreet.types import Floats, Integers
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout

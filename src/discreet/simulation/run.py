@@ -18,10 +18,9 @@ from discreet.learners.base import Learner
 from discreet.learners.registry import make_learner
 from discreet.recipes.registry import Target, build
 from discreet.recipes.trust import NoPrivacy, Privacy
-from discreet.simulation.block_loop import run_blocks
+from discreet.simulation.block_loop import RunRecord, run_blocks
 from discreet.simulation.data_sets import Behaviour, simulate_data_sets
 from discreet.simulation.episode_loop import compiles, run_episodes
-from discreet.simulation.judge import RunRecord
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult, SimulationResult
 from discreet.streams import WORLD, seed_sequence

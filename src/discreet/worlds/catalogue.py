@@ -40,7 +40,7 @@ def river_swim(
     or stays (0.4, 0.6). Everybody starts in state 0.
 
     Rewards are Bernoulli, or heavy-tailed around the same means: stable, student, pareto or two-point, with tail index
-    ``alpha`` and ``scale`` (see :mod:`discreet.heavy_tails.rewards`). The public moment bound is then that of order
+    ``alpha`` and ``scale`` (see :mod:`discreet.heavy_tails.worlds`). The public moment bound is then that of order
     1 + ``order``, by default one that exists with room to spare.
     """
     check_count("states", states, at_least=2)
@@ -59,7 +59,7 @@ def river_swim(
     name, start = f"river-swim-{states}", _point(states, 0)
     if rewards == "bernoulli":
         return TabularWorld(name, transitions, Bernoulli(means), start, horizon)
-    law, moments = load("discreet.heavy_tails.rewards:around")(rewards, means, alpha, scale, order)
+    law, moments = load("discreet.heavy_tails.worlds:around")(rewards, means, alpha, scale, order)
     return TabularWorld(f"{name}-{rewards}", transitions, law, start, horizon, (-1.0, 1.0), moments)
 
 

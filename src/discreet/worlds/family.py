@@ -24,7 +24,7 @@ class World(Protocol):
 
     @property
     def people(self) -> str:
-        """Where its users come from in a simulation: ``"package.module:function"``, see ``simulation/users.py``."""
+        """Where its users come from in a simulation: ``"package.module:function"``, see ``simulation/block_loop``."""
 
     def with_time(self, homogeneous: bool) -> Any:
         """The same world declared time-homogeneous, or with separate laws per step."""

@@ -123,7 +123,7 @@ class TabularWorld:
     horizon: int
     reward_range: tuple[float, float] = (0.0, 1.0)
     moments: Moments | None = None
-    people: ClassVar[str] = "discreet.simulation.users:tabular_people"  # who acts here, for simulations
+    people: ClassVar[str] = "discreet.simulation.block_loop:tabular_people"  # who acts here, for simulations
 
     def __post_init__(self) -> None:
         horizon = check_count("horizon", self.horizon)
