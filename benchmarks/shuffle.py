@@ -22,7 +22,7 @@ from discreet.elimination.active_sets import Listed
 from discreet.learners.base import Problem
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import calibrate_binomial
-from discreet.planning.occupancy import reachable
+from discreet.planning.backward import reachable
 from discreet.policies import uniform_policy
 from discreet.recipes.registry import build
 from discreet.recipes.trust import Privacy

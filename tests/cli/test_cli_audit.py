@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from discreet.cli.audit import audit
 from discreet.cli.output import plain_errors
+from discreet.cli.promises import audit
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("audit")(plain_errors(audit))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
-from discreet.planning.occupancy import occupancy, reachable, state_occupancy
+from discreet.planning.backward import occupancy, reachable, state_occupancy
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.worlds import from_arrays, river_swim
 

@@ -16,7 +16,7 @@ from discreet.encoders.base import Context, encode, reward_bit
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
-from discreet.planning.occupancy import occupancy
+from discreet.planning.backward import occupancy
 from discreet.policies import Policy, uniform_policy
 from discreet.shape import Shape
 from discreet.simulation.users import TabularUsers

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from discreet.compiled import kernel
-from discreet.planning.occupancy import occupancy
+from discreet.planning.backward import occupancy
 from discreet.policies import Policy, StochasticPolicy
 from discreet.streams import USERS, stream
 from discreet.worlds import cliff_walking, from_arrays, river_swim

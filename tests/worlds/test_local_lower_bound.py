@@ -11,7 +11,7 @@ import discreet
 from discreet.errors import InvalidInput
 from discreet.learners import OBI
 from discreet.policies import Policy, uniform_policy
-from discreet.worlds.local_lower_bound import hard_local, hard_local_bound, hard_local_gap
+from discreet.worlds.catalogue import hard_local, hard_local_bound, hard_local_gap
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,12 @@ from typing import Annotated
 import typer
 
 from discreet import __version__
-from discreet.cli.audit import audit
-from discreet.cli.calibrate import calibrate
 from discreet.cli.demo import demo
-from discreet.cli.evaluate import evaluate
-from discreet.cli.lists import learners, worlds
+from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
-from discreet.cli.recipes import recipes
+from discreet.cli.promises import audit, calibrate
 from discreet.cli.reproduce import matrix, reproduce
-from discreet.cli.simulate import simulate
+from discreet.cli.simulate import evaluate, simulate
 from discreet.cli.train import check, train
 
 _OFFLINE = (check, train, evaluate)

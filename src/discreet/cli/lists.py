@@ -1,9 +1,19 @@
-"""``discreet worlds`` and ``discreet learners``: what there is, with options and their defaults."""
+"""``discreet worlds``, ``learners`` and ``recipes``: what there is, with options and their defaults."""
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
 from discreet.cli.options import JsonFile
 from discreet.cli.output import check_outputs, print_catalogue, write_json
+from discreet.errors import unknown_name
+
+if TYPE_CHECKING:
+    from discreet.papers.mechanism import Published, Setting
+    from discreet.privacy.guarantee import Guarantee
 
 
 def worlds(json: JsonFile = None) -> None:
@@ -33,3 +43,86 @@ def learners(json: JsonFile = None) -> None:
     ]
     write_json(json, entries)
     print_catalogue(entries)
+
+
+_MODELS = ("none", "central", "local", "shuffle")
+
+
+def recipes(
+    model: Annotated[str | None, typer.Option(help=f"Only those of one trust model: {', '.join(_MODELS)}.")] = None,
+    papers: Annotated[
+        bool, typer.Option("--papers", help="Also compute what the papers' mechanisms really promise.")
+    ] = False,
+    json: JsonFile = None,
+) -> None:
+    """List the mechanisms: trust model, the delta they need, options with their defaults, source."""
+    check_outputs(json_file=json)
+    if model is not None and model not in _MODELS:
+        raise unknown_name("trust model", model, _MODELS)
+    from discreet.papers import entries as published
+    from discreet.recipes.registry import recipes as find
+
+    computed = papers or json is not None
+    listed = [
+        {
+            "name": recipe.name,
+            "model": recipe.model,
+            "delta": None if recipe.model == "none" else "0" if recipe.pure else "> 0",
+            "summary": recipe.summary,
+            "options": dict(recipe.options),
+            "source": recipe.source,
+        }
+        for recipe in find(model)
+    ]
+    printed = {entry: _described(entry, computed) for entry in published().values() if model in (None, entry.model)}
+    write_json(json, [*listed, *printed.values()])
+    print_catalogue([*listed, *({**facts, **_running(entry, computed)} for entry, facts in printed.items())])
+
+
+def _described(entry: Published, computed: bool) -> dict[str, Any]:
+    """A mechanism of a paper: what it claims at the sizes it is quoted for and, computed, what is true there."""
+    from discreet.papers import example
+
+    at = example(entry.name)
+    facts = {
+        "name": entry.name,
+        "model": entry.model,
+        "summary": f"as printed: {entry.noise}; {entry.wrong}",
+        "options": {},
+        "source": entry.paper,
+        "at": at.describe(),
+        "claimed": _promise(at.epsilon, at.delta, at.rho),
+    }
+    if computed:
+        truth = entry.truth(at.shape, epsilon=at.epsilon, delta=at.delta, rho=at.rho, episodes=at.episodes)
+        facts["true"] = _truth(truth, at)
+    return facts
+
+
+def _running(entry: Published, computed: bool) -> dict[str, str]:
+    """The recipe that runs the mechanism and, computed, what it promises at those sizes where it sends less."""
+    from discreet.papers import example
+
+    if entry.recipe is None:
+        return {}
+    at = example(entry.name)
+    less = computed and entry.unbounded is None and any(part.left_out for part in entry.parts(at))
+    return {"runs as": entry.recipe + (f", which sends less: {_truth(entry.as_run(at), at)}" if less else "")}
+
+
+def _promise(epsilon: float | None, delta: float, rho: float | None) -> str:
+    if rho is not None:
+        return f"rho {rho:g}"
+    return f"epsilon {epsilon:g}" + (f", delta {delta:g}" if delta else "")
+
+
+def _truth(truth: Guarantee, at: Setting) -> str:
+    """In the unit of the claim: the true rho, the true epsilon, or the true delta where delta is what is missed."""
+    if at.rho is not None:
+        return f"rho {truth.rho:.4g}"
+    if not math.isfinite(truth.epsilon):
+        loss = truth.delta_at(at.epsilon or 0.0)
+        return "epsilon unbounded" if loss >= 1 else f"delta {loss:.4g} at epsilon {at.epsilon:g}"
+    if at.delta and truth.epsilon > (at.epsilon or 0.0):
+        return f"epsilon {truth.epsilon:.4g} at delta {at.delta:g}, or delta {truth.delta_at(at.epsilon or 0.0):.4g}"
+    return f"epsilon {truth.epsilon:.4g}" + (f" at delta {at.delta:g}" if at.delta else "")

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.planning.occupancy import forward
+from discreet.planning.backward import forward
 from discreet.scientific import optimize
 from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_array, check_count

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.linear.world import linear_benchmark as linear_benchmark
     from discreet.worlds.catalogue import bandit as bandit
     from discreet.worlds.catalogue import from_arrays as from_arrays
+    from discreet.worlds.catalogue import hard_local as hard_local
+    from discreet.worlds.catalogue import hard_local_bound as hard_local_bound
     from discreet.worlds.catalogue import random_mdp as random_mdp
     from discreet.worlds.catalogue import river_swim as river_swim
     from discreet.worlds.family import World as World
@@ -30,8 +32,6 @@ if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.worlds.imported import from_gymnasium as from_gymnasium
     from discreet.worlds.imported import frozen_lake as frozen_lake
     from discreet.worlds.imported import taxi as taxi
-    from discreet.worlds.local_lower_bound import hard_local as hard_local
-    from discreet.worlds.local_lower_bound import hard_local_bound as hard_local_bound
     from discreet.worlds.registry import make_world as make_world
     from discreet.worlds.registry import register as register
     from discreet.worlds.tabular import TabularWorld as TabularWorld
@@ -46,7 +46,7 @@ _HOMES = {
     "benchmark_features": "discreet.linear.world",
     "from_arrays": "discreet.worlds.catalogue",
     "from_gymnasium": "discreet.worlds.imported",
-    "hard_local_bound": "discreet.worlds.local_lower_bound",
+    "hard_local_bound": "discreet.worlds.catalogue",
     "make_world": "discreet.worlds.registry",
     "register": "discreet.worlds.registry",
     "unroll": "discreet.adversarial.world",

@@ -34,7 +34,7 @@ WORLDS = Registry(
             "a tree with one good leaf that pays rarely and much, for the local model",
         ),
         "hard-local": Named(
-            "discreet.worlds.local_lower_bound:hard_local",
+            "discreet.worlds.catalogue:hard_local",
             "a tree with one slightly better leaf: where local privacy must cost regret",
         ),
         "frozen-lake": Named(
