@@ -7,7 +7,7 @@ import pytest
 
 from discreet.errors import InvalidInput
 from discreet.linear.world import benchmark_features, features_of, linear_benchmark
-from discreet.simulation.data_sets import behaviour_policy
+from discreet.offline.data_sets import behaviour_policy
 from discreet.worlds.tabular import TabularWorld
 
 FEATURES = benchmark_features()

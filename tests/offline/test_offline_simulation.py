@@ -142,8 +142,8 @@ def test_pessimistic_values_are_below_the_truth():
     """The bound holds with probability 0.9 per run by theory, and in every one of these: it is cautious."""
     from discreet.accumulators.base import SimulatedNoise
     from discreet.learners.base import Problem
+    from discreet.offline.data_sets import BehaviourUsers, known_table, learn
     from discreet.recipes.registry import build
-    from discreet.simulation.data_sets import BehaviourUsers, known_table, learn
     from discreet.streams import COINS, NOISE, USERS, generator, stream
 
     learner, useful = discreet.learners.APVI(), 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from discreet.channels.schedule import Equal
+from discreet.channels.session import unnamed
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import nothing
-from discreet.recipes.recipe import Recipe, unnamed
+from discreet.recipes.recipe import Recipe
 from discreet.recipes.trust import Central
 from discreet.shape import Moments, Shape
 

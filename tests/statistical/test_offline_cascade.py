@@ -12,8 +12,8 @@ from scipy.stats import chi2
 import discreet
 from discreet.encoders.base import Context
 from discreet.encoders.joint import MarginalTable
+from discreet.offline.data_sets import BehaviourUsers
 from discreet.policies import StochasticPolicy
-from discreet.simulation.data_sets import BehaviourUsers
 from discreet.simulation.users import TabularUsers
 from discreet.streams import generator, stream
 from discreet.worlds.rewards import OnTransition

@@ -35,12 +35,12 @@ from discreet.adversarial.channels import OneBitChannel
 from discreet.adversarial.encoders import LayeredTransitions
 from discreet.channels.base import AnyChannel
 from discreet.channels.schedule import EveryEpisode, Schedule, blocks_for
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, unnamed
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.recipe import Options, unnamed
+from discreet.recipes.recipe import Options
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
 from discreet.validation import check_count

@@ -29,10 +29,8 @@ class LayeredUsers(SimulatedUsers):
         self._transitions, self._arrays = np.array(world.transitions), world.layers.arrays
         self._tables = losses[:0]
 
-    def _assign(self, policy: AnyPolicy, users: int) -> list[tuple[Policy | StochasticPolicy, int]]:
+    def _drawn(self, policy: Mixture, users: int) -> list[tuple[Policy | StochasticPolicy, int]]:
         """Tables differ from user to user, so a mixture's component is drawn for each of them in turn."""
-        if not isinstance(policy, Mixture):
-            return super()._assign(policy, users)
         drawn = [policy.draw(self._coins) for _ in range(users)]
         for component in drawn:
             self._count(component, 1, component)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 from discreet.adversarial.budget import HALF, WHY, bandit_blocks, epsilon_of, layered, share_of_counts, table_blocks
 from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable
 from discreet.channels.schedule import Equal, sizes
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, unnamed
 from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput, Unsupported
@@ -40,7 +40,7 @@ from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mecha
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.profiles import compose as composed
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.recipe import Options, unnamed
+from discreet.recipes.recipe import Options
 from discreet.recipes.shuffle import absent_share
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape

@@ -178,3 +178,11 @@ class Session:
         context = Context(request.policy, request.what)
         tallies = self._users.tally(self._intake.encoders(context), context, users)
         return self._intake.take(tallies, users, context)
+
+
+def unnamed(
+    shape: Shape, channels: tuple[AnyChannel, ...], schedule: Schedule, guarantee: Guarantee, masked: bool,
+    options: Mapping[str, Any],
+) -> Privatizer:  # fmt: skip
+    """A privatizer that will be named by the recipe which assembles it."""
+    return Privatizer("", shape, channels, schedule, guarantee, masked, options)

@@ -188,11 +188,12 @@ def _unknown_option(
 
 def learner_options(learner: str, options: Iterable[str] | None) -> dict[str, Any]:
     """Options of a learner from data, parsed by the types of its fields."""
-    from discreet.learners.registry import LEARNERS, offline_names
+    from discreet.learners.registry import LEARNERS
     from discreet.registry import parse_options
 
-    if learner not in offline_names():
-        raise unknown_name("offline learner", learner, offline_names())
+    offline = [name for name, entry in LEARNERS.items() if entry.kind == "offline"]
+    if learner not in offline:
+        raise unknown_name("offline learner", learner, offline)
     return parse_options(f"learner {learner}", LEARNERS[learner].make, _pairs("--option", options))
 
 

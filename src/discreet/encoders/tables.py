@@ -86,11 +86,13 @@ class ThreeTables(LaidOut):
         H = self.shape.horizon
         pooled = self.shape.homogeneous and H > 1
         worst = ((H, 2, 2), (H - 1, 1, 1)) if pooled else ((1, 3 * H - 1, 3 * H - 1),)
-        return _norms_if(not self.rounded, Sensitivity.worst_shift(*worst))
+        bits = Sensitivity.worst_shift(*worst)
+        return bits if self.rounded else Sensitivity(bits.l1, bits.l2, bits.linf)
 
     def layer_sensitivity(self, step: int) -> Sensitivity:
         """A visit, a reward bit and, but at the last step, a successor."""
-        return _norms_if(not self.rounded, bits_of_a_step(self.shape, step, levels=1))
+        bits = bits_of_a_step(self.shape, step, levels=1)
+        return bits if self.rounded else Sensitivity(bits.l1, bits.l2, bits.linf)
 
     def arrays(self) -> ThreeTablesArrays:
         """What its kernel needs to know."""
@@ -106,11 +108,6 @@ def bits_of_a_step(shape: Shape, step: int, levels: int) -> Sensitivity:
     check_layer(shape, step)
     bits = 1 + levels + (step < shape.horizon - 1)
     return Sensitivity.unit_shifts(bits, bits)
-
-
-def _norms_if(only_norms: bool, whole: Sensitivity) -> Sensitivity:
-    """Numbers that are not whole move by no whole numbers: what is left are the norms."""
-    return Sensitivity(whole.l1, whole.l2, whole.linf) if only_norms else whole
 
 
 @encode_into.implement(ThreeTablesArrays)

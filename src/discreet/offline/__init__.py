@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from discreet.offline.receipt import policy_hash
     from discreet.offline.training import Fit, train
     from discreet.recipes.registry import Target
-    from discreet.simulation.data_sets import Behaviour
     from discreet.simulation.plots import plot_values
     from discreet.simulation.result import OfflineResult
-    from discreet.simulation.run import AnyWorld
+    from discreet.simulation.run import AnyWorld, Behaviour
 
 __all__ = ["Fit", "OfflineResult", "plot_values", "policy_hash", "simulate", "train"]
 

@@ -17,6 +17,7 @@ from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
+from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -28,7 +29,6 @@ from discreet.offline.receipt import (
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.trust import Central
-from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
 from discreet.types import Floats
 
@@ -76,7 +76,8 @@ def train(
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does.
     """
-    SecureNoise(seed)  # refuses a seed, before anything else is looked at
+    if seed is not None:  # before anything else is looked at
+        raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
     chosen = offline_learner(learner, **{"ends": data.declaration.early_end, **(options or {})})
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:

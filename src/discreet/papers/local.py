@@ -258,9 +258,9 @@ def _run(entry: Published, privacy: Privacy, shape: Shape, episodes: int, option
     """A randomiser as printed: its own scale, a release after every user, no mask; the guarantee is the truth."""
     name = str(entry.recipe)
     epsilon, delta = randomiser_target(name.removeprefix("local/published-"), privacy)
-    setting = Setting(shape, episodes, epsilon, delta)
+    schedule, setting = releases(options), Setting(shape, episodes, epsilon, delta)
     channels = _channels(entry.parts(setting), shape)
-    return Privatizer(name, shape, channels, releases(options), entry.as_run(setting), False, options)
+    return Privatizer(name, shape, channels, schedule, entry.as_run(setting), False, options)
 
 
 def _prefix(entry: Published, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:

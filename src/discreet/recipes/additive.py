@@ -11,7 +11,7 @@ from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
 from discreet.channels.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, Schedule
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
@@ -20,7 +20,7 @@ from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.recipe import Options, Recipe, unnamed
+from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count

@@ -20,7 +20,7 @@ from discreet.accumulators.tree import RefinedTree
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel, RowEncoder, row_numbers
 from discreet.channels.schedule import Equal, EveryEpisode, GrowThenEqual, Schedule, blocks_for
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisitTables
 from discreet.encoders.joint import JointHistogram
@@ -28,7 +28,7 @@ from discreet.encoders.tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel, post_process
-from discreet.recipes.recipe import Options, Recipe, unnamed
+from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count, check_positive

@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from discreet.channels.base import AnyChannel
-from discreet.channels.schedule import Schedule
 from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
-from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 
@@ -63,14 +60,6 @@ class Recipe:
                 raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
         privatizer = self.build(privacy, shape, episodes, {**self.options, **privacy.options})
         return replace(privatizer, recipe=self.name)
-
-
-def unnamed(
-    shape: Shape, channels: tuple[AnyChannel, ...], schedule: Schedule, guarantee: Guarantee, masked: bool,
-    options: Options,
-) -> Privatizer:  # fmt: skip
-    """A privatizer that will be named by the recipe which assembles it."""
-    return Privatizer("", shape, channels, schedule, guarantee, masked, options)
 
 
 def _reaches_purity(law: str, accumulator: str) -> bool:

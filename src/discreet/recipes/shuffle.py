@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from discreet.channels.answered_bits import ResponseChannel
 from discreet.channels.schedule import Equal, GrowThenEqual, Schedule, blocks_for, sizes
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, unnamed
 from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
@@ -26,7 +26,7 @@ from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
-from discreet.recipes.recipe import Options, Recipe, unnamed
+from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count, check_not_negative

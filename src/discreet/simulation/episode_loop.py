@@ -83,20 +83,14 @@ def run_episodes(
 ) -> RunRecord:
     """One run with a new plan after every user."""
     assert isinstance(learner, CompiledLearner)
-    problem = Problem(world.shape, episodes)
-    channel = _only_channel(privatizer)
+    record, channel = empty_record(episodes), _only_channel(privatizer)
+    streams = Streams(stream(seed, run, USERS), stream(seed, run, NOISE), stream(seed, run, COINS))
     tables = _tables(world, privatizer)
-    record = empty_record(episodes)
-    parts = (
-        world.arrays(),
-        Truth(np.array(world.transitions), np.array(world.means), np.array(world.start), world.optimal_value),
-        channel.encoder.arrays(),
-        channel.law.kernel(),
-        channel.accumulator.arrays(channel.encoder.size),  # type: ignore[union-attr]
-        learner.arrays(problem),
-        Streams(stream(seed, run, USERS), stream(seed, run, NOISE), stream(seed, run, COINS)),
-        tables,
-    )
+    encoder, law = channel.encoder.arrays(), channel.law.kernel()
+    accumulator = channel.accumulator.arrays(channel.encoder.size)  # type: ignore[union-attr]
+    planner = learner.arrays(Problem(world.shape, episodes))
+    truth = Truth(np.array(world.transitions), np.array(world.means), np.array(world.start), world.optimal_value)
+    parts = (world.arrays(), truth, encoder, law, accumulator, planner, streams, tables)
     done = 0
     while done < episodes:
         until = min(done + _AT_ONCE, episodes)

@@ -16,10 +16,11 @@ from discreet.channels.session import Privatizer
 from discreet.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.learners.base import Learner
 from discreet.learners.registry import make_learner
+from discreet.packages import load
+from discreet.policies import Policy, StochasticPolicy
 from discreet.recipes.registry import Target, build
 from discreet.recipes.trust import NoPrivacy, Privacy
 from discreet.simulation.block_loop import RunRecord, run_blocks
-from discreet.simulation.data_sets import Behaviour, simulate_data_sets
 from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult, SimulationResult
@@ -32,6 +33,7 @@ from discreet.worlds.tabular import TabularWorld
 _WORTH_COMPILING = 1_000
 
 AnyWorld: TypeAlias = World | WorldFamily[Any]
+Behaviour: TypeAlias = str | Policy | StochasticPolicy  # the policy that collected a data set, or its name
 
 
 class Interrupted(DiscreetError):
@@ -83,10 +85,11 @@ def simulate(
     target = NoPrivacy() if privacy is None else privacy
     chosen = make_learner(learner) if isinstance(learner, str) else learner
     if behaviour is not None:
-        return simulate_data_sets(
+        learned: OfflineResult = load("discreet.offline.data_sets:simulate_data_sets")(
             world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
-            known_rewards=known_rewards, progress=progress, world_of_run=world_of_run,
+            known_rewards=known_rewards, progress=progress,
         )  # fmt: skip
+        return learned
     if known_rewards is not False:
         raise InvalidInput("known_rewards is about a data set: give its behaviour= policy too")
     privatizer = build(target, world.shape, episodes, chosen.needs)

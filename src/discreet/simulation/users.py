@@ -89,10 +89,14 @@ class SimulatedUsers:
         encode_all(arrays, played.states, played.actions, played.rewards, played.lengths, self._stream, out)
 
     def _assign(self, policy: AnyPolicy, users: int) -> list[tuple[Policy | StochasticPolicy, int]]:
-        """Who plays what. Users are exchangeable, so those with the same component are simulated together."""
-        if not isinstance(policy, Mixture):
-            self._count(policy, users if isinstance(policy, StochasticPolicy) else 1, policy)
-            return [(policy, users)]
+        """Who plays what."""
+        if isinstance(policy, Mixture):
+            return self._drawn(policy, users)
+        self._count(policy, users if isinstance(policy, StochasticPolicy) else 1, policy)
+        return [(policy, users)]
+
+    def _drawn(self, policy: Mixture, users: int) -> list[tuple[Policy | StochasticPolicy, int]]:
+        """Users are exchangeable, so those who draw the same component are simulated together."""
         drawn = self._coins.choice(len(policy.components), size=users, p=policy.weights)
         self._count(
             policy.components[drawn[0]], 1 + int(np.count_nonzero(np.diff(drawn))), policy.components[drawn[-1]]

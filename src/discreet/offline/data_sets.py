@@ -34,6 +34,7 @@ from discreet.release import Release
 from discreet.shape import Shape
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult
+from discreet.simulation.run import Behaviour, world_of_run
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, Stream, generator, stream
 from discreet.types import Floats, Integers
@@ -41,7 +42,6 @@ from discreet.validation import check_array
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
 from discreet.worlds.tabular import TabularWorld
 
-Behaviour = str | Policy | StochasticPolicy
 BEHAVIOURS = ("uniform", "mostly-first", "clinicians")
 
 
@@ -103,7 +103,6 @@ def simulate_data_sets(
     seed: int,
     known_rewards: bool | ArrayLike,
     progress: bool,
-    world_of_run: Any,
 ) -> OfflineResult:
     """Draw a data set in every run, learn a policy from one private release of it, and evaluate that exactly."""
     known = known_rewards is not False
