@@ -17,11 +17,10 @@ from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers, NDArray
 from discreet.validation import check_count, check_probabilities
 
 _FORMAT = "discreet-policy"

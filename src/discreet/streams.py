@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import before_compiling, fused, inlined
-from discreet.types import Floats
+from discreet.types import Floats, NDArray
 
 Stream = NDArray[np.uint64]
 

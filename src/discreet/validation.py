@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
-from discreet.types import Floats
+from discreet.types import ArrayLike, Floats
 
 
 def check_count(name: str, value: Any, *, at_least: int = 1) -> int:

@@ -26,7 +26,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.adversarial.barrier_dual import Point, Program, certified_gap, curvature, evaluate, imbalance, new_point
 from discreet.adversarial.layers import (
@@ -41,7 +40,7 @@ from discreet.adversarial.layers import (
 )
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.types import Floats
+from discreet.types import ArrayLike, Floats
 from discreet.validation import check_array, check_positive
 
 _ITERATIONS = 100

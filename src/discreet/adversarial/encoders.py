@@ -29,14 +29,13 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import kernel
 from discreet.encoders.base import Cells, LaidOut, Statistic, encode_into, reward_bit
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import LayeredShape
 from discreet.streams import Stream
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers, Mask, NDArray
 
 
 class TripleArrays(NamedTuple):

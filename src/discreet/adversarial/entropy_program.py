@@ -28,7 +28,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.adversarial.layers import (
     Box,
@@ -43,7 +42,7 @@ from discreet.adversarial.layers import (
 )
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
-from discreet.types import Floats, Integers, Mask
+from discreet.types import ArrayLike, Floats, Integers, Mask
 from discreet.validation import check_array, check_positive
 
 _ITERATIONS = 200

@@ -30,11 +30,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_count, check_probabilities
 
 # A row of a box counts as empty only beyond what rounding does to a sum of probabilities.

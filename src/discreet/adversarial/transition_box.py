@@ -39,7 +39,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.adversarial.layers import Box, LayerArrays, Layers, check_box
 from discreet.compiled import kernel
@@ -47,7 +46,7 @@ from discreet.errors import Unsupported, unknown_name
 from discreet.planning.count_projection import project_row
 from discreet.release import Release
 from discreet.shape import LayeredShape
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_probabilities
 
 WIDTHS = ("corrected", "published", "l1", "jin")

@@ -24,7 +24,6 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.adversarial.layers import LayerArrays, Layers, occupancy, pair_occupancy
 from discreet.compiled import kernel
@@ -32,7 +31,7 @@ from discreet.errors import InvalidInput, unknown_name
 from discreet.policies import AnyPolicy, Mixture, Policy
 from discreet.shape import LayeredShape, layered_shape
 from discreet.streams import WORLD, Stream, categorical, generator, uniform
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_count, check_positive
 from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.tabular import TabularWorld

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.scientific import special
 from discreet.streams import Stream, stream
-from discreet.types import Floats
+from discreet.types import ArrayLike, Floats
 from discreet.validation import check_count, check_delta, check_open_unit
 
 _CUTS = 256  # thresholds tried per score

@@ -41,7 +41,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
@@ -54,7 +53,7 @@ from discreet.privacy.guarantee import Guarantee, from_reports, locally
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Layer
 from discreet.shape import Shape
-from discreet.types import Floats, Integers
+from discreet.types import Floats, Integers, NDArray
 
 _EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
 

@@ -37,7 +37,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource, SimulatedNoise
 from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, estimated, row_shape
@@ -49,7 +48,7 @@ from discreet.privacy.guarantee import Guarantee, from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Layer
 from discreet.shape import Shape
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers, Mask, NDArray
 
 Bits = NDArray[np.uint8]
 

@@ -38,7 +38,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.base import PlainRun, Tabular, WidthOf
@@ -53,7 +52,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
 from discreet.scientific import sparse
 from discreet.shape import Shape
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers, Mask, NDArray
 from discreet.validation import check_count
 
 

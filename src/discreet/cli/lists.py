@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,6 +51,16 @@ def learners(json: JsonFile = None) -> None:
 _MODELS = ("none", "central", "local", "shuffle")
 
 
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Load many modules without looking for garbage in between: definitions stay, so there is none."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def recipes(
     model: Annotated[str | None, typer.Option(help=f"Only those of one trust model: {', '.join(_MODELS)}.")] = None,
     papers: Annotated[
@@ -59,10 +72,12 @@ def recipes(
     check_outputs(json_file=json)
     if model is not None and model not in _MODELS:
         raise unknown_name("trust model", model, _MODELS)
-    from discreet.papers import entries as published
-    from discreet.recipes.registry import recipes as find
-
     computed = papers or json is not None
+    with without_collection():
+        from discreet.papers import entries as published
+        from discreet.recipes.registry import recipes as find
+
+        found = find(model)
     listed = [
         {
             "name": recipe.name,
@@ -72,7 +87,7 @@ def recipes(
             "options": dict(recipe.options),
             "source": recipe.source,
         }
-        for recipe in find(model)
+        for recipe in found
     ]
     printed = {entry: _described(entry, computed) for entry in published().values() if model in (None, entry.model)}
     write_json(json, [*listed, *printed.values()])

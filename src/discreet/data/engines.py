@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.data.query import load_ibis
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.types import NDArray
 
 _NAME = "trajectories"
 _PARQUET, _TEXT, _DATABASE = (".parquet", ".pq"), (".csv", ".tsv", ".csv.gz"), (".duckdb", ".ddb", ".db")

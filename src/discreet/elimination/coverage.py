@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
 from discreet.planning.backward import forward
 from discreet.scientific import optimize
-from discreet.types import Floats, Integers, Mask
+from discreet.types import ArrayLike, Floats, Integers, Mask
 from discreet.validation import check_array, check_count
 
 # A coordinate that the first mixture visits less than this counts as out of reach: its reward 1/y would drown the rest.

@@ -26,12 +26,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.elimination.coverage import Atoms, Oracle, atoms, check_model
 from discreet.errors import InvalidInput, Unsupported
-from discreet.types import Floats, Integers, Mask
+from discreet.types import ArrayLike, Floats, Integers, Mask
 from discreet.validation import check_array, check_count, check_not_negative
 
 LIMIT = 2**22

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.compiled import dispatch, inlined, kernel
 from discreet.errors import InvalidInput, Unsupported
@@ -29,7 +28,7 @@ from discreet.release import Layer, Linear, Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream, uniform
 from discreet.trajectories import Trajectories
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers, Mask, NDArray
 
 Cells = Floats
 ALL_THREE = frozenset({"visits", "transitions", "rewards"})

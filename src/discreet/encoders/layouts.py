@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.encoders.base import Cells, Statistic
 from discreet.release import Statistics
 from discreet.shape import Shape
-from discreet.types import Floats, Mask
+from discreet.types import Floats, Mask, NDArray
 
 
 @dataclass(frozen=True)

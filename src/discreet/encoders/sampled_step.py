@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, check_layer, encode_into, reward_bit
 from discreet.encoders.layouts import JointCells
@@ -27,7 +26,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 from discreet.streams import Stream, uniform
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers, Mask, NDArray
 from discreet.validation import check_count
 
 

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
 from discreet.encoders.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
@@ -36,7 +35,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, uniform
-from discreet.types import Floats, Integers, Mask
+from discreet.types import Floats, Integers, Mask, NDArray
 from discreet.validation import check_positive
 
 

@@ -31,7 +31,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accumulators.base import NoiseSource, SimulatedNoise
 from discreet.channels.base import Mechanism, RadiusOf, WidthOf
@@ -45,7 +44,7 @@ from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate, Linear
 from discreet.shape import Shape
-from discreet.types import Floats, Mask
+from discreet.types import Floats, Mask, NDArray
 from discreet.validation import check_array, check_positive
 
 LEVELS = 17  # rewards are rounded, without bias, to sixteenths of their range

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.channels.schedule import SameUsers
 from discreet.channels.session import Privatizer
@@ -25,7 +24,7 @@ from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
-from discreet.types import Floats
+from discreet.types import ArrayLike, Floats
 from discreet.validation import check_array, check_count
 
 OPTIONS: dict[str, Any] = {"features": None, "vectors": None, "parts": None, "per_user": 1}

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import (
@@ -32,7 +31,7 @@ from discreet.privacy.losses import LossDistribution, convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_count, check_open_unit
 
 _WORDS_AT_ONCE = 1 << 20

@@ -17,7 +17,6 @@ from functools import lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import Unsupported
 from discreet.noise.gaussian import standard_lines
@@ -26,7 +25,7 @@ from discreet.privacy.losses import convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, fast_log, uniform
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 # By numerical integration; a test computes them again in multiprecision.

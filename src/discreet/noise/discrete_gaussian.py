@@ -36,7 +36,6 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import Unsupported
 from discreet.noise.gaussian import Gaussian, horizontal, normal_radius, standard_lines, vertical
@@ -56,7 +55,7 @@ from discreet.privacy.profiles import GaussianProfile, LossProfile, Profile, Zer
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
 from discreet.streams import Stream
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.noise.law import (
@@ -25,7 +24,7 @@ from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
 from discreet.streams import Stream, fast_log, to_unit
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.noise.law import Size, add_noise, advance, refuse_secure, table_kernel, word_at
@@ -24,7 +23,7 @@ from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize
 from discreet.streams import Stream, below, fast_log, to_unit, uniform
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_count, check_positive
 
 

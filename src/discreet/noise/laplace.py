@@ -22,7 +22,6 @@ from functools import lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.noise.law import (
     GOLDEN,
@@ -42,7 +41,7 @@ from discreet.privacy.profiles import LossProfile, Profile, PureProfile, respons
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize, special
 from discreet.streams import Stream, fast_log, mix, to_unit, with_random_sign
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_count, check_open_unit, check_positive
 
 

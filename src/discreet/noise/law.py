@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import dispatch, inlined
 from discreet.errors import InvalidInput, Unsupported
@@ -36,7 +35,7 @@ from discreet.privacy.profiles import Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize
 from discreet.streams import Stream, mix, to_unit
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_open_unit
 
 Size = int | tuple[int, ...]

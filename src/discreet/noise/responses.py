@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from discreet.compiled import dispatch
 from discreet.errors import InvalidInput
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, responses_profile
 from discreet.streams import Stream, below, uniform
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers, NDArray
 from discreet.validation import check_count, check_positive
 
 Words = NDArray[np.uint64]

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from discreet.packages import lazily
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from discreet.learners.base import Learner
     from discreet.offline.receipt import policy_hash
     from discreet.offline.training import Fit, train
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from discreet.simulation.plots import plot_values
     from discreet.simulation.result import OfflineResult
     from discreet.simulation.run import AnyWorld, Behaviour
+    from discreet.types import ArrayLike
 
 __all__ = ["Fit", "OfflineResult", "plot_values", "policy_hash", "simulate", "train"]
 

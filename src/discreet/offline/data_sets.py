@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.channels.session import Privatizer, Session
@@ -37,7 +36,7 @@ from discreet.simulation.result import OfflineResult
 from discreet.simulation.run import Behaviour, world_of_run
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, Stream, generator, stream
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
 from discreet.worlds.tabular import TabularWorld

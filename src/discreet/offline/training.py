@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.accumulators.base import SecureNoise
 from discreet.channels.session import Privatizer
@@ -30,7 +29,7 @@ from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.trust import Central
 from discreet.simulation.progress import progress_bar
-from discreet.types import Floats
+from discreet.types import ArrayLike, Floats
 
 _COINS = 0  # planners here break no ties at random, so public coins are a constant
 

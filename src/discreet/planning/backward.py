@@ -29,13 +29,12 @@ policy is sum_{h, s, a} d_h(s) pi_h(a | s) r_h(s, a) (Puterman, 1994, section 6.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import fused, inlined, kernel
 from discreet.errors import InvalidInput
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.streams import Stream, below
-from discreet.types import Floats, Integers, Mask
+from discreet.types import ArrayLike, Floats, Integers, Mask
 from discreet.validation import check_array, check_count
 
 

@@ -30,11 +30,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput, unknown_name
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_not_negative
 
 

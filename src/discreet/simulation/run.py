@@ -10,7 +10,6 @@ from threading import Event
 from typing import Any, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.channels.session import Privatizer
 from discreet.errors import DiscreetError, InvalidInput, Unsupported
@@ -25,6 +24,7 @@ from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult, SimulationResult
 from discreet.streams import WORLD, seed_sequence
+from discreet.types import ArrayLike
 from discreet.validation import check_count
 from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.tabular import TabularWorld

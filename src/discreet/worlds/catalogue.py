@@ -30,7 +30,6 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput, unknown_name
 from discreet.packages import load
@@ -38,7 +37,7 @@ from discreet.planning.backward import best_policy
 from discreet.scientific import special
 from discreet.shape import Shape
 from discreet.streams import WORLD, generator
-from discreet.types import Floats, Integers
+from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_count, check_not_negative, check_positive
 from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.rewards import Bernoulli, Deterministic, RewardLaw

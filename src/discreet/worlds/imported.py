@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
 from discreet.policies import StochasticPolicy
-from discreet.types import Floats
+from discreet.types import ArrayLike, Floats, NDArray
 from discreet.validation import check_count
 from discreet.worlds.rewards import Deterministic, FiniteOnTransition, OnTransition, RewardLaw, cumulative
 from discreet.worlds.tabular import TabularWorld
