@@ -233,3 +233,16 @@ def test_nothing_to_audit():
         audit(NoPrivacy(), SMALL)
     with pytest.raises(InvalidInput, match="unknown broken mechanism"):
         audit("broken/nothing", SMALL)
+
+
+def test_a_function_that_makes_a_privatizer_is_tried_like_the_privatizer():
+    shape = Shape(2, 2, 2)
+
+    def make(shape, episodes):
+        return build(Central(1.0), shape, episodes)
+
+    made, given = (audit(target, shape, episodes=4, trials=4_000) for target in (make, make(shape, 4)))
+    assert made.holds
+    assert (made.recipe, made.claimed, made.lower_bound) == (given.recipe, given.claimed, given.lower_bound)
+    with pytest.raises(InvalidInput, match="was built for"):
+        audit(make(shape, 4), Shape(3, 2, 2), trials=4_000)

@@ -92,11 +92,11 @@ def counts_of(
     if release["transitions"].variance.any():
         tail = failure_probability / (2 * max(layers.unknown, 1) * episodes)
         if "visits" in release.statistics:  # a total of its own: every count is as noisy as any other
-            error += 4 * scale * release.width(1, tail)[:-1][pairs].max(initial=0.0)
+            error += 4 * scale * release.width(1, tail, "transitions")[:-1][pairs].max(initial=0.0)
         else:
             for successors in set(shape.sizes[1:-1]):
                 wide = np.array([size == successors for size in shape.sizes[1:-1]])
-                bound = 4 * scale * release.width(successors, tail)[:-1]
+                bound = 4 * scale * release.width(successors, tail, "transitions")[:-1]
                 error[np.repeat(wide, pairs.sum(axis=(1, 2)))] = bound[wide][pairs[wide]]
     if "visits" in release.statistics:
         totals = release["visits"].values[:-1][pairs]

@@ -29,7 +29,7 @@ from discreet.papers import published
 from discreet.papers.mechanism import Published, Setting
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.profiles import ZeroConcentratedProfile
-from discreet.recipes.registry import build
+from discreet.recipes.registry import Target, build
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count
@@ -149,7 +149,7 @@ class AuditReport:
 
 
 def audit(
-    privacy: Privacy | Privatizer | str,
+    privacy: Target | str,
     shape: Shape,
     *,
     learner: _Learner | None = None,
@@ -161,9 +161,9 @@ def audit(
     """Put a privacy target, a published recipe or a mechanism broken on purpose on trial.
 
     ``privacy`` is a target such as ``Central(epsilon=1.0)``, whose recipe may also be a name that starts with
-    ``published/`` or ``broken/``; such a name by itself means epsilon 1. A privatizer that somebody built is tried as
-    it is, against the guarantee that it carries. ``trials`` is the number of runs of the mechanism in all, both
-    neighbours and every setting counted.
+    ``published/`` or ``broken/``; such a name by itself means epsilon 1. A privatizer that somebody built, or a
+    function of shape and episodes that makes one, is tried as it is, against the guarantee that it carries. ``trials``
+    is the number of runs of the mechanism in all, both neighbours and every setting counted.
 
     >>> from discreet.audit.audit import audit
     >>> from discreet.recipes.trust import Central
@@ -174,10 +174,11 @@ def audit(
     False
     """
     episodes = check_count("episodes", episodes)
-    if isinstance(privacy, Privatizer):
-        return _audit_privatizer(privacy, shape, episodes, trials, seed, confidence)
     if isinstance(privacy, str):
         privacy = _named(privacy)
+    if not isinstance(privacy, Privacy):
+        privatizer = build(privacy, shape, episodes)
+        return _audit_privatizer(privatizer, episodes, trials, seed, confidence)
     asked = Setting(shape, episodes, privacy.epsilon, privacy.delta, privacy.rho)
     if privacy.model == "none":
         raise InvalidInput("NoPrivacy claims nothing, so there is nothing to audit")
@@ -193,11 +194,8 @@ def audit(
     return AuditReport(name, asked, exact, cases[finding.charge], finding)
 
 
-def _audit_privatizer(
-    privatizer: Privatizer, shape: Shape, episodes: int, trials: int, seed: int, confidence: float
-) -> AuditReport:
-    if privatizer.shape != shape:
-        raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
+def _audit_privatizer(privatizer: Privatizer, episodes: int, trials: int, seed: int, confidence: float) -> AuditReport:
+    shape = privatizer.shape
     guarantee = privatizer.guarantee
     asked = Setting(shape, episodes, guarantee.epsilon, guarantee.delta)
     case = _case_of(privatizer, asked, guarantee.epsilon, guarantee.delta)

@@ -83,7 +83,6 @@ class Law(Protocol):
 
 
 @runtime_checkable
-@runtime_checkable
 class AnytimeLaw(Law, Protocol):
     """A law with a bound on its sums that holds for all numbers of draws at once."""
 

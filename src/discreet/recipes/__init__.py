@@ -11,9 +11,16 @@ from discreet.packages import lazily, make_callable
 
 if TYPE_CHECKING:
     from discreet.recipes.recipe import Recipe
-    from discreet.recipes.registry import register
+    from discreet.recipes.registry import forget, register
 
-__all__ = ["Recipe", "register"]
+__all__ = ["Recipe", "forget", "register"]
 
-__getattr__, __dir__ = lazily(__name__, {"Recipe": "discreet.recipes.recipe", "register": "discreet.recipes.registry"})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Recipe": "discreet.recipes.recipe",
+        "forget": "discreet.recipes.registry",
+        "register": "discreet.recipes.registry",
+    },
+)
 make_callable(__name__, "discreet.recipes.registry:recipes")

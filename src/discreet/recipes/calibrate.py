@@ -14,8 +14,7 @@ from discreet.channels.schedule import sizes
 from discreet.encoders.base import Context
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
-from discreet.recipes.registry import build
-from discreet.recipes.trust import Privacy
+from discreet.recipes.registry import Target, build
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.validation import check_count, check_open_unit
@@ -75,7 +74,7 @@ class Calibration:
 
 
 def calibrate(
-    privacy: Privacy, shape: Shape, *, learner: HasNeeds | None = None, episodes: int, failure_probability: float = 0.1
+    privacy: Target, shape: Shape, *, learner: HasNeeds | None = None, episodes: int, failure_probability: float = 0.1
 ) -> Calibration:
     """Noise scale, error widths and guarantee of a target, before anything runs.
 

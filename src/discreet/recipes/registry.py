@@ -18,19 +18,26 @@ from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, R
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
 
-# What is learned, and the modules whose RECIPES serve it. "auto" prefers the first of equally quiet ones.
-_HOMES = {
-    TABULAR: (
-        "discreet.recipes.additive",
-        "discreet.recipes.central",
-        "discreet.recipes.local",
-        "discreet.recipes.shuffle",
-        "discreet.papers.local",
-    ),
-    HEAVY: ("discreet.heavy_tails.recipes", "discreet.papers.heavy_tailed"),
-    LAYERED: ("discreet.adversarial.recipes", "discreet.papers.adversarial"),
-    DATA_SET: ("discreet.recipes.offline", "discreet.papers.offline"),
-    LINEAR: ("discreet.linear.recipes",),
+# What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
+# prefers the first of equally quiet ones.
+_HOMES: dict[str, dict[str, tuple[str, ...]]] = {
+    TABULAR: {
+        "discreet.recipes.additive": ("none", "central", "local"),
+        "discreet.recipes.central": ("central",),
+        "discreet.recipes.local": ("local",),
+        "discreet.recipes.shuffle": ("shuffle",),
+        "discreet.papers.local": ("local", "shuffle"),
+    },
+    HEAVY: {
+        "discreet.heavy_tails.recipes": ("none", "central", "local"),
+        "discreet.papers.heavy_tailed": ("central",),
+    },
+    LAYERED: {
+        "discreet.adversarial.recipes": ("none", "central", "local", "shuffle"),
+        "discreet.papers.adversarial": ("central", "local"),
+    },
+    DATA_SET: {"discreet.recipes.offline": ("none", "central"), "discreet.papers.offline": ("central",)},
+    LINEAR: {"discreet.linear.recipes": ("none", "central")},
 }
 _REGISTERED: list[Recipe] = []
 
@@ -41,8 +48,12 @@ def recipes(model: str | None = None, problem: str | None = None) -> tuple[Recip
     """All recipes, or those of one trust model or for one problem (see ``discreet.recipes.recipe.PROBLEMS``)."""
     if problem is not None and problem not in _HOMES:
         raise unknown_name("problem", problem, _HOMES)
-    found = _known(*_HOMES) if problem is None else _known(problem)
-    return tuple(recipe for recipe in found if model is None or recipe.model == model)
+    return tuple(_known(_HOMES if problem is None else (problem,), model))
+
+
+def forget(name: str) -> None:
+    """Take a recipe away that was registered."""
+    _REGISTERED[:] = [recipe for recipe in _REGISTERED if recipe.name != name]
 
 
 def register(recipe: Recipe) -> None:
@@ -64,7 +75,7 @@ def build(
     if not isinstance(target, Privacy):
         privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
         if privatizer.shape != shape:
-            raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}")
+            raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
     elif data_set and target.model not in ("none", "central"):
         raise Unsupported(f"a data set is released by the one who holds it: the {target.model} model does not apply")
     elif target.recipe == "auto":
@@ -80,12 +91,13 @@ def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Reci
     """The recipe of that name, which must serve the trust model. Slices are loaded only where the core has none."""
     problems = tuple(problems)
     for problem in problems:
-        for recipe in _known(problem):
-            if recipe.name == name and recipe.model != model:
-                raise InvalidInput(f"recipe {name!r} is for the {recipe.model} model, not for {model}")
+        for recipe in _known((problem,), model):
             if recipe.name == name:
                 return recipe
-    raise unknown_name("recipe", name, [recipe.name for recipe in _known(*problems) if recipe.model == model])
+    others = {recipe.name: recipe for recipe in _known(problems)}
+    if name in others:
+        raise InvalidInput(f"recipe {name!r} is for the {others[name].model} model, not for {model}")
+    raise unknown_name("recipe", name, [known for known, recipe in others.items() if recipe.model == model])
 
 
 def noise_of(privatizer: Privatizer) -> float:
@@ -93,14 +105,16 @@ def noise_of(privatizer: Privatizer) -> float:
     return sum(channel.noise_per_row() for channel in privatizer.channels)
 
 
-def _known(*problems: str) -> list[Recipe]:
-    """The recipes for these problems; of two with one name (nothing is promised) the first."""
+def _known(problems: Iterable[str], model: str | None = None) -> list[Recipe]:
+    """The recipes for these problems and this trust model; of two with one name (nothing is promised) the first."""
     found: dict[str, Recipe] = {}
     for problem in problems:
-        for home in _HOMES[problem]:
-            for recipe in importlib.import_module(home).RECIPES:
+        homes = (home for home, models in _HOMES[problem].items() if model is None or model in models)
+        own = (recipe for recipe in _REGISTERED if recipe.problem == problem)
+        for recipe in (*(recipe for home in homes for recipe in importlib.import_module(home).RECIPES), *own):
+            if model is None or recipe.model == model:
                 found.setdefault(recipe.name, replace(recipe, problem=problem))
-    return [*found.values(), *(recipe for recipe in _REGISTERED if recipe.problem in problems)]
+    return list(found.values())
 
 
 def _problems(shape: Shape, needs: frozenset[str], data_set: bool) -> tuple[str, ...]:
@@ -116,8 +130,8 @@ def _quietest(
     privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str], problems: tuple[str, ...]
 ) -> Privatizer:
     candidates, reasons = [], []
-    for recipe in _known(*problems):
-        if recipe.model != privacy.model or not recipe.automatic or not recipe.suits(privacy, shape):
+    for recipe in _known(problems, privacy.model):
+        if not recipe.automatic or not recipe.suits(privacy, shape):
             continue
         if privacy.delta == 0 and privacy.rho is None and not recipe.pure:
             reasons.append(f"{recipe.name}: needs delta above 0, try delta=1e-5")
