@@ -24,23 +24,14 @@ import discreet
 PACKAGE = Path(discreet.__file__).parent
 
 GROUND = {"errors", "validation", "files", "streams", "compiled", "types", "packages", "scientific", "registry"}
-SLICES = {"adversarial", "elimination", "heavy_tails", "linear"}
-# Which station a file of a slice stands for; a file that is named like a station needs no entry.
+# A slice is a package that says which station each of its files stands for.
 STATIONS = {
-    "adversarial": {
-        "world": "worlds", "layers": "planning", "entropy_program": "planning", "barrier_program": "planning",
-        "barrier_dual": "planning", "barrier_rows": "planning", "transition_box": "learners",
-        "shuffled": "recipes", "central": "recipes", "budget": "recipes", "people": "simulation",
-    },
-    "elimination": {
-        "learner": "learners", "active_sets": "learners", "absorbing_model": "learners", "coverage": "planning",
-        "policy_factors": "planning", "implicit_set": "planning",
-    },
-    "heavy_tails": {
-        "rewards": "worlds", "channel": "channels", "raw_counts": "channels",
-    },
-    "linear": {"world": "worlds", "channel": "channels", "symmetric_matrix": "noise"},
-}  # fmt: skip
+    path.parent.name: ast.literal_eval(node.value)
+    for path in PACKAGE.glob("*/__init__.py")
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "STATIONS"
+}
+SLICES = set(STATIONS)
 
 _RAW = {"trajectories", "encoders"}
 _MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
@@ -133,6 +124,13 @@ def test_every_file_has_a_station_and_every_station_a_rule():
         if parts[-1] in ("__init__", "__main__"):
             continue
         assert parts[0] in GROUND or station(parts) in FORBIDDEN, f"{parts} has no rule"
+
+
+def test_slices_say_what_their_files_are():
+    assert {"adversarial", "elimination", "heavy_tails", "linear"} <= SLICES
+    for name, stations in STATIONS.items():
+        files_there = {path.stem for path in (PACKAGE / name).glob("*.py")}
+        assert set(stations) <= files_there, f"{name} names files that are not there"
 
 
 def test_the_reader_of_imports_reads_them(tmp_path):
