@@ -49,7 +49,7 @@ def test_links_lead_somewhere(target):
 
 
 def tree_levels(users: int) -> int:
-    return int(math.log2(users - 1)) + 1  # nothing is planned after the last user
+    return int(math.log2(users)) + 1
 
 
 def gaussian_delta(epsilon: float, shift: float) -> float:
@@ -61,7 +61,7 @@ def gaussian_delta(epsilon: float, shift: float) -> float:
     ("value", "printed"),
     [
         ((2 / 3 + 2 / 3 + 1 / 3) * tree_levels(20_000) / math.log2(20_000), "**1.75 epsilon**"),
-        (4 / 3 + 48 / (3 * 4), "**5.33 epsilon**"),
+        ((4 / 3 + 48 / (3 * 4)) * tree_levels(4_096) / math.log2(4_096), "**5.78 epsilon**"),
         (gaussian_delta(20, math.sqrt(4 * 2**2 + 2 * (2 - 1) ** 2) / 0.468), "**delta 0.986**"),
         ((3 + 2 * 2) / 5, "**1.4 rho**"),
         (6 / 3, "**2 epsilon**"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from discreet.accumulators.sums import Blocks, Once, Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
 from discreet.channels.base import widths
-from discreet.channels.schedule import Equal
+from discreet.channels.schedule import Equal, SameUsers
 from discreet.channels.session import Intake, Privatizer
 from discreet.encoders.base import Context, playable_rows
 from discreet.encoders.first_visit import FirstVisit
@@ -249,3 +251,9 @@ def test_messages_are_the_users_own_and_add_up_to_the_tally():
     (tally,) = users().tally([encoder], Context(RIGHT), 30)
     # Rewards here are 0 or 1, so that encoding draws no random words and the users play alike both times.
     np.testing.assert_array_equal(messages.sum(axis=0), tally)
+
+
+def test_the_same_users_are_asked_again_only_where_questions_are_counted():
+    honest = build(discreet.Central(1.0), WORLD.shape, 100)
+    with pytest.raises(Unsupported, match="ask the same users again"):
+        replace(honest, schedule=SameUsers())

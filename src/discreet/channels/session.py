@@ -22,7 +22,7 @@ from discreet.channels.schedule import SameUsers, Schedule
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import Estimate, Release, Request
+from discreet.release import Estimate, Linear, Release, Request
 from discreet.shape import Shape
 from discreet.trajectories import Users
 from discreet.types import Floats
@@ -48,6 +48,11 @@ class Privatizer:
                 f"recipe {self.recipe!r} has several channels that release {', '.join(twice)}, and a release has one "
                 "estimate of each statistic: leave one channel to each"
             )
+        if isinstance(self.schedule, SameUsers) and any(channel.answers != {Linear} for channel in self.channels):
+            raise Unsupported(
+                f"recipe {self.recipe!r} would ask the same users again, which only channels do that count the "
+                "questions of their budget: give every user one block"
+            )
 
     @property
     def statistics(self) -> frozenset[str]:
@@ -68,7 +73,7 @@ class Privatizer:
 
     def open(self, users: Users, noise: NoiseSource, total_users: int) -> Session:
         """Start answering requests about these users."""
-        return Session(self.take_in(noise, total_users), users)
+        return Session(self, users, noise, total_users)
 
 
 class Intake:
@@ -76,7 +81,8 @@ class Intake:
 
     def __init__(self, privatizer: Privatizer, noise: NoiseSource, total_users: int) -> None:
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
-        self._guarantee = drawn(privatizer.guarantee, noise.simulated)
+        same = privatizer.guarantee.simulated == noise.simulated
+        self._guarantee = privatizer.guarantee if same else drawn(privatizer.guarantee, noise.simulated)
         self._runs = [channel.start(privatizer.shape, noise, privatizer.masked) for channel in privatizer.channels]
 
     @property
@@ -149,8 +155,8 @@ class Intake:
 class Session:
     """Answers requests: hands the policy to the users, and what they leave behind to an intake."""
 
-    def __init__(self, intake: Intake, users: Users) -> None:
-        self._intake, self._users = intake, users
+    def __init__(self, privatizer: Privatizer, users: Users, noise: NoiseSource, total_users: int) -> None:
+        self._users, self._intake = users, privatizer.take_in(noise, total_users)
 
     @property
     def privatizer(self) -> Privatizer:

@@ -85,14 +85,15 @@ def train(
         if known is not None:
             raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
-    users, target = data.users(), Central(epsilon, delta, rho, recipe, recipe_options or {})
+    people, users = TableUsers(data), data.users()
+    target = Central(epsilon, delta, rho, recipe, recipe_options or {})
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     with progress_bar("drawing noise", cells, progress) as tick:
-        session = privatizer.open(TableUsers(data), SecureNoise(tick=tick), users)
+        session = privatizer.open(people, SecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = chosen.policy(state)
@@ -120,14 +121,15 @@ def _facts(
 ) -> dict[str, Any]:  # fmt: skip
     shape, declaration = data.shape, data.declaration
     knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner)}
+    promise = guarantee_facts(guarantee)
     mechanisms = [mechanism_facts(*part) for channel in privatizer.channels for part in channel.mechanisms()]
     return {
         "format": "discreet-receipt",
         "version": 1,
-        "guarantee": guarantee_facts(guarantee),
+        "guarantee": promise,
         "recipe": privatizer.recipe,
         "mechanisms": mechanisms,
-        "budget": {"rho": guarantee_facts(guarantee)["rho"], "parts": [part["rho"] for part in mechanisms]},
+        "budget": {"rho": promise["rho"], "parts": [part["rho"] for part in mechanisms]},
         "declared": {
             "users": users,
             "states": shape.states,
