@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.errors import Unsupported
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
@@ -25,6 +26,7 @@ from discreet.noise import (
     add_report,
 )
 from discreet.noise.discrete_gaussian import _rejected, _sum_pmf
+from discreet.noise.law import check_sound
 from discreet.streams import stream
 
 pytestmark = pytest.mark.slow
@@ -131,6 +133,27 @@ def test_sums_of_bounded_noise_add_draws():
     law = BoundedNoise(3.0)
     sample = law.draw_sum(6, np.random.default_rng(13), 20_000)
     assert abs(sample.var() / (6 * law.variance) - 1) < 4 * np.sqrt(2 / 20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [DiscreteLaplace, DiscreteGaussian], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("scale", [1.5, 3.0, 5.0, 5.77, 6.0])
+def test_secure_draws_have_the_law_at_the_scales_of_releases(family, scale):
+    """A sampler that is right at one scale may be wrong at another: old samplers were wrong at 6 and right at 3."""
+    sample = family(scale).secure(60_000)
+    assert lattice_p_value(sample, family(scale)) > ACCEPT_SECURE
+    assert lattice_p_value(sample, family(1.1 * scale)) < REJECT
+
+
+@pytest.mark.parametrize("old", ["0.10.0", "0.12.1", "0.14.1", "0.14.1rc1"])
+def test_samplers_with_the_wrong_law_are_refused(old):
+    with pytest.raises(Unsupported, match="wrong law"):
+        check_sound(old)
+
+
+@pytest.mark.parametrize("sound", ["0.14.2", "0.15.0", "0.16.0", "1.0"])
+def test_sound_samplers_are_taken(sound):
+    check_sound(sound)
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(2.0), DiscreteGaussian(2.0), BinomialNoise(40, 0.25)], ids=str)

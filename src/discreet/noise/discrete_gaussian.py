@@ -45,6 +45,7 @@ from discreet.noise.law import (
     TableKernel,
     add_noise,
     advance,
+    secure_library,
     stitched_lines,
     stitched_radius,
     table_kernel,
@@ -119,9 +120,7 @@ class DiscreteGaussian:
 
     def secure(self, size: Size) -> Integers:
         """Draws for a real release, from the operating system's entropy."""
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
+        dp = secure_library()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         zeros = np.zeros(size, dtype=np.int64)
         return np.array(dp.m.make_gaussian(*space, scale=self.sigma)(zeros.ravel().tolist()), np.int64).reshape(

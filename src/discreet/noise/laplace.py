@@ -31,6 +31,7 @@ from discreet.noise.law import (
     advance,
     exchange_noise,
     refuse_secure,
+    secure_library,
     smallest_point,
     stitched_lines,
     stitched_radius,
@@ -250,9 +251,7 @@ class DiscreteLaplace:
 
     def secure(self, size: Size) -> Integers:
         """Draws for a real release, from the operating system's entropy."""
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
+        dp = secure_library()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         zeros = np.zeros(size, dtype=np.int64)
         return np.array(dp.m.make_laplace(*space, scale=self.scale)(zeros.ravel().tolist()), np.int64).reshape(

@@ -23,8 +23,11 @@ The one law that lives here is ``NoNoise``, that of runs without privacy.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -88,6 +91,31 @@ class AnytimeLaw(Law, Protocol):
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
         """r(n) with P(some n has |sum of n draws| > r(n)) <= ``failure_probability``."""
+
+
+_SOUND_OPENDP = (0, 14, 2)
+
+
+@cache
+def secure_library() -> Any:
+    """OpenDP, whose exact samplers draw the noise of real releases from the operating system's entropy.
+
+    Versions from 0.10 to 0.14.1 divide big numbers wrongly and draw another law: a discrete Laplace of scale 6 had
+    twice the epsilon that it promised. They are refused.
+    """
+    import opendp.prelude as dp
+
+    check_sound(version("opendp"))
+    dp.enable_features("contrib")
+    return dp
+
+
+def check_sound(found: str) -> None:
+    """Refuse a version of OpenDP that draws the wrong law."""
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:3]) < _SOUND_OPENDP:
+        raise Unsupported(
+            f"opendp {found} draws noise of the wrong law, so nothing was released: install opendp 0.14.2 or later"
+        )
 
 
 def refuse_secure(law: str, remedy: str) -> Unsupported:
