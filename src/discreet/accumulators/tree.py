@@ -66,7 +66,7 @@ class Tree:
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> TreeRun:
         """Begin a run."""
-        return TreeRun(self.levels, size, rows, law, noise)
+        return TreeRun(self.users, size, rows, law, noise)
 
     def arrays(self, size: int) -> TreeArrays:
         """The compiled form, for a release after every user."""
@@ -90,7 +90,7 @@ class EqualLawTree:
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EqualLawRun:
         """Begin a run."""
-        return EqualLawRun(self.levels, size, rows, law, noise)
+        return EqualLawRun(self.users, size, rows, law, noise)
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class RefinedNoise:
     """The noise of a refined tree in plain NumPy; all cells share one clock."""
 
     def __init__(self, tree: RefinedTree, size: int) -> None:
-        self._variances = refined_variances(tree.levels)
+        self._variances, self._releases = refined_variances(tree.levels), tree.users
         self._nodes = np.zeros((tree.levels, size))
         self._time, self._last = 0, np.zeros(size)
 
     def step(self, draw: Callable[[], Floats]) -> Floats:
         """What to add to the noise of all cells; ``draw`` gives the noise of one node."""
-        self._time += 1
+        self._time = next_release(self._time, self._releases)
         node = draw()
         for i in range(1, lowest_digit(self._time) + 1):
             v = self._variances[i]
@@ -152,12 +152,13 @@ class RefinedNoise:
 
 
 class TreeRun:
-    """Counting over batches: time advances by one batch per release."""
+    """Counting over batches: time advances by one batch per release, up to the ``releases`` that were paid for."""
 
-    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
+    def __init__(self, releases: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
+        levels = releases.bit_length()
         self.values = np.zeros(size)
         self.copies = np.zeros(rows, np.int64)
-        self._law, self._noise = law, noise
+        self._law, self._noise, self._releases = law, noise, releases
         self._prefix = np.zeros((levels + 1, size))
         self._time, self._current = 0, levels
 
@@ -173,7 +174,7 @@ class TreeRun:
             raise Unsupported(
                 "a node of the tree spans several policies, so no single one may mask it: set masked=False"
             )
-        self._time += 1
+        self._time = next_release(self._time, self._releases)
         low = lowest_digit(self._time)
         above = next_digit(self._time, low, self._prefix.shape[0] - 1)
         before = self._prefix[self._current].copy()
@@ -187,9 +188,9 @@ class TreeRun:
 class EqualLawRun(TreeRun):
     """Counting with noise that is topped up to the same number of draws at every release."""
 
-    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
-        super().__init__(levels, size, rows, law, noise)
-        self._levels, self._extra = levels, np.zeros(size)
+    def __init__(self, releases: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
+        super().__init__(releases, size, rows, law, noise)
+        self._levels, self._extra = releases.bit_length(), np.zeros(size)
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
         """Close a node, and draw what is missing to the same number of draws."""
@@ -201,6 +202,13 @@ class EqualLawRun(TreeRun):
         self.values += extra - self._extra
         self._extra = extra
         self.copies[:] = self._levels
+
+
+def next_release(released: int, paid: int) -> int:
+    """The number of the next release. One more than were paid for would show users in one node more."""
+    if released >= paid:
+        raise Unsupported(f"all {paid} releases that this recipe was built for have been made: build it for more users")
+    return released + 1
 
 
 def lowest_digit(t: int) -> int:
@@ -272,11 +280,11 @@ def _draws_refined(tree: RefinedTreeArrays, t: int) -> float:
 class EvenTreeRun:
     """A tree's releases, filled up to the same number of draws."""
 
-    def __init__(self, levels: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
+    def __init__(self, releases: int, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> None:
         self.values = np.zeros(size)
-        self.copies = np.full(rows, levels, np.int64)
-        self._levels, self._law, self._noise, self._time = levels, law, noise, 0
-        self._tree = TreeRun(levels, size, rows, law, noise)
+        self._levels, self._law, self._noise, self._time = releases.bit_length(), law, noise, 0
+        self.copies = np.full(rows, self._levels, np.int64)
+        self._tree = TreeRun(releases, size, rows, law, noise)
 
     def add(self, tally: Floats, users: int, rows: Mask, cells: Mask) -> None:
         """Close a node, and fill the release up with fresh draws."""
@@ -306,4 +314,4 @@ class EvenTree:
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EvenTreeRun:
         """Begin a run."""
-        return EvenTreeRun(self.levels, size, rows, law, noise)
+        return EvenTreeRun(self.users, size, rows, law, noise)

@@ -23,7 +23,7 @@ import numpy as np
 
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
-from discreet.accumulators.tree import RefinedNoise, RefinedTree
+from discreet.accumulators.tree import RefinedNoise, RefinedTree, next_release
 from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
@@ -71,6 +71,8 @@ class ContinualRun(PlainRun):
         """Take in what was counted since the last release; the clocks of the rows that are released move on."""
         encoder = self._channel.encoder
         rows = asked_rows(self._shape, context, self._masked)
+        for clock in np.unique(self._clock[rows]):
+            next_release(int(clock), len(self._errors) - 1)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
         self._values[where] += self._step(where, tally[where])
         self._clock += rows

@@ -39,6 +39,7 @@ class Privatizer:
     guarantee: Guarantee
     masked: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    users: int | None = None  # for how many it was built; None where nothing depends on their number
 
     def __post_init__(self) -> None:
         times = Counter(name for channel in self.channels for name in channel.encoder.statistics)
@@ -80,6 +81,11 @@ class Intake:
     """Takes in tallies, adds noise, releases. ``served`` users of ``total_users`` have been counted so far."""
 
     def __init__(self, privatizer: Privatizer, noise: NoiseSource, total_users: int) -> None:
+        if privatizer.users is not None and total_users > privatizer.users:
+            raise Unsupported(
+                f"recipe {privatizer.recipe!r} was built for {privatizer.users:,} users and would be opened for "
+                f"{total_users:,}: build it for all of them, so that its noise and its guarantee are for all of them"
+            )
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
         same = privatizer.guarantee.simulated == noise.simulated
         self._guarantee = privatizer.guarantee if same else drawn(privatizer.guarantee, noise.simulated)

@@ -59,7 +59,7 @@ class Recipe:
                 known = ", ".join(self.options) or "none"
                 raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
         privatizer = self.build(privacy, shape, episodes, {**self.options, **privacy.options})
-        return replace(privatizer, recipe=self.name)
+        return replace(privatizer, recipe=self.name, users=episodes)
 
 
 def _reaches_purity(law: str, accumulator: str) -> bool:

@@ -1,0 +1,90 @@
+"""A privatizer is opened for the users and makes the releases that it was built for, and not one more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from discreet.accumulators.base import SimulatedNoise
+from discreet.accumulators.tree import next_release
+from discreet.errors import Unsupported
+from discreet.policies import uniform_policy
+from discreet.recipes.recipe import LAYERED, TABULAR
+from discreet.recipes.registry import build, recipes
+from discreet.recipes.trust import Central
+from discreet.release import Request
+from discreet.shape import Shape, layered_shape
+
+SHAPE = Shape(2, 2, 1, homogeneous=True)
+LAYERS = layered_shape((1, 2, 1), 2)
+TREES = ("central/three-tables-laplace-tree", "central/three-tables-gaussian-tree", "central/three-tables-refined-tree")
+
+
+class Nobody:
+    def tally(self, encoders, context, users):
+        return [np.zeros(encoder.size) for encoder in encoders]
+
+
+def opened(privatizer, users):
+    return privatizer.open(Nobody(), SimulatedNoise(np.random.default_rng(0)), users)
+
+
+def target(recipe, **options):
+    return Central(1.0, 0.0 if recipe.pure else 1e-5, recipe=recipe.name, options=options)
+
+
+CENTRAL = [(recipe, SHAPE) for recipe in recipes("central", TABULAR)]
+CENTRAL += [(recipe, LAYERS) for recipe in recipes("central", LAYERED)]
+
+
+@pytest.mark.parametrize(("recipe", "shape"), CENTRAL, ids=lambda part: getattr(part, "name", ""))
+def test_no_session_is_opened_for_more_users_than_were_paid_for(recipe, shape):
+    privatizer = build(target(recipe), shape, 30)
+    assert opened(privatizer, 30).left == 30
+    with pytest.raises(Unsupported, match="was built for 30 users and would be opened for 31"):
+        opened(privatizer, 31)
+
+
+@pytest.mark.parametrize("paid", [1, 3, 7, 8])
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_makes_no_release_that_it_was_not_paid_for(name, paid):
+    """One more release, at a power of two, would put the first user into one node more than the noise is for."""
+    (recipe,) = (recipe for recipe in recipes("central") if recipe.name == name)
+    channel = build(target(recipe), SHAPE, paid).channels[0]
+    run = channel.start(SHAPE, SimulatedNoise(np.random.default_rng(0)), masked=False)
+    context = Request(uniform_policy(SHAPE))
+    for _ in range(paid):
+        run.add(np.zeros(channel.encoder.size), 1, context)
+    with pytest.raises(Unsupported, match=f"all {paid} releases"):
+        run.add(np.zeros(channel.encoder.size), 1, context)
+
+
+@pytest.mark.parametrize(
+    ("name", "delta", "blocks"), [("central/loss-tables", 0.0, 511), ("central/loss-tables-gaussian", 1e-5, 7)]
+)
+def test_a_learner_cannot_dictate_more_releases_than_the_tree_over_blocks_was_sized_for(name, delta, blocks):
+    options = {"blocks": blocks, "split": 0.95}
+    privatizer = build(Central(1.0, delta, recipe=name, options=options), LAYERS, 2_000)
+    paid = min(channel.accumulator.users for channel in privatizer.channels if hasattr(channel.accumulator, "users"))
+    session, request = opened(privatizer, 2_000), Request(uniform_policy(LAYERS), users=1)
+    for _ in range(paid):
+        session.answer(request)
+    with pytest.raises(Unsupported, match="releases that this recipe was built for"):
+        session.answer(request)
+
+
+def test_the_matrix_mechanism_counts_its_releases_row_by_row():
+    recipe = next(recipe for recipe in recipes("central") if recipe.name == "central/joint-histogram-matrix")
+    privatizer = build(target(recipe, blocks=3), SHAPE, 30)
+    session, request = opened(privatizer, 30), Request(uniform_policy(SHAPE), users=1)
+    releases = len(privatizer.channels[0].accumulator.errors()) - 1
+    for _ in range(releases):
+        session.answer(request)
+    with pytest.raises(Unsupported, match=f"all {releases} releases"):
+        session.answer(request)
+
+
+def test_the_count_of_releases():
+    assert next_release(0, 1) == 1
+    with pytest.raises(Unsupported, match="build it for more users"):
+        next_release(1, 1)
