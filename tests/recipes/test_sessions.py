@@ -257,3 +257,15 @@ def test_the_same_users_are_asked_again_only_where_questions_are_counted():
     honest = build(discreet.Central(1.0), WORLD.shape, 100)
     with pytest.raises(Unsupported, match="ask the same users again"):
         replace(honest, schedule=SameUsers())
+
+
+@pytest.mark.parametrize("privacy", [discreet.Local(1.0), discreet.Shuffle(1.0, 1e-5)], ids=lambda p: p.model)
+def test_real_noise_is_refused_where_nobody_may_hold_what_users_did(privacy):
+    """A session adds up records before noise is drawn: under these promises only a simulation may."""
+    privatizer = build(privacy, WORLD.shape, 100)
+    people = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    with pytest.raises(Unsupported, match=f"in the {privacy.model} model, where nobody holds sums"):
+        privatizer.open(people, SecureNoise(), 100)
+    assert privatizer.open(people, SimulatedNoise(generator(0, 0, NOISE)), 100).left == 100
+    central = build(discreet.Central(1.0), WORLD.shape, 100)
+    assert central.open(people, SecureNoise(), 100).left == 100

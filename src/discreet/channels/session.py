@@ -86,6 +86,11 @@ class Intake:
                 f"recipe {privatizer.recipe!r} was built for {privatizer.users:,} users and would be opened for "
                 f"{total_users:,}: build it for all of them, so that its noise and its guarantee are for all of them"
             )
+        if not noise.simulated and privatizer.guarantee.model in ("local", "shuffle"):
+            raise Unsupported(
+                f"recipe {privatizer.recipe!r} promises privacy in the {privatizer.guarantee.model} model, where nobody"
+                " holds sums of what users did: real noise is drawn on their devices, and this is for simulation"
+            )
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
         same = privatizer.guarantee.simulated == noise.simulated
         self._guarantee = privatizer.guarantee if same else drawn(privatizer.guarantee, noise.simulated)
