@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from discreet.audit.trials import exact_profile
-from discreet.papers import PUBLISHED, entries
+from discreet.papers import PUBLISHED, entries, published
 from discreet.papers.mechanism import Part, Setting, sent_of
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.trust import Central, Local, Shuffle
@@ -180,3 +181,15 @@ def test_the_numbers_that_once_were_two():
     bandit = stated("published/adversarial-bandit", layers, 1.0)
     assert bandit == pytest.approx((1.95, 1.95 + 2 / 12 * 11 / 10))
     assert stated("published/ldp-psrl", steps, 2.0) == pytest.approx((1.25, 1.25 + 2.0 * 4 / 16))
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 5])
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+def test_linear_questions_as_printed_promise_what_the_entry_of_the_paper_says(horizon, rho):
+    """Three vectors and two matrices a step, each with rho / (5 H), asked by the channel that runs."""
+    shape = Shape(2, 3, horizon)
+    options = {"features": np.eye(6).reshape(2, 3, 6), "vectors": (2, 1) * horizon}
+    target = Central(rho=rho, recipe="offline/linear-as-printed", options=options)
+    runs = build(target, shape, 100, {"matrix", "vectors"}, data_set=True).guarantee
+    stated = published("published/offline-vapvi").truth(shape, rho=rho, episodes=100)
+    assert runs.rho == pytest.approx(stated.rho, rel=1e-9)
