@@ -27,7 +27,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -103,6 +102,8 @@ def secure_library() -> Any:
     Versions from 0.10 to 0.14.1 divide big numbers wrongly and draw another law: a discrete Laplace of scale 6 had
     twice the epsilon that it promised. They are refused.
     """
+    from importlib.metadata import version
+
     import opendp.prelude as dp
 
     check_sound(version("opendp"))
