@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from discreet.accumulators.base import SecureNoise, SimulatedNoise, TotalArrays, advance, draws_at
-from discreet.accumulators.sums import Blocks, Once, Total
-from discreet.accumulators.tree import Tree, lowest_digit, next_digit
+from discreet.accumulators.sums import Blocks, EachAlone, Once, Total
+from discreet.accumulators.tree import EqualLawTree, EvenTree, Tree, lowest_digit, next_digit
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise, add_noise
 from discreet.noise.knorm import TableNoise
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import NOISE, stream
 
 ROWS = (1, 3, 2)
@@ -211,3 +212,14 @@ def test_simulated_noise_is_a_function_of_its_seed():
     np.testing.assert_array_equal(draws[0], draws[2])
     np.testing.assert_array_equal(draws[1], draws[3])
     assert (draws[0] != draws[4]).any()
+
+
+@pytest.mark.parametrize("users", [1, 2, 3, 4, 1000, 1024])
+def test_accumulators_say_in_how_many_noisy_sums_a_user_is(users):
+    """Sums of blocks hold her once, a tree in one node of every level: counted by brute force."""
+    own = Sensitivity.unit_shifts(2, 1)
+    for once in (Blocks(), Total(), Once(), EachAlone()):
+        assert once.sensitivity(own) == own
+    most = max(sum(t - (t & -t) < j <= t for t in range(1, users + 1)) for j in range(1, users + 1))
+    for tree in (Tree(users), EvenTree(users), EqualLawTree(users)):
+        assert tree.sensitivity(own).shifts == ((1, 2 * most, most),)

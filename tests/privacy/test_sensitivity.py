@@ -52,3 +52,15 @@ def test_several_trajectories_of_one_user_scale_every_norm():
 def test_impossible_norms_are_refused(wrong):
     with pytest.raises(InvalidInput):
         wrong()
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_several_sums_together_move_as_often_as_there_are_of_them(times):
+    own = Sensitivity.worst_shift((3, 1, 2), (1, 4, 0))
+    several = own.in_several_sums(times)
+    assert several.shifts == ((3, times, 2 * times), (1, 4 * times, 0))
+    assert several.l1 == times * own.l1
+    assert several.l2 == pytest.approx(math.sqrt(times) * own.l2)
+    assert several.linf == own.linf
+    norms = Sensitivity(own.l1, own.l2, own.linf).in_several_sums(times)
+    assert (norms.l1, norms.l2, norms.linf, norms.shifts) == (several.l1, pytest.approx(several.l2), several.linf, None)

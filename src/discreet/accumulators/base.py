@@ -18,6 +18,7 @@ from discreet.compiled import dispatch
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.knorm import TableNoise
 from discreet.noise.law import Law, add_noise
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
 
@@ -98,6 +99,9 @@ class Accumulator(Protocol):
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> Run:
         """Begin a run over ``size`` cells in ``rows`` = (groups, states, actions) rows."""
+
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """What one user, who moves one tally by ``own``, moves in all noisy sums that hold her."""
 
 
 @dispatch

@@ -22,6 +22,7 @@ import numpy as np
 from discreet.accumulators.base import NoiseSource, TotalArrays
 from discreet.errors import Unsupported
 from discreet.noise.law import Law
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.types import Floats, Mask
 
 
@@ -47,6 +48,10 @@ class Blocks:
 
     name: str = "blocks"
 
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one sum only."""
+        return own
+
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> SumRun:
         """Begin a run."""
         return SumRun(size, rows, law, noise, per_user=False)
@@ -57,6 +62,10 @@ class Total:
     """Every user's message carries noise of its own; the server adds the messages up."""
 
     name: str = "total"
+
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one sum only."""
+        return own
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> SumRun:
         """Begin a run."""
@@ -85,6 +94,10 @@ class Once:
     """One release of everybody's data."""
 
     name: str = "once"
+
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one sum only."""
+        return own
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> OnceRun:
         """Begin a run."""
@@ -116,6 +129,10 @@ class EachAlone:
 
     blocks: bool = False
     name: str = "stream"
+
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one sum only."""
+        return own
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EachAloneRun:
         """Begin a run."""

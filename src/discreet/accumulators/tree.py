@@ -64,6 +64,10 @@ class Tree:
         """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return self.users.bit_length()
 
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one node of every level."""
+        return own.in_several_sums(self.levels)
+
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> TreeRun:
         """Begin a run."""
         return TreeRun(self.users, size, rows, law, noise)
@@ -87,6 +91,10 @@ class EqualLawTree:
     def levels(self) -> int:
         """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return self.users.bit_length()
+
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one node of every level."""
+        return own.in_several_sums(self.levels)
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EqualLawRun:
         """Begin a run."""
@@ -311,6 +319,10 @@ class EvenTree:
     def levels(self) -> int:
         """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
         return Tree(self.users).levels
+
+    def sensitivity(self, own: Sensitivity) -> Sensitivity:
+        """She is in one node of every level."""
+        return own.in_several_sums(self.levels)
 
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EvenTreeRun:
         """Begin a run."""

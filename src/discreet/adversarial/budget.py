@@ -138,11 +138,6 @@ def epsilon_of(privacy: Privacy) -> float:
     return privacy.epsilon
 
 
-def seen(sensitivity: Sensitivity, times: int) -> Sensitivity:
-    """What one user moves in ``times`` releases together, from what she moves in one of them."""
-    return Sensitivity.worst_shift(*((m, up * times, down * times) for m, up, down in sensitivity.shifts or ()))
-
-
 def norms(sensitivity: Sensitivity) -> Sensitivity:
     """The same sensitivity without its worst shift: Laplace noise needs the L1 norm only, and profiles stay cheap."""
     return replace(sensitivity, shifts=None, unit=False)

@@ -33,7 +33,6 @@ from discreet.adversarial.budget import (
     norms,
     one_bit_guarantee,
     quieter_counts,
-    seen,
     share_of_counts,
     table_blocks,
     table_error,
@@ -74,7 +73,7 @@ class Wanted(NamedTuple):
     @property
     def moves(self) -> Sensitivity:
         """What one user moves in all of the releases that show her."""
-        return seen(self.encoder.sensitivity(), times_shown(self.accumulator))
+        return self.accumulator.sensitivity(self.encoder.sensitivity())
 
     def law(self, budget: float) -> Any:
         """The noise; ``budget`` is epsilon, or for Gaussian noise the deviation of a unit of L2 with a share of one."""

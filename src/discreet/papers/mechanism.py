@@ -16,7 +16,6 @@ from typing import Any
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Total
-from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput, Unsupported
@@ -97,9 +96,7 @@ class Part:
     @property
     def moves(self) -> Sensitivity:
         """What one user moves in all noisy sums that hold her."""
-        times = self.accumulator.levels if isinstance(self.accumulator, Tree) else 1
-        groups = ((magnitude, up * times, down * times) for magnitude, up, down in self.own.shifts or ())
-        return self.own if times == 1 else Sensitivity.worst_shift(*groups)
+        return self.accumulator.sensitivity(self.own)
 
     def guarantee(self, delta: float) -> Guarantee:
         """What the part promises by itself."""

@@ -83,6 +83,12 @@ class Sensitivity:
             unit=all(magnitude == 1 for magnitude, _, _ in kept),
         )
 
+    def in_several_sums(self, times: int) -> Sensitivity:
+        """What one user moves in ``times`` noisy sums together, each of which she moves by this much."""
+        if self.shifts is None:
+            return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf)
+        return Sensitivity.worst_shift(*((by, up * times, down * times) for by, up, down in self.shifts))
+
     def scaled(self, trajectories: int) -> Sensitivity:
         """The sensitivity to a user who contributes up to ``trajectories`` records, all of them replaced at once."""
         m = check_count("trajectories", trajectories)

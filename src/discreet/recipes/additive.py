@@ -19,7 +19,6 @@ from discreet.encoders.tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -46,7 +45,7 @@ class Parts(NamedTuple):
 def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     accumulator, schedule = _accumulator(parts, episodes), _schedule(parts, options, episodes)
     encoder = ENCODERS[parts.encoder](shape)
-    sensitivity = released_sensitivity(encoder, accumulator)
+    sensitivity = accumulator.sensitivity(encoder.sensitivity())
     law = calibrate_noise(LAWS[parts.law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
     guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
     channel = Channel(encoder, law, accumulator)
@@ -62,16 +61,6 @@ def _accumulator(parts: Parts, episodes: int) -> Accumulator:
     if parts.accumulator == "tree":
         return Tree(users=episodes)  # the policy that would be deployed next is planned from the last user's release
     return Total() if parts.accumulator == "total" else Blocks()
-
-
-def released_sensitivity(encoder: Encoder, accumulator: Accumulator) -> Sensitivity:
-    """What one user moves in everything that is released: a tree shows her in several nodes."""
-    own = encoder.sensitivity()
-    if not isinstance(accumulator, Tree):
-        return own
-    assert own.shifts is not None
-    levels = accumulator.levels
-    return Sensitivity.worst_shift(*((magnitude, up * levels, down * levels) for magnitude, up, down in own.shifts))
 
 
 def _schedule(parts: Parts, options: Options, episodes: int) -> Schedule:
