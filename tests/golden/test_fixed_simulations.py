@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from fixed_simulations import CASES, FILE, run_case
 
+pytestmark = pytest.mark.slow
+
 KEPT = json.loads(FILE.read_text())
 
 
