@@ -244,5 +244,6 @@ def test_a_function_that_makes_a_privatizer_is_tried_like_the_privatizer():
     made, given = (audit(target, shape, episodes=4, trials=4_000) for target in (make, make(shape, 4)))
     assert made.holds
     assert (made.recipe, made.claimed, made.lower_bound) == (given.recipe, given.claimed, given.lower_bound)
+    assert audit(make(shape, 4), shape, trials=4_000).holds  # with as many episodes as it was built for
     with pytest.raises(InvalidInput, match="was built for"):
         audit(make(shape, 4), Shape(3, 2, 2), trials=4_000)

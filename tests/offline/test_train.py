@@ -289,9 +289,10 @@ def test_the_target_travels_with_its_declarations(table):
         discreet.offline.train(twice, epsilon=1.0)
     fit = discreet.offline.train(twice, rho=1.0, known_rewards=np.zeros((S, A)))
     assert fit.facts["mechanisms"][0]["sensitivity"]["linf"] == 2
-    sneaky = {"per_user": 1}
+    sneaky = {"per_user": 1, "rewards": "private"}
     fit = discreet.offline.train(twice, rho=1.0, known_rewards=np.zeros((S, A)), recipe_options=sneaky)
     assert fit.facts["mechanisms"][0]["sensitivity"]["linf"] == 2
+    assert fit.facts["declared"]["public"] == ["mean rewards"]
 
 
 class TestLinear:

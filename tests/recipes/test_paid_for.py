@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import discreet
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.tree import next_release
 from discreet.errors import Unsupported
@@ -88,3 +91,16 @@ def test_the_count_of_releases():
     assert next_release(0, 1) == 1
     with pytest.raises(Unsupported, match="build it for more users"):
         next_release(1, 1)
+
+
+@pytest.mark.parametrize("episodes", [4, 1_200], ids=["blocks", "compiled"])
+@pytest.mark.parametrize("known", [True, False], ids=["built by a recipe", "without a number of users"])
+def test_no_loop_runs_a_privatizer_for_more_users_than_were_paid_for(known, episodes):
+    """The compiled loop has no session: beyond its levels a tree would promise too little and write out of bounds."""
+    world = discreet.worlds.random_mdp(instance=1)
+    privatizer = build(Central(1.0, recipe=TREES[0]), world.shape, 3)
+    privatizer = privatizer if known else replace(privatizer, users=None)
+    for target in (privatizer, lambda shape, users: privatizer):
+        with pytest.raises(Unsupported, match="was built for 3 users and would be opened for"):
+            discreet.simulate(world, discreet.learners.UCBVI(), target, episodes=episodes)
+    assert discreet.simulate(world, discreet.learners.UCBVI(), privatizer, episodes=3).guarantee.epsilon <= 1

@@ -177,6 +177,8 @@ def audit(
     if isinstance(privacy, str):
         privacy = _named(privacy)
     if not isinstance(privacy, Privacy):
+        if isinstance(privacy, Privatizer) and privacy.users is not None:
+            episodes = min(episodes, privacy.users)  # it is tried as it was built
         privatizer = build(privacy, shape, episodes)
         return _audit_privatizer(privatizer, episodes, trials, seed, confidence)
     asked = Setting(shape, episodes, privacy.epsilon, privacy.delta, privacy.rho)

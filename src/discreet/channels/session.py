@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.channels.base import AnyChannel, WidthOf
-from discreet.channels.schedule import SameUsers, Schedule
+from discreet.channels.schedule import EveryEpisode, SameUsers, Schedule
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, drawn
@@ -26,6 +27,15 @@ from discreet.release import Estimate, Linear, Release, Request
 from discreet.shape import Shape
 from discreet.trajectories import Users
 from discreet.types import Floats
+
+
+@runtime_checkable
+class Accumulated(Protocol):
+    """A channel that has an accumulator."""
+
+    @property
+    def accumulator(self) -> Any:
+        """How its tallies become releases."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,18 @@ class Privatizer:
                 f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"
             )
 
+    def check_users(self, total_users: int) -> None:
+        """Refuse more users than it was built for, or more than a release after every one of them was paid for."""
+        accumulators = (channel.accumulator for channel in self.channels if isinstance(channel, Accumulated))
+        trees = (tree.users for tree in accumulators if isinstance(tree, Tree | EqualLawTree | EvenTree | RefinedTree))
+        every = trees if isinstance(self.schedule, EveryEpisode) else ()
+        built = min((users for users in (self.users, *every) if users is not None), default=total_users)
+        if total_users > built:
+            raise Unsupported(
+                f"recipe {self.recipe!r} was built for {built:,} users and would be opened for {total_users:,}: build "
+                "it for all of them, so that its noise and its guarantee are for all of them"
+            )
+
     def take_in(self, noise: NoiseSource, total_users: int) -> Intake:
         """Start taking in tallies of users, whoever brings them."""
         return Intake(self, noise, total_users)
@@ -81,11 +103,7 @@ class Intake:
     """Takes in tallies, adds noise, releases. ``served`` users of ``total_users`` have been counted so far."""
 
     def __init__(self, privatizer: Privatizer, noise: NoiseSource, total_users: int) -> None:
-        if privatizer.users is not None and total_users > privatizer.users:
-            raise Unsupported(
-                f"recipe {privatizer.recipe!r} was built for {privatizer.users:,} users and would be opened for "
-                f"{total_users:,}: build it for all of them, so that its noise and its guarantee are for all of them"
-            )
+        privatizer.check_users(total_users)
         if not noise.simulated and privatizer.guarantee.model in ("local", "shuffle"):
             raise Unsupported(
                 f"recipe {privatizer.recipe!r} promises privacy in the {privatizer.guarantee.model} model, where nobody"

@@ -50,13 +50,15 @@ def privatizer_for(
     """The privatizer of one data set that serves this learner.
 
     ``known``: mean rewards were declared public and are not released. ``declared`` are options that the owner's
-    declarations fix, such as ``per_user``; they go before those of the target.
+    declarations fix, such as ``per_user``: an option must not contradict what the query enforces.
     """
     linear = "matrix" in learner.needs
     if known and linear:
         raise Unsupported(f"learner {learner.name} regresses rewards too: leave known_rewards out")
     if isinstance(target, Privacy):
-        own = learner.recipe_options(Problem(shape, users)) if linear else {"rewards": "known" if known else "private"}
+        own = learner.recipe_options(Problem(shape, users))
+        if not linear:
+            declared["rewards"] = "known" if known else "private"
         target = replace(target, options={**own, **target.options, **declared})
     return build(target, shape, users, learner.needs - ({"rewards"} if known else set()), data_set=True)
 

@@ -76,6 +76,7 @@ def build(
         privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
         if privatizer.shape != shape:
             raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
+        privatizer.check_users(episodes)
     elif data_set and target.model not in ("none", "central"):
         raise Unsupported(f"a data set is released by the one who holds it: the {target.model} model does not apply")
     elif target.recipe == "auto":

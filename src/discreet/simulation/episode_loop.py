@@ -83,6 +83,7 @@ def run_episodes(
 ) -> RunRecord:
     """One run with a new plan after every user."""
     assert isinstance(learner, CompiledLearner)
+    privatizer.check_users(episodes)  # the compiled loop has no session that would
     record, channel = empty_record(episodes), _only_channel(privatizer)
     streams = Streams(stream(seed, run, USERS), stream(seed, run, NOISE), stream(seed, run, COINS))
     tables = _tables(world, privatizer)
