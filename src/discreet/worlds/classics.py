@@ -119,7 +119,9 @@ def random_layers(
 
 def first_of(states: int) -> Floats:
     """The start of everybody in state 0."""
-    return np.eye(1, states)[0]
+    start = np.zeros(states)
+    start[0] = 1.0
+    return start
 
 
 def check_chance(name: str, value: float) -> float:
