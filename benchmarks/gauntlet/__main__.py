@@ -42,7 +42,7 @@ def _run(words: list[str]) -> int:
     parser.add_argument("--runs", type=int, help="so many runs in every cell")
     parser.add_argument("--users", type=int, help=f"so many users in every cell instead of {cells.USERS:,}")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=float, help="seconds per cell, 20 by default and 5 if quick")
+    parser.add_argument("--limit", type=float, help="seconds of processor time per cell, 10 by default and 3 if quick")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side")
     parser.add_argument("--tag", help="what to call this version of the code; the commit by default")
     parser.add_argument("--out", type=Path, default=Path("build/gauntlet"))
@@ -57,7 +57,7 @@ def _run(words: list[str]) -> int:
         for cell in chosen:
             print(f"{cell.entry.half}: {cell.label}, {cell.runs} runs")
         return 0
-    limit = given.limit or (5.0 if given.quick else 20.0)
+    limit = given.limit or (3.0 if given.quick else 10.0)
     running.run_all(
         chosen, running.version(given.tag), given.out, jobs=given.jobs, limit=limit,
         tell=lambda line: print(line, flush=True),

@@ -35,8 +35,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     size = (3.4 + _CELL[0] * max(widest, 14), 1.6 + _CELL[1] * sum(heights) + 1.35 * len(panels))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=[count + 1.0 for count in heights])[:, 0]
-    colours = matplotlib.colormaps["RdYlBu_r"].copy()
-    colours.set_bad("white")
+    colours = matplotlib.colormaps["RdYlBu_r"].with_extremes(bad="white")
     norm = matplotlib.colors.LogNorm(_LEAST, _MOST, clip=True)
     for axis, (half, part) in zip(axes, panels, strict=True):
         image = _panel(axis, half, part, colours, norm)
