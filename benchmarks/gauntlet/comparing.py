@@ -133,7 +133,8 @@ def trust_report(comparisons: Sequence[Comparison]) -> str:
     maybe = [item for item in comparisons if item.corrected >= LEVEL and item.ratio > 1.1]
     lines = [
         f"More trust compared with less, {len(comparisons)} times: {len(sure)} times worse (corrected p below "
-        f"{LEVEL:g}), {len(maybe)} times worse by more than a tenth in the mean but perhaps by chance.",
+        f"{LEVEL:g}), {len(maybe)} times worse by more than a tenth in the mean but perhaps by chance. Ratios and "
+        "p-values are over the runs that both cells have.",
         "",
     ]
     if comparisons and min(item.runs for item in comparisons) < 8:
