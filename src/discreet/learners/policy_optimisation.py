@@ -35,7 +35,6 @@ from discreet.streams import Stream
 from discreet.types import Floats
 from discreet.validation import check_positive
 
-
 _NEGLIGIBLE = 0.05  # of the weight of the best action: actions with less are not played
 _FURTHEST = 8.0  # that a log-weight falls behind the best one
 
