@@ -27,6 +27,7 @@ from discreet.privacy.guarantee import (
     left_out,
     locally,
     nothing,
+    one_of,
     parallel,
     post_process,
     several_trajectories,
@@ -83,6 +84,10 @@ def test_composition_with_delta_is_better_than_adding_up_and_worse_than_one_part
 def test_guarantees_of_different_models_do_not_compose():
     with pytest.raises(Unsupported, match="central, local"):
         compose([laplace(), locally(laplace())], delta=0.0, why="mixed")
+    with pytest.raises(InvalidInput, match="at least one"):
+        compose([], delta=0.0, why="nothing")
+    with pytest.raises(InvalidInput, match="at least one"):
+        one_of([], "nothing")
 
 
 def test_disjoint_users_cost_what_one_group_costs():
@@ -229,6 +234,11 @@ MADE_UP = Reason("made up", "nobody derived this")
 def test_nobody_but_the_rules_makes_or_changes_a_guarantee(make):
     with pytest.raises(InvalidInput, match="made and changed by the rules"):
         make()
+
+
+def test_nobody_makes_a_kind_of_guarantee_without_checks():
+    with pytest.raises(InvalidInput, match="no other kinds"):
+        type("Generous", (Guarantee,), {"__post_init__": lambda self, by: None})
 
 
 GAUSSIAN = GaussianProfile(1.0)

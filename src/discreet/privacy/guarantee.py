@@ -33,12 +33,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy import profiles
+from discreet.privacy.derivation import Claim as Claim
+from discreet.privacy.derivation import Reason as Reason
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
@@ -56,35 +58,7 @@ class _Rules:
 _RULES: Final = _Rules()
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says about a mechanism; kept beside what is true."""
-
-    epsilon: float
-    delta: float = 0.0
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if not (check_number("a claimed epsilon", self.epsilon) >= 0):
-            raise InvalidInput(f"a claimed epsilon must be at least 0, got {self.epsilon!r}")
-        if not 0 <= check_number("a claimed delta", self.delta) <= 1:
-            raise InvalidInput(f"a claimed delta must lie in [0, 1], got {self.delta!r}")
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One line of a derivation and the lines that it rests on."""
-
-    rule: str
-    statement: str
-    premises: tuple[Reason, ...] = ()
-
-    def lines(self, depth: int = 0) -> list[str]:
-        """This line and those below it, indented by depth."""
-        own = f"{'   ' * depth}{'└─ ' if depth else ''}{self.rule}: {self.statement}"
-        return [own] + [line for premise in self.premises for line in premise.lines(depth + 1)]
-
-
+@final
 @dataclass(frozen=True)
 class Guarantee:
     """An (epsilon, delta) guarantee for replacing one user, with the exact profile and derivation behind it.
@@ -113,6 +87,10 @@ class Guarantee:
                 "says: call from_mechanism, compose, about or another of them"
             )
         self._check()
+
+    def __init_subclass__(cls) -> None:
+        """Refused: a class of one's own could leave the checks out and still be taken for a guarantee."""
+        raise InvalidInput("a guarantee has no other kinds: combine guarantees by the rules of this module instead")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Copies and pickles: what comes back is checked as if it had just been derived."""
@@ -405,5 +383,7 @@ def _summary(part: Guarantee) -> Reason:
 
 def _same_model(parts: Sequence[Guarantee]) -> None:
     models = {part.model for part in parts}
+    if not models:
+        raise InvalidInput("there is nothing to compose: give at least one guarantee")
     if len(models) != 1:
         raise Unsupported(f"cannot compose guarantees of different models: {', '.join(sorted(models))}")
