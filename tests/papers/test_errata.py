@@ -40,7 +40,7 @@ def test_the_page_has_what_is_made():
 def test_every_mechanism_has_a_statement_and_a_row():
     assert {row.name for row in ROWS} == set(PUBLISHED) == set(STATEMENTS)
     for statement in STATEMENTS.values():
-        assert all(statement)
+        assert all((statement.where, statement.says, statement.condition, statement.computed))
         assert statement.standing in (FAILS, BEYOND, HOLDS)
 
 

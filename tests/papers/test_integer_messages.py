@@ -50,14 +50,29 @@ def bags(bits: tuple[int, ...], m: int) -> dict[tuple[int, ...], float]:
     return law
 
 
+def delta_in(crowd: tuple[int, ...], m: int, epsilon: float) -> float:
+    """The delta of a user in this crowd, in both directions: her bit is one, or zero."""
+    one, zero = bags((1, *crowd), m), bags((0, *crowd), m)
+    return max(
+        sum(max(0.0, mass - math.exp(epsilon) * q.get(bag, 0.0)) for bag, mass in p.items())
+        for p, q in ((one, zero), (zero, one))
+    )
+
+
 def exact_delta(m: int, users: int, epsilon: float) -> float:
-    """The largest delta over all crowds and both directions: her bit is one, or zero."""
-    worst = 0.0
-    for crowd in combinations_with_replacement((0, 1), users - 1):
-        one, zero = bags((1, *crowd), m), bags((0, *crowd), m)
-        for p, q in ((one, zero), (zero, one)):
-            worst = max(worst, sum(max(0.0, mass - math.exp(epsilon) * q.get(bag, 0.0)) for bag, mass in p.items()))
-    return worst
+    """The largest delta over all crowds."""
+    return max(delta_in(crowd, m, epsilon) for crowd in combinations_with_replacement((0, 1), users - 1))
+
+
+@pytest.mark.parametrize(("m", "users"), [(1, 3), (1, 5), (2, 4), (4, 5), (6, 4)])
+def test_any_crowd_hides_a_user_at_least_as_well_as_half_of_it_alike(m, users):
+    """The step by which the bound needs crowds of one kind only."""
+    for epsilon in (0.1, 0.5, 1.5):
+        half = delta_in((0,) * math.ceil((users - 1) / 2), m, epsilon)
+        assert exact_delta(m, users, epsilon) <= half * (1 + 1e-12)
+        assert delta_in((1,) * math.ceil((users - 1) / 2), m, epsilon) == pytest.approx(half)
+    # Twice the crowd hides more: the comparison can fail.
+    assert exact_delta(2, 3, 0.1) > delta_in((0,) * 4, 2, 0.1)
 
 
 @pytest.mark.parametrize(("m", "users", "epsilon"), [(2, 4, 1.0), (4, 4, 1.5), (8, 3, 2.0), (20, 3, 2.0), (30, 2, 2.0)])

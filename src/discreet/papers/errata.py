@@ -148,8 +148,10 @@ def _overview() -> Iterator[str]:
 def _verdict(row: Row, holds: bool) -> str:
     if row.entry.roughly and not holds:
         return "holds up to a constant"
-    verdict = "holds" if holds else "does not hold"
-    return f"outside of what is proved; {verdict} there" if row.entry.statement.standing == BEYOND else verdict
+    verdict, statement = "holds" if holds else "does not hold", row.entry.statement
+    if statement.standing != BEYOND:
+        return verdict
+    return f"outside of what is proved; {verdict} there" + (", by our reading" if statement.reading else "")
 
 
 def _sections() -> Iterator[str]:
@@ -163,7 +165,7 @@ def _sections() -> Iterator[str]:
 
 
 def _section(entry: Published) -> Iterator[str]:
-    where, says, condition, computed, _ = entry.statement
+    where, says, condition, computed, *_ = entry.statement
     yield f"\n### `{entry.name}`\n"
     yield f"- **Paper:** {entry.paper}; {where}."
     yield f"- **It says:** {says}."

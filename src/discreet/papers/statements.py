@@ -30,6 +30,7 @@ class Statement(NamedTuple):
     condition: str
     computed: str
     standing: str
+    reading: bool = False  # whether the verdict hinges on a reading of ours
 
 
 STATEMENTS: Mapping[str, Statement] = {
@@ -143,6 +144,7 @@ STATEMENTS: Mapping[str, Statement] = {
         "Proposition 15 prints the radii, and e = epsilon / (3 H)",
         "the exact law of the noise, at the worst shift of the three tables",
         BEYOND,
+        reading=True,
     ),
     "published/ldp-shuffle-appendix": Statement(
         "appendix I.1, after (109), with Algorithms 8 to 10",
