@@ -172,8 +172,8 @@ def _randomisers(number: int, epsilons: tuple[float, ...]) -> Figure:
         (
             Claim(
                 "bounded noise is best", "bounded noise has less regret than Laplace noise", bounded_is_best,
-                "with its unnamed constant read as one its advantage is paid with privacy: with the noise that its promise "
-                "needs it is louder than Laplace",
+                "with its unnamed constant read as one its advantage is paid with privacy: with the noise that its "
+                "promise needs it is louder than Laplace",
             ),
             Claim(
                 "Laplace is next", "Laplace noise beats Gaussian noise and randomised response", laplace_is_next,
