@@ -153,7 +153,7 @@ class PolicyElimination:
             stage=0,
             step=0,
             served=0,
-            active=all_policies(support, shape.actions),
+            active=all_policies(support, shape.actions, np.random.default_rng(coins)),
             released=nothing,
             pooled=nothing,
             model=_blind_model(shape, nothing),
@@ -170,6 +170,10 @@ class PolicyElimination:
     def policy(self, state: EliminationState) -> Policy:
         """The active policy with the best estimate; what is deployed while exploring is in the request."""
         return Policy(state.active.best())
+
+    def recommend(self, state: EliminationState) -> Policy:
+        """The same: the best active policy by its estimate."""
+        return self.policy(state)
 
     def update(self, state: EliminationState, release: Release) -> EliminationState:
         """What the last batch adds to the model of the stage, and the next request."""
