@@ -14,11 +14,16 @@ from discreet.validation import check_number
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says about a mechanism; kept beside what is true."""
+    """What a paper says about a mechanism, where, and under which condition; kept beside what is true.
+
+    ``roughly``: the paper says it up to a constant factor.
+    """
 
     epsilon: float
     delta: float = 0.0
     source: str = ""
+    condition: str = ""
+    roughly: bool = False
 
     def __post_init__(self) -> None:
         if not (check_number("a claimed epsilon", self.epsilon) >= 0):

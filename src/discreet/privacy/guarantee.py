@@ -144,8 +144,10 @@ class Guarantee:
             claim = f"epsilon {self.claimed.epsilon:.4g}" + (
                 f", delta {self.claimed.delta:.3g}" if self.claimed.delta else ""
             )
-            verdict = "true" if self._claim_holds() else "NOT TRUE"
+            missed = "only up to a constant factor, and so it is said" if self.claimed.roughly else "NOT TRUE"
+            verdict = "true" if self._claim_holds() else missed
             lines.append(f"claimed in {self.claimed.source}: {claim} ({verdict})")
+            lines += [f"its condition: {self.claimed.condition}"] if self.claimed.condition else []
         if self.model != "none":
             lines += [f"unit: {self.unit}; neighbours: {self.neighbours}; the number of users is public"]
             lines += [f"also holds in the {model} model" for model in self.also]
