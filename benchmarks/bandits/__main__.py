@@ -1,0 +1,69 @@
+"""Measure every cell that is missing, then write the tables and the pictures of docs/bandits.md.
+
+    python -m benchmarks.bandits [--tune] [--kept FOLDER] [--trust central shuffle local]
+
+An interrupted measurement goes on where it stopped. ``--tune`` only prints how constants were chosen. The tables
+replace what stands between the two marks of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.bandits import comparators
+from benchmarks.bandits.measure import HERE, OURS, Cell, Kept, fingerprint, play, simulate, tuned
+from benchmarks.bandits.page import Results, write_page
+from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING
+
+ROOT = HERE.parents[1]
+
+
+def measured(kept: Kept, trusts: list[str]) -> Results:
+    """All cells: (trust, bandit, epsilon) and then by the name of the algorithm and its version."""
+    found: Results = {}
+    kernels, library = fingerprint(HERE), fingerprint(ROOT / "src")
+    for trust in trusts:
+        for name, means in BANDITS.items():
+            for epsilon in EPSILONS[trust]:
+                cells: dict[tuple[str, str], Cell] = {}
+                for one in comparators.of(trust):
+                    for version in ("printed", "tuned"):
+                        key = f"{one.name} {version}, {name}, epsilon {epsilon:g}"
+                        cells[one.name, version] = kept.get(
+                            key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
+                        )  # fmt: skip
+                for ours in (model for model in OURS if model.split(",")[0] == trust):
+                    key = f"discreet {ours}, {name}, epsilon {epsilon:g}"
+                    cells["discreet", ours] = kept.get(
+                        key, library, lambda: simulate(ours, name, means, epsilon)  # noqa: B023
+                    )  # fmt: skip
+                found[trust, name, epsilon] = cells
+    return found
+
+
+def tune() -> None:
+    """How constants were chosen: the score of each constant, the least one marked."""
+    for one in comparators.ALL:
+        scores = tuned(one, TUNING, EPSILONS[one.trust])
+        best = min(scores, key=lambda c: scores[c])
+        line = "  ".join(f"{c:g}: {score:.3f}{' <-' if c == best else ''}" for c, score in scores.items())
+        print(f"{one.name} (has {one.tuned:g}): {line}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tune", action="store_true", help="print how constants were chosen, and nothing else")
+    parser.add_argument("--kept", type=Path, default=ROOT / "build" / "bandits", help="where cells are kept")
+    parser.add_argument("--trust", nargs="+", choices=list(EPSILONS), default=list(EPSILONS))
+    chosen = parser.parse_args()
+    if chosen.tune:
+        tune()
+    else:
+        found = measured(Kept(chosen.kept), chosen.trust)
+        if list(chosen.trust) == list(EPSILONS):
+            write_page(found, ROOT / "docs")
+
+
+if __name__ == "__main__":
+    main()

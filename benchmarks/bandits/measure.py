@@ -1,0 +1,131 @@
+"""One cell of the tables: many runs of one algorithm on one bandit, exact regret, kept on disk.
+
+The regret of a user is the gap of the arm that she got; nothing is estimated. A cell is kept under a fingerprint of the
+code that it depends on (the kernels, or the library), so an interrupted measurement goes on where it stopped and a
+changed algorithm is measured again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import discreet
+from benchmarks.bandits.comparators import Comparator
+from benchmarks.bandits.settings import DELTA, RUNS, SEED, TUNING_RUNS, TUNING_SEED, USERS, uniform_regret, world_of
+from discreet.recipes.trust import Central, Local, Privacy, Shuffle
+from discreet.simulation.block_loop import checkpoints
+from discreet.types import Floats
+
+HERE = Path(__file__).parent
+MARKS = checkpoints(USERS)
+
+
+class Cell(NamedTuple):
+    """Regret per user: of every run at the end, and on average at the checkpoints (cumulative, not per user)."""
+
+    regret: Floats
+    curve: Floats
+    note: str
+
+    @property
+    def mean(self) -> float:
+        return float(self.regret.mean())
+
+    @property
+    def error(self) -> float:
+        return float(self.regret.std(ddof=1) / np.sqrt(len(self.regret)))
+
+    @property
+    def worst(self) -> float:
+        return float(self.regret.max())
+
+
+OURS: dict[str, Callable[[float], Privacy]] = {
+    "central": lambda epsilon: Central(epsilon=epsilon),
+    "central, δ = 1e-5": lambda epsilon: Central(epsilon=epsilon, delta=DELTA),
+    "shuffle": lambda epsilon: Shuffle(epsilon=epsilon, delta=DELTA),
+    "local": lambda epsilon: Local(epsilon=epsilon),
+}
+
+
+def play(
+    one: Comparator, version: str, means: Floats, epsilon: float, runs: int = RUNS, seed: int = SEED, users: int = USERS
+) -> Cell:
+    """Many runs of a published algorithm; arms are listed in another order in every run, so that ties are fair."""
+    arms, total, curve = np.zeros(users, np.int64), np.zeros(runs), np.zeros(len(checkpoints(users)))
+    for run in range(runs):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))
+        order = rng.permutation(means)
+        one.played(version, order, epsilon, int(rng.integers(2**31)), arms)
+        regret = np.cumsum(order.max() - order[arms])
+        total[run] = regret[-1] / users
+        curve += regret[checkpoints(users) - 1] / runs
+    return Cell(total, curve, f"constant {one.printed if version == 'printed' else one.tuned:g}")
+
+
+def simulate(trust: str, name: str, means: Floats, epsilon: float, runs: int = RUNS, users: int = USERS) -> Cell:
+    """UCBVI as it is by default, with the recipe that the library chooses; its epsilon is computed, and checked."""
+    privacy = OURS[trust](epsilon)
+    found = discreet.simulate(world_of(name, means), "ucbvi", privacy, episodes=users, runs=runs, seed=SEED)
+    guarantee = found.guarantee
+    assert not isinstance(guarantee, dict)
+    assert guarantee.epsilon <= epsilon * (1 + 1e-9), guarantee.statement()
+    return Cell(found.total_regret / users, found.regret.mean(axis=0), found.recipe)
+
+
+def tuned(one: Comparator, bandits: dict[str, Floats], epsilons: tuple[float, ...]) -> dict[float, float]:
+    """For each constant the geometric mean, over bandits and epsilons, of regret as a share of uniform play's."""
+    return {
+        c: float(
+            np.exp(
+                np.mean(
+                    [
+                        np.log(
+                            play(one.with_constant(c), "tuned", means, epsilon, TUNING_RUNS, TUNING_SEED).mean
+                            / uniform_regret(means)
+                        )
+                        for means in bandits.values()
+                        for epsilon in epsilons
+                    ]
+                )
+            )
+        )
+        for c in one.grid
+    }
+
+
+@lru_cache
+def fingerprint(*folders: Path) -> str:
+    """A hash of all Python files there."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+class Kept:
+    """Cells on disk, one small file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def get(self, key: str, code: str, measure: Callable[[], Cell]) -> Cell:
+        """The cell of that name if it was measured with this code, or else measured now."""
+        path = self.folder / f"{hashlib.sha256(f'{key} {code}'.encode()).hexdigest()[:24]}.json"
+        if path.exists():
+            kept = json.loads(path.read_text())
+            return Cell(np.array(kept["regret"]), np.array(kept["curve"]), kept["note"])
+        cell = measure()
+        text = {"key": key, "regret": cell.regret.tolist(), "curve": cell.curve.tolist(), "note": cell.note}
+        path.with_suffix(".new").write_text(json.dumps(text))
+        path.with_suffix(".new").rename(path)
+        print(f"{key}: {cell.mean:.4f} ± {cell.error:.4f}, worst {cell.worst:.3f} ({cell.note})", flush=True)
+        return cell
