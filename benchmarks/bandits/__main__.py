@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.bandits import comparators
-from benchmarks.bandits.measure import HERE, OURS, Cell, Kept, fingerprint, play, simulate, tuned
+from benchmarks.bandits.measure import HERE, OURS, Cell, Kept, fingerprint, play, simulate, simulate_arm_sums, tuned
 from benchmarks.bandits.page import Results, write_page
 from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING
 
@@ -22,22 +22,29 @@ ROOT = HERE.parents[1]
 def measured(kept: Kept, trusts: list[str]) -> Results:
     """All cells: (trust, bandit, epsilon) and then by the name of the algorithm and its version."""
     found: Results = {}
-    kernels, library = fingerprint(HERE), fingerprint(ROOT / "src")
+    settings, library = HERE / "settings.py", ROOT / "src"
+    kernels = fingerprint(settings, HERE / "central.py", HERE / "distributed.py")
+    ours_as_is, ours_with_sums = fingerprint(settings, library), fingerprint(settings, library, HERE / "arm_sums.py")
     for trust in trusts:
         for name, means in BANDITS.items():
             for epsilon in EPSILONS[trust]:
                 cells: dict[tuple[str, str], Cell] = {}
                 for one in comparators.of(trust):
                     for version in ("printed", "tuned"):
-                        key = f"{one.name} {version}, {name}, epsilon {epsilon:g}"
+                        constant = one.printed if version == "printed" else one.tuned
+                        key = f"{one.name} {version} {constant:g}, {name}, epsilon {epsilon:g}"
                         cells[one.name, version] = kept.get(
                             key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
                         )  # fmt: skip
                 for ours in (model for model in OURS if model.split(",")[0] == trust):
                     key = f"discreet {ours}, {name}, epsilon {epsilon:g}"
                     cells["discreet", ours] = kept.get(
-                        key, library, lambda: simulate(ours, name, means, epsilon)  # noqa: B023
+                        key, ours_as_is, lambda: simulate(ours, name, means, epsilon)  # noqa: B023
                     )  # fmt: skip
+                cells["discreet, arm sums", trust] = kept.get(
+                    f"discreet arm sums {trust}, {name}, epsilon {epsilon:g}", ours_with_sums,
+                    lambda: simulate_arm_sums(trust, name, means, epsilon),  # noqa: B023
+                )  # fmt: skip
                 found[trust, name, epsilon] = cells
     return found
 

@@ -7,7 +7,7 @@ private (``hits``) apart from what they decide by, and each says where the noise
 **Privacy.** All of them protect a user's *reward*: replacing it changes the sum of one arm in one epoch by at most one,
 so that noise Lap(1/epsilon) on the sum of an epoch is pure epsilon, and epochs are disjoint users, whom nothing else is
 said about (parallel composition). Which arm she got is decided before she comes. :mod:`benchmarks.bandits.claims` has
-the library compute these numbers. DP-UCB is different: a tree per arm, in which she is in as many sums as it has levels.
+the library compute these numbers. DP-UCB is different: in the tree of an arm she is in as many sums as it has levels.
 
 **Sources.** DP-SE: Sajed and Sheffet (2019), with beta = 1/T. AdaP-UCB and AdaP-KLUCB: Azize and Basu (2022), alpha =
 3.1 as in their experiments. Lazy-DP-TS: Hu and Hegde (2022). DP-KLUCB and DP-IMED: Azize, Wu, Honda, Orabona, Ito and
@@ -203,7 +203,7 @@ def dp_ucb(means: Floats, epsilon: float, c: float, seed: int, arms: Integers) -
     """DP-UCB: a binary tree for each arm, each with epsilon/K; c multiplies the width of its noise (printed: 1)."""
     np.random.seed(seed)
     K, T, served = len(means), len(arms), 0
-    levels = int(math.ceil(math.log2(T))) + 1
+    levels = int(math.ceil(math.log2(T))) + 1  # noqa: RUF046
     scale = K * levels / epsilon
     nodes, hits, counted = np.zeros((K, levels)), np.zeros(K), np.zeros(K, np.int64)
     loud = K * math.log(T) ** 2 * math.log(K * T * math.log(T) / 0.1) / epsilon

@@ -72,18 +72,18 @@ _LOGS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 _INDEX = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 
 ALL: tuple[Comparator, ...] = (
-    Comparator("DP-UCB 2015", "central", PURE, central.dp_ucb, 1.0, 0.02, (0.001, 0.003, 0.01, 0.02, 0.05, 0.1)),
-    Comparator("DP-SE 2019", "central", PURE, central.dp_se, 1.0, 0.05, _LOGS),
-    Comparator("AdaP-UCB 2022", "central", PURE, central.adap_ucb, 3.1, 0.5, _INDEX),
-    Comparator("AdaP-KLUCB 2022", "central", PURE, central.adap_klucb, 3.1, 0.4, _INDEX),
-    Comparator("Lazy-DP-TS 2022", "central", PURE, central.lazy_dp_ts, 3.0, 0.3, _INDEX),
-    Comparator("DP-KLUCB 2025", "central", PURE, central.dp_klucb, 1.0, 0.7, _INDEX),
-    Comparator("DP-IMED 2025", "central", PURE, central.dp_imed, 1.0, 1.0, _INDEX),
+    Comparator("DP-UCB 2015", "central", PURE, central.dp_ucb, 1.0, 0.1, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)),
+    Comparator("DP-SE 2019", "central", PURE, central.dp_se, 1.0, 0.03, _LOGS),
+    Comparator("AdaP-UCB 2022", "central", PURE, central.adap_ucb, 3.1, 0.3, _INDEX),
+    Comparator("AdaP-KLUCB 2022", "central", PURE, central.adap_klucb, 3.1, 0.3, _INDEX),
+    Comparator("Lazy-DP-TS 2022", "central", PURE, central.lazy_dp_ts, 3.0, 0.2, _INDEX),
+    Comparator("DP-KLUCB 2025", "central", PURE, central.dp_klucb, 1.0, 0.5, _INDEX),
+    Comparator("DP-IMED 2025", "central", PURE, central.dp_imed, 1.0, 0.7, _INDEX),
     Comparator(
-        "SDP-AE 2021", "shuffle", ONE_BIT, _sdp_ae(printed_deviations), 1.0, 0.1, _LOGS, _sdp_ae(least_deviations)
+        "SDP-AE 2021", "shuffle", ONE_BIT, _sdp_ae(printed_deviations), 1.0, 0.05, _LOGS, _sdp_ae(least_deviations)
     ),
-    Comparator("Dist-DP-SE 2023", "shuffle", f"{PURE}, secure sum", distributed.dist_dp_se, 1.0, 0.2, _LOGS),
-    Comparator("LDP-UCB-L 2020", "local", PURE, distributed.ldp_ucb_l, 2.0, 0.1, _INDEX),
+    Comparator("Dist-DP-SE 2023", "shuffle", f"{PURE}, secure sum", distributed.dist_dp_se, 1.0, 0.1, _LOGS),
+    Comparator("LDP-UCB-L 2020", "local", PURE, distributed.ldp_ucb_l, 2.0, 0.07, _INDEX),
     Comparator("LDP-UCB-B 2020", "local", PURE, distributed.ldp_ucb_b, 2.0, 0.2, _INDEX),
 )
 

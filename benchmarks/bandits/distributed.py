@@ -7,11 +7,11 @@ O(sqrt(ln(1/delta)) / epsilon); "as printed" here takes the protocol of Balcer a
 that much noise too, as in VB-SDP-AE, where users send several noise bits. The tuned one has the least binomial noise
 that the library certifies for the size of each batch, with a sensitivity of one.
 
-**Secure sum**: Dist-DP-SE, Chowdhury and Zhou (2023): discrete Laplace noise from a secure sum, pure epsilon; batches of
-4^b and failure probability 0.1 as in its experiments.
+**Secure sum**: Dist-DP-SE, Chowdhury and Zhou (2023): discrete Laplace noise from a secure sum, pure epsilon; batches
+of 4^b and failure probability 0.1 as in its experiments.
 
-**Local**: LDP-UCB-L and LDP-UCB-B, Ren, Zhou, Liu and Shroff (2020), with the constants of the authors' code: every user
-adds Lap(1/epsilon) to her reward, or answers it by randomised response.
+**Local**: LDP-UCB-L and LDP-UCB-B, Ren, Zhou, Liu and Shroff (2020), with the constants of the authors' code: every
+user adds Lap(1/epsilon) to her reward, or answers it by randomised response.
 """
 
 from __future__ import annotations
