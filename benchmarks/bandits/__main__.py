@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.bandits import comparators
-from benchmarks.bandits.measure import HERE, OURS, Cell, Kept, fingerprint, play, simulate, simulate_arm_sums, tuned
+from benchmarks.bandits.measure import HERE, Cell, Kept, fingerprint, play, simulate, simulate_arm_sums, tuned
 from benchmarks.bandits.page import Results, write_page
 from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING
 
@@ -36,11 +36,10 @@ def measured(kept: Kept, trusts: list[str]) -> Results:
                         cells[one.name, version] = kept.get(
                             key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
                         )  # fmt: skip
-                for ours in (model for model in OURS if model.split(",")[0] == trust):
-                    key = f"discreet {ours}, {name}, epsilon {epsilon:g}"
-                    cells["discreet", ours] = kept.get(
-                        key, ours_as_is, lambda: simulate(ours, name, means, epsilon)  # noqa: B023
-                    )  # fmt: skip
+                cells["discreet", trust] = kept.get(
+                    f"discreet {trust}, {name}, epsilon {epsilon:g}", ours_as_is,
+                    lambda: simulate(trust, name, means, epsilon),  # noqa: B023
+                )  # fmt: skip
                 cells["discreet, arm sums", trust] = kept.get(
                     f"discreet arm sums {trust}, {name}, epsilon {epsilon:g}", ours_with_sums,
                     lambda: simulate_arm_sums(trust, name, means, epsilon),  # noqa: B023

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bandits import central, distributed
-from benchmarks.bandits.settings import DELTA, USERS
+from benchmarks.bandits.settings import DELTA, RUNS, USERS
 from discreet.noise.calibration import calibrate_binomial
 from discreet.types import Floats, Integers
 
@@ -34,6 +34,8 @@ class Comparator:
     tuned: float
     grid: tuple[float, ...]
     play_tuned: Play | None = None  # where tuning changes more than the constant
+    runs: int = RUNS
+    constant: str = "factor of its logarithms"
 
     def played(self, version: str, means: Floats, epsilon: float, seed: int, arms: Integers) -> None:
         """One run of a version, "printed" or "tuned"."""
@@ -69,23 +71,35 @@ def _sdp_ae(noise: Callable[[float], Floats]) -> Play:
 
 PURE, ONE_BIT = "pure ε", "(ε, 1e-5)"
 _LOGS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
-_INDEX = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
+_INDEX = (0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 
+_LN_T = "factor of ln t in its widths"
 ALL: tuple[Comparator, ...] = (
-    Comparator("DP-UCB 2015", "central", PURE, central.dp_ucb, 1.0, 0.1, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)),
-    Comparator("DP-SE 2019", "central", PURE, central.dp_se, 1.0, 0.03, _LOGS),
-    Comparator("AdaP-UCB 2022", "central", PURE, central.adap_ucb, 3.1, 0.3, _INDEX),
-    Comparator("AdaP-KLUCB 2022", "central", PURE, central.adap_klucb, 3.1, 0.3, _INDEX),
-    Comparator("Lazy-DP-TS 2022", "central", PURE, central.lazy_dp_ts, 3.0, 0.2, _INDEX),
-    Comparator("DP-KLUCB 2025", "central", PURE, central.dp_klucb, 1.0, 0.5, _INDEX),
-    Comparator("DP-IMED 2025", "central", PURE, central.dp_imed, 1.0, 0.7, _INDEX),
     Comparator(
-        "SDP-AE 2021", "shuffle", ONE_BIT, _sdp_ae(printed_deviations), 1.0, 0.05, _LOGS, _sdp_ae(least_deviations)
+        "DP-UCB 2015", "central", PURE, central.dp_ucb, 1.0, 0.1, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
+        constant="factor of the width of its noise",
+    ),
+    Comparator("DP-SE 2019", "central", PURE, central.dp_se, 1.0, 0.03, _LOGS),
+    Comparator("AdaP-UCB 2022", "central", PURE, central.adap_ucb, 3.1, 0.3, _INDEX, constant="α"),
+    Comparator("AdaP-KLUCB 2022", "central", PURE, central.adap_klucb, 3.1, 0.3, _INDEX, constant="α"),
+    Comparator(
+        "Lazy-DP-TS 2022", "central", PURE, central.lazy_dp_ts, 3.0, 0.2, _INDEX, runs=25,
+        constant="factor of ln t / (ε n) in its shift",
+    ),
+    Comparator(
+        "DP-KLUCB 2025", "central", PURE, central.dp_klucb, 1.0, 0.5, _INDEX, constant="factor of ln t in its index"
+    ),
+    Comparator(
+        "DP-IMED 2025", "central", PURE, central.dp_imed, 1.0, 0.7, _INDEX, constant="factor of ln n in its index"
+    ),
+    Comparator(
+        "SDP-AE 2021", "shuffle", ONE_BIT, _sdp_ae(printed_deviations), 1.0, 0.05, _LOGS, _sdp_ae(least_deviations),
+        constant="factor of its logarithms; the least noise when tuned",
     ),
     Comparator("Dist-DP-SE 2023", "shuffle", f"{PURE}, secure sum", distributed.dist_dp_se, 1.0, 0.1, _LOGS),
-    Comparator("LDP-UCB-L 2020", "local", PURE, distributed.ldp_ucb_l, 2.0, 0.07, _INDEX),
-    Comparator("LDP-UCB-B 2020", "local", PURE, distributed.ldp_ucb_b, 2.0, 0.2, _INDEX),
-)
+    Comparator("LDP-UCB-L 2020", "local", PURE, distributed.ldp_ucb_l, 2.0, 0.07, _INDEX, constant=_LN_T),
+    Comparator("LDP-UCB-B 2020", "local", PURE, distributed.ldp_ucb_b, 2.0, 0.2, _INDEX, constant=_LN_T),
+)  # fmt: skip
 
 
 def of(trust: str) -> tuple[Comparator, ...]:

@@ -61,16 +61,17 @@ class Cell(NamedTuple):
 
 OURS: dict[str, Callable[[float], Privacy]] = {
     "central": lambda epsilon: Central(epsilon=epsilon),
-    "central, δ = 1e-5": lambda epsilon: Central(epsilon=epsilon, delta=DELTA),
     "shuffle": lambda epsilon: Shuffle(epsilon=epsilon, delta=DELTA),
     "local": lambda epsilon: Local(epsilon=epsilon),
 }
 
 
 def play(
-    one: Comparator, version: str, means: Floats, epsilon: float, runs: int = RUNS, seed: int = SEED, users: int = USERS
-) -> Cell:
+    one: Comparator, version: str, means: Floats, epsilon: float, runs: int | None = None, seed: int = SEED,
+    users: int = USERS,
+) -> Cell:  # fmt: skip
     """Many runs of a published algorithm; arms are listed in another order in every run, so that ties are fair."""
+    runs = one.runs if runs is None else runs
     arms, total, curve = np.zeros(users, np.int64), np.zeros(runs), np.zeros(len(checkpoints(users)))
     for run in range(runs):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))

@@ -24,7 +24,7 @@ DRAWN = {  # what is drawn of each trust model: (bandit, epsilon)
 
 def write_page(found: Results, docs: Path) -> None:
     """Put the tables between the marks of the page, and the pictures beside it."""
-    parts = []
+    parts = [f"{constants()}\n\n"]
     for trust in EPSILONS:
         (docs / "pictures" / f"bandits-{trust}.png").write_bytes(draw(found, trust))
         parts.append(f"### {trust.capitalize()}\n\n{table(found, trust)}\n\n{by_bandit(found, trust)}\n\n")
@@ -32,6 +32,14 @@ def write_page(found: Results, docs: Path) -> None:
     path = docs / "bandits.md"
     before, rest = path.read_text().split(BEGIN)
     path.write_text(before + BEGIN + "\n" + "".join(parts) + END + rest.split(END)[1])
+
+
+def constants() -> str:
+    """What is printed and what is tuned."""
+    lines = [_row("", "the constant", "printed", "tuned"), _rule(4)]
+    for one in comparators.ALL:
+        lines.append(_row(one.name, one.constant, f"{one.printed:g}", f"{one.tuned:g}"))
+    return "\n".join(lines)
 
 
 def share(cell: Cell, bandit: str) -> float:
@@ -79,12 +87,10 @@ def draw(found: Results, trust: str) -> bytes:
             axes, cells = grid[row, column], found[trust, bandit, epsilon]
             for name, colour in colours.items():
                 axes.plot(MARKS, cells[name, version].curve, color=colour, lw=1.4, label=name)
-            for (algorithm, how), cell in cells.items():
+            for (algorithm, _), cell in cells.items():
                 if algorithm.startswith("discreet"):
-                    style = {"color": "black", "ls": "-" if "δ" not in how else ":"} if algorithm == "discreet" else {}
-                    axes.plot(
-                        MARKS, cell.curve, **{"color": "crimson", "lw": 2.6, **style}, label=_called((algorithm, how))
-                    )
+                    style = {"color": "black"} if algorithm == "discreet" else {}
+                    axes.plot(MARKS, cell.curve, **{"color": "crimson", "lw": 2.6, **style}, label=algorithm)
             axes.plot(
                 MARKS, MARKS * uniform_regret(BANDITS[bandit]), color="grey", lw=0.8, ls="--", label="uniform play"
             )
@@ -110,14 +116,14 @@ def _names(found: Results, trust: str) -> list[Name]:
 def _called(name: Name) -> str:
     algorithm, version = name
     if algorithm.startswith("discreet"):
-        return f"**{algorithm}**" + (", δ = 1e-5" if "δ" in version else "")
+        return f"**{algorithm}**"
     return f"{algorithm}, {version}"
 
 
 def _promise(name: Name) -> str:
     algorithm, version = name
     if algorithm.startswith("discreet"):
-        return "(ε, 1e-5)" if "δ" in version or version == "shuffle" else "pure ε"
+        return "(ε, 1e-5)" if version == "shuffle" else "pure ε"
     return comparators.described()[algorithm][2]
 
 
