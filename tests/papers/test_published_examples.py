@@ -12,8 +12,8 @@ from discreet.papers import PUBLISHED, example
 SHOWN = {
     "published/heavy-tailed-central": ("epsilon 1", "epsilon 1.75"),
     "published/heavy-tailed-central-raw-counts": ("epsilon 1", "epsilon at least 1566"),
-    "published/adversarial-full-information": ("epsilon 1", "epsilon 5.333"),
-    "published/adversarial-bandit": ("epsilon 1", "epsilon 2"),
+    "published/adversarial-full-information": ("epsilon 1", "epsilon 5.334"),
+    "published/adversarial-bandit": ("epsilon 1", "epsilon 2.001"),
     "published/ldp-obi-gaussian": ("epsilon 20, delta 0.1", "epsilon 51.74 at delta 0.1, or delta 0.9861"),
     "published/ldp-obi-laplace": ("epsilon 1", "epsilon 0.8334"),
     "published/offline-vapvi": ("rho 1", "at most rho 0.8"),
