@@ -54,7 +54,9 @@ def test_options_are_the_knobs_with_their_defaults():
 
 
 def test_text_becomes_the_type_of_the_field():
-    assert make_learner("ucbvi", **{"bonus-scale": "0.5", "bonus": "bernstein"}) == UCBVI("bernstein", 0.5)
+    assert make_learner("ucbvi", **{"reward-scale": "0.25", "threshold": "2"}) == UCBVI(
+        reward_scale=0.25, threshold=2.0
+    )
 
 
 @pytest.mark.parametrize(

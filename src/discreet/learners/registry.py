@@ -89,8 +89,8 @@ LEARNERS = Registry(
 def make_learner(name: str, /, **options: Any) -> Learner:
     """Make a learner by name; option values may be text, as a command line gives them.
 
-    >>> make_learner("ucbvi", bonus_scale="0.1")
-    UCBVI(bonus='hoeffding', bonus_scale=0.1, noise_scale=0.2, threshold=1.5, failure_probability=0.1)
+    >>> make_learner("ucbvi", threshold="2").threshold
+    2.0
     """
     learner: Learner = LEARNERS.create(name, **options)
     return learner

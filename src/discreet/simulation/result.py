@@ -18,6 +18,7 @@ from discreet.release import Release
 from discreet.types import Floats, Integers
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
+_NO_GAPS: dict[str, None] = {"per_run": None}  # in results saved before there was a deployed gap
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             episodes=np.asarray(data["checkpoints"], np.int64),
             regret=np.asarray(data["curve"]["per_run"], np.float64),
             final_gap=_or_nan(data["final_gap"]["per_run"], data["runs"]),
-            deployed_gap=_or_nan(data["deployed_gap"]["per_run"], data["runs"]),
+            deployed_gap=_or_nan(data.get("deployed_gap", _NO_GAPS)["per_run"], data["runs"]),
             switches=np.asarray(data["switches"]["per_run"], np.int64),
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],
