@@ -6,7 +6,7 @@ from discreet import learners
 from discreet.errors import InvalidInput
 from discreet.learners.base import CompiledLearner
 from discreet.learners.optimistic import UCBVI
-from discreet.learners.registry import LEARNERS, make_learner
+from discreet.learners.registry import LEARNERS, make_learner, with_standing
 from discreet.registry import parse_value
 
 
@@ -90,3 +90,14 @@ def test_unknown_names_have_their_nearest():
         make_learner("ucbvi", treshold=1.0)
     with pytest.raises(InvalidInput, match="unknown option of learner ucbvi: 'name'"):
         make_learner("ucbvi", name="other")
+
+
+def test_every_learner_says_how_far_it_is_proved():
+    assert all(entry.standing for entry in LEARNERS.values())
+    assert with_standing("obi") == f"obi ({LEARNERS['obi'].standing})"
+    learners.register("own", UCBVI)
+    try:
+        assert with_standing("own") == "own"  # nobody knows
+    finally:
+        LEARNERS.forget("own")
+    assert with_standing("somebody-elses") == "somebody-elses"

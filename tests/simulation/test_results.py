@@ -76,8 +76,9 @@ def test_a_result_from_before_there_were_two_gaps_still_reads(result, tmp_path):
     assert back.deployed_gap.shape == (3,)
 
 
-def test_a_person_reads_both_gaps(result):
+def test_a_person_reads_both_gaps_and_what_is_heuristic(result):
     facts = dict(result.facts())
+    assert facts["learner"] == "ucbvi (heuristic constants)"
     assert f"{result.final_gap.mean():.4g}" in facts["final gap"]
     assert f"{result.deployed_gap.mean():.4g}" in facts["deployed gap"]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.files import write_atomically
+from discreet.learners.registry import with_standing
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.release import Release
@@ -74,7 +75,7 @@ class SimulationResult:
         total = self.total_regret
         return [
             ("world", self.world),
-            ("learner", self.learner),
+            ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
             ("episodes", f"{int(self.episodes[-1]):,}, {self.runs} runs, seed {self.seed}"),
             ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
@@ -171,7 +172,7 @@ class OfflineResult:
         """What was learned and what it is worth, as a person reads it."""
         return [
             ("world", self.world),
-            ("learner", self.learner),
+            ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
             ("users", f"{self.users:,} under the {self.behaviour} policy, {self.runs} runs, seed {self.seed}"),
             ("final gap", f"{self.final_gap.mean():.4g} ± {standard_error(self.final_gap):.2g}"),
