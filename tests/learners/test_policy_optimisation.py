@@ -9,7 +9,7 @@ import discreet
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
 from discreet.learners.policy_optimisation import UCBPO, exponential_weights, uniform_start
-from discreet.policies import uniform_policy
+from discreet.policies import Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.release import Estimate, Release
 from discreet.shape import Shape
@@ -26,20 +26,39 @@ def release(visits, transitions, rewards, users, noise=0.0):
     return Release(statistics, users, nothing(), lambda cells, tail: np.zeros(np.shape(visits)))
 
 
+def moved(state, q, users, eta_scale, largest=1.0):
+    told = release([[[1.0, 1.0]]], [[[[0.0], [0.0]]]], [[[0.0, 0.0]]], users)
+    return exponential_weights(state, np.array([[q]]), told, eta_scale, largest)
+
+
+START = uniform_start(BANDIT, stream(0, 0, COINS))
+
+
 def test_the_update_is_exponential_weights_with_a_plus_sign():
-    state = exponential_weights(uniform_start(BANDIT), np.array([[[1.0, 0.0]]]), users=30, eta_scale=2.0, largest=1.0)
+    state = moved(START, [1.0, 0.0], users=30, eta_scale=2.0)
     eta = 2.0 * np.sqrt(2 * np.log(2) / 100)
     odds = state.policy.probabilities[0, 0, 0] / state.policy.probabilities[0, 0, 1]
     assert odds == pytest.approx(np.exp(30 * eta))
-    again = exponential_weights(state, np.array([[[0.0, 1.0]]]), users=60, eta_scale=2.0, largest=1.0)
+    again = moved(state, [0.0, 1.0], users=60, eta_scale=2.0)
     np.testing.assert_allclose(again.policy.probabilities, 0.5)
 
 
 def test_many_updates_do_not_overflow():
-    state = uniform_start(BANDIT)
+    state = START
     for users in range(10, 20_000, 1000):
-        state = exponential_weights(state, np.array([[[1e3, 0.0]]]), users, 100.0, 1.0)
+        state = moved(state, [1e3, 0.0], users, 100.0)
     np.testing.assert_allclose(state.policy.probabilities[0, 0], [1.0, 0.0])
+
+
+def test_what_is_recommended_is_the_best_of_what_was_seen_and_no_mixture():
+    learner = UCBPO()
+    told = release([[[1000.0, 0.0]]], [[[[0.0], [0.0]]]], [[[500.0, 0.0]]], 50)
+    state = learner.update(learner.init(BANDIT, stream(0, 0, COINS)), told)
+    assert state.policy.probabilities[0, 0, 1] > 0.5  # nobody tried it
+    assert learner.policy(state) is state.policy
+    assert learner.recommend(state) == Policy(np.zeros((1, 1), np.int64))
+    first = learner.init(BANDIT, stream(0, 0, COINS))
+    assert isinstance(learner.recommend(first), Policy)  # before any release too: by the coins
 
 
 def test_what_is_uncertain_is_preferred_and_what_pays_is_preferred():
@@ -71,6 +90,8 @@ def test_it_learns_river_swim(privacy):
 
 
 def test_knobs_are_checked():
-    for knob in ("eta_scale", "bonus_scale", "failure_probability"):
+    with pytest.raises(InvalidInput, match="eta_scale"):
+        UCBPO(eta_scale=0)
+    for knob in ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold"):
         with pytest.raises(InvalidInput, match=knob):
-            UCBPO(**{knob: 0})
+            UCBPO(**{knob: -1})

@@ -41,6 +41,7 @@ def learners(json: JsonFile = None) -> None:
             "needs": sorted(getattr(learner.make, "needs", ())),
             "options": learner.options,
             "source": learner.source,
+            "standing": learner.standing or None,
         }
         for name, learner in LEARNERS.items()
     ]
