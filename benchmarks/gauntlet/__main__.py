@@ -1,0 +1,67 @@
+"""Run the gauntlet, or read what it stored.
+
+    python -m benchmarks.gauntlet [--half tuning|validation] [--quick] [--learner L ...] [--trust T ...] [--out FOLDER]
+    python -m benchmarks.gauntlet table OUT          a Markdown table and a picture
+    python -m benchmarks.gauntlet compare OUT        is more trust ever worse?
+    python -m benchmarks.gauntlet diff OUT1 OUT2     two versions, cell by cell
+
+Every finished cell is stored, and a second call goes on where the first one stopped. The seeds of reported tables
+should be ones on which nothing was decided: give --seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from discreet.errors import DiscreetError
+
+from . import cells, running
+
+
+def main(words: list[str]) -> int:
+    """Parse, do, and return the exit code."""
+    try:
+        return _run(words)
+    except DiscreetError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gauntlet", description="Run cells and store them.")
+    parser.add_argument("--half", choices=(cells.TUNING, cells.VALIDATION), help="only these worlds; else both halves")
+    parser.add_argument("--world", nargs="+", default=[], help="only these worlds")
+    parser.add_argument("--learner", nargs="+", default=[], help="such as ucbvi or ucbvi,bonus_scale=0.1")
+    parser.add_argument("--trust", nargs="+", default=[], help=f"of {', '.join(cells.TRUST)}; options as for learners")
+    parser.add_argument("--quick", action="store_true", help="8 and 4 runs instead of 100 and 20")
+    parser.add_argument("--runs", type=int, help="so many runs in every cell")
+    parser.add_argument("--users", type=int, help=f"so many users in every cell instead of {cells.USERS:,}")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--limit", type=float, help="seconds per cell, 20 by default and 5 if quick")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side")
+    parser.add_argument("--tag", help="what to call this version of the code; the commit by default")
+    parser.add_argument("--out", type=Path, default=Path("build/gauntlet"))
+    parser.add_argument("--list", action="store_true", help="only say which cells there are")
+    given = parser.parse_args(words)
+    cells.check_names(given.learner, given.trust)
+    chosen = cells.make_cells(
+        cells.worlds_of(given.half, given.world), given.learner, given.trust,
+        quick=given.quick, runs=given.runs, users=given.users, seed=given.seed,
+    )  # fmt: skip
+    if given.list:
+        for cell in chosen:
+            print(f"{cell.entry.half}: {cell.label}, {cell.runs} runs")
+        return 0
+    limit = given.limit or (5.0 if given.quick else 20.0)
+    running.run_all(
+        chosen, running.version(given.tag), given.out, jobs=given.jobs, limit=limit,
+        tell=lambda line: print(line, flush=True),
+    )  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
