@@ -329,9 +329,7 @@ def with_more_trust(part: Guarantee, model: str) -> Guarantee:
     """
     if model not in part.also:
         raise Unsupported(f"a promise of the {part.model} model does not hold in the {model} model by itself")
-    why = (
-        f"the mechanism keeps its promise in the {part.model} model, which trusts less, so it holds in the {model} model"
-    )
+    why = f"a mechanism of the {part.model} model, which trusts less, keeps the same promise in the {model} model"
     return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)))
 
 

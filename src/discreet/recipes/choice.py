@@ -2,7 +2,8 @@
 
 The score is a function of public numbers, so the choice sees no data and costs no privacy. Recipes of the target's own
 trust model come first. Those of models that trust less are tried where they count something else: whoever may see the
-counts of an encoder needs no more noise for them than users or a shuffler would have to add.
+counts of an encoder needs no more noise for them than users or a shuffler would have to add. They are taken where they
+score clearly better.
 
 Where nothing serves, the refusal says what stood in the way of each recipe, and which recipe would serve that "auto"
 does not take by itself, or which delta would help.
@@ -21,6 +22,7 @@ from discreet.shape import Shape
 
 Score = Callable[[Privatizer, int], float]
 _USUAL_DELTA = 1e-5
+_CLEARLY = 1.5  # formulas are not exact, and a mechanism made for the model is what its users expect
 
 
 def choose(
@@ -34,27 +36,27 @@ def choose(
 ) -> Privatizer:
     """The candidate with the lowest score; of equal ones the first."""
     own = list(own)
-    candidates, reasons, counted = [], [], set()
+    candidates: list[tuple[float, Privatizer]] = []
+    reasons, counted = [], set()
     for recipe in own:
         made = _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
-            candidates.append(made)
+            candidates.append((score(made, episodes), made))
             counted.add(recipe.encoder)
         elif made:
             reasons.append(made)
     for recipe in trusting_less:
         made = None if recipe.encoder in counted else _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
-            candidates.append(made)
+            candidates.append((_CLEARLY * score(made, episodes), made))
     if not candidates:
         raise Unsupported(
             f"no recipe of the {privacy.model} model serves this learner and world: "
             + ("; ".join(reasons) or "there is none for such problems yet")
             + _remedy(own, privacy, shape, episodes, needs)
         )
-    scores = [score(candidate, episodes) for candidate in candidates]
-    best = min(scores)
-    return next(c for c, value in zip(candidates, scores, strict=True) if value <= best * (1 + 1e-9))
+    best = min(value for value, _made in candidates)
+    return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))
 
 
 def _attempt(
@@ -81,7 +83,7 @@ def _remedy(own: Iterable[Recipe], privacy: Privacy, shape: Shape, episodes: int
     with_delta = replace(privacy, delta=_USUAL_DELTA) if privacy.epsilon is not None and privacy.delta == 0 else None
     for recipe in own:
         if not recipe.automatic and _serves(recipe, privacy, shape, episodes, needs):
-            return f"; recipe={recipe.name!r} serves this, which \"auto\" does not take by itself"
+            return f'; recipe={recipe.name!r} serves this, which "auto" does not take by itself'
     for recipe in own:
         if with_delta is not None and not recipe.pure and _serves(recipe, with_delta, shape, episodes, needs):
             return f"; with delta={_USUAL_DELTA:g} recipe={recipe.name!r} serves this"

@@ -130,7 +130,7 @@ def _problems(shape: Shape, needs: frozenset[str], data_set: bool) -> tuple[str,
 def _chosen(
     privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str], problems: tuple[str, ...]
 ) -> Privatizer:
-    """What "auto" takes. Tabular problems are the ones whose regret can be foretold, so there trust may be left over."""
+    """What "auto" takes: by expected regret where a formula foretells it, in tabular problems; else by noise."""
     foretold = problems == (TABULAR,) and privacy.model != "none"
     wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known((TABULAR,), model)]
     return choose(
