@@ -103,7 +103,7 @@ WORLDS: tuple[Entry, ...] = (
     _random(VALIDATION, 5, 3, 5, per_step=True),
     _random(VALIDATION, 10, 4, 10, small=False),
     _random(VALIDATION, 30, 5, 10, small=False),
-    _river(VALIDATION, 4, 6, per_step=True),
+    _river(VALIDATION, 5, 8, per_step=True),
     _river(VALIDATION, 8, 25, small=False),
     _river(VALIDATION, 12, 40, small=False),
     _layers(VALIDATION, 6, 5, 2),

@@ -58,6 +58,16 @@ def test_deep_sea_pays_one_sequence_only(size, mapping):
         assert world.value(Policy(wrong)) == 0.0
 
 
+def test_deep_sea_goes_down_and_sideways():
+    world, size = deep_sea(5), 5
+    for s in range(size * size):
+        row, column = divmod(s, size)
+        for action, to in ((0, max(column - 1, 0)), (1, min(column + 1, size - 1))):
+            expected = (row + 1) * size + to if row < size - 1 else size * size
+            assert world.transitions[0, s, action, expected] == 1.0
+    assert (world.transitions[0, size * size, :, size * size] == 1.0).all()
+
+
 def test_deep_sea_mappings_differ_by_seed_and_default_is_right():
     always_right = Policy(np.ones((5, 26), dtype=np.int64))
     assert deep_sea(5).value(always_right) == 1.0
