@@ -19,6 +19,7 @@ function                    rule
 ``post_process``            a function of releases and public coins
 ``drawn``                   where the noise came from: a seed, or the operating system's entropy
 ``through_shuffler``        messages that a shuffler hands on, in bags that promise what is known of them already
+``with_more_trust``         a mechanism that trusts less than the users do: its promise holds in their model, too
 ``left_out``                less is released than was printed: what stays is promised, and the rest is named
 ``unbounded``               a mechanism that no finite epsilon covers
 ``nothing``                 no promise at all
@@ -324,6 +325,19 @@ def through_shuffler(part: Guarantee, why: str) -> Guarantee:
     if part.model not in ("central", "local"):
         raise Unsupported(f"what a shuffler hands on is known of messages or of counts, not of the {part.model} model")
     return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)), by=_RULES)
+
+
+def with_more_trust(part: Guarantee, model: str) -> Guarantee:
+    """The promise of a mechanism that trusts less, restated in a model of more trust at the same epsilon and delta.
+
+    What messages or shuffled bags hide from everybody, they hide from whoever looks at what is made of them. So a local
+    mechanism keeps its promise behind a shuffler, and a local or shuffled one is joint differential privacy: what other
+    users are shown is a function of the messages.
+    """
+    if model not in part.also:
+        raise Unsupported(f"a promise of the {part.model} model does not hold in the {model} model by itself")
+    why = f"a mechanism of the {part.model} model, which trusts less, keeps the same promise in the {model} model"
+    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)))
 
 
 def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:

@@ -19,9 +19,10 @@ from discreet.validation import check_delta, check_epsilon, check_rho, shown
 class Privacy:
     """A target: at most ``epsilon`` and ``delta`` (or at most ``rho``, zero-concentrated), for replacing one user.
 
-    ``recipe`` names the mechanism (see ``discreet.recipes()``); "auto" takes the quietest one that is valid for the
-    world. ``options`` are the recipe's own (such as ``blocks``); they never weaken the guarantee. Targets lie between
-    1e-9 and 1e6 (rho: 1e-18 and 1e6), where noise can be drawn exactly.
+    ``recipe`` names the mechanism (see ``discreet.recipes()``), of this trust model or of one that trusts less; "auto"
+    takes the one that is expected to cost the least regret among those that are valid for the world. ``options`` are
+    the recipe's own (such as ``blocks``); they never weaken the guarantee. Targets lie between 1e-9 and 1e6 (rho: 1e-18
+    and 1e6), where noise can be drawn exactly.
     """
 
     epsilon: float | None = None
@@ -85,3 +86,13 @@ class NoPrivacy(Privacy):
         if self.epsilon is not None or self.rho is not None:
             raise InvalidInput("NoPrivacy promises nothing, so it takes no epsilon")
         self._check_rest()
+
+
+# Models that trust less: whatever keeps a promise there keeps it for users who trust more.
+TRUSTS_LESS: Mapping[str, tuple[str, ...]] = {"central": ("shuffle", "local"), "shuffle": ("local",)}
+_MODELS: Mapping[str, type[Privacy]] = {kind.model: kind for kind in (Central, Local, Shuffle, NoPrivacy)}
+
+
+def in_model(privacy: Privacy, model: str) -> Privacy:
+    """The same numbers and options as a target of another trust model."""
+    return _MODELS[model](privacy.epsilon, privacy.delta, privacy.rho, privacy.recipe, privacy.options)
