@@ -337,7 +337,7 @@ def with_more_trust(part: Guarantee, model: str) -> Guarantee:
     if model not in part.also:
         raise Unsupported(f"a promise of the {part.model} model does not hold in the {model} model by itself")
     why = f"a mechanism of the {part.model} model, which trusts less, keeps the same promise in the {model} model"
-    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)))
+    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)), by=_RULES)
 
 
 def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:
