@@ -17,7 +17,7 @@ from discreet.types import ArrayLike, Floats
 _LARGEST_COUNT = 2**63 - 1  # what 64 bits hold
 _LONGEST_SHOWN = 60
 # Targets outside are slips or overflow something: at 1e-9 the noise is a billion users wide, at 1e6 there is none.
-_EPSILONS, _RHOS = (1e-9, 1e6), (1e-18, 1e6)
+_EPSILONS, _RHOS = (1e-9, 1e6), (1e-18, 1e12)
 # Noise narrower or wider than this is neither: squares under- or overflow, and whole numbers are exact up to 2^53.
 _SCALES = (1e-100, 2.0**53)
 
@@ -61,7 +61,7 @@ def check_epsilon(name: str, value: Any) -> float:
 
 
 def check_rho(name: str, value: Any) -> float:
-    """A zero-concentrated target: between 1e-18 and 1e6."""
+    """A zero-concentrated target: between 1e-18 and 1e12."""
     return _between(name, check_positive(name, value), _RHOS, "a target for privacy")
 
 

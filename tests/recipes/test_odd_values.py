@@ -216,7 +216,7 @@ def test_counts_and_seeds(make):
         lambda recipe, kind: kind(1e6, 0.0, recipe=recipe),
         lambda recipe, kind: kind(1.0, 1e-300, recipe=recipe),
         lambda recipe, kind: kind(rho=1e-18, delta=1e-5, recipe=recipe),
-        lambda recipe, kind: kind(rho=1e6, delta=1e-5, recipe=recipe),
+        lambda recipe, kind: kind(rho=1e12, delta=1e-5, recipe=recipe),
     ],
     ids=["tiny", "huge", "huge-pure", "tiny-delta", "tiny-rho", "huge-rho"],
 )
