@@ -31,6 +31,7 @@ from discreet.privacy.guarantee import (
     several_trajectories,
     through_shuffler,
     unbounded,
+    with_more_trust,
 )
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -230,3 +231,17 @@ def test_a_law_that_cannot_be_shipped_says_so():
     assert "simulation only" in describe_law(Laplace(2.0))
     assert "simulation only" not in describe_law(DiscreteGaussian(2.0))
     assert "simulation only" not in describe_law(DiscreteLaplace(2.0))
+
+
+def test_a_promise_holds_where_more_is_trusted_and_nowhere_else():
+    own = locally(laplace())
+    for model in ("shuffle", "joint"):
+        restated = with_more_trust(own, model)
+        assert (restated.model, restated.epsilon, restated.delta) == (model, own.epsilon, own.delta)
+        assert restated.profile is own.profile
+        assert "more trust: a mechanism of the local model" in restated.explain()
+        assert "local randomiser" in restated.explain()
+    assert with_more_trust(with_more_trust(own, "shuffle"), "joint").model == "joint"
+    for part, model in ((billboard(laplace()), "local"), (billboard(laplace()), "shuffle"), (own, "central")):
+        with pytest.raises(Unsupported, match="does not hold in the"):
+            with_more_trust(part, model)
