@@ -44,7 +44,10 @@ BAD = [
     ((*CENTRAL, "--option", "blocks=some"), "blocks must be a whole number"),
     ((*CENTRAL, "--option", "blocks=0"), "blocks must be a whole number of at least 1, got 0"),
     ((*CENTRAL, "--option", "masked=perhaps"), "option masked must be true or false"),
-    ((*CENTRAL, "--recipe", "local/joint-histogram-laplace"), "is for the local model, not for central"),
+    (
+        ("--privacy", "local", "--epsilon", "1", "--recipe", "central/joint-histogram-laplace"),
+        "is for the central model, not for local",
+    ),
     ((*CENTRAL, "--recipe", "central/joint-histogram-laplac"), "did you mean central/joint-histogram-laplace"),
     ((*CENTRAL, "--recipe", "central/joint-histogram-gaussian"), "cannot give pure privacy"),
     (

@@ -34,6 +34,7 @@ from discreet.privacy.guarantee import (
     shuffled,
     through_shuffler,
     unbounded,
+    with_more_trust,
 )
 from discreet.privacy.profiles import GaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -343,3 +344,17 @@ def test_json_has_no_infinities():
 def test_a_derivation_prints_as_a_tree():
     reason = Reason("a", "1", (Reason("b", "2", (Reason("c", "3"),)), Reason("d", "4")))
     assert reason.lines() == ["a: 1", "   └─ b: 2", "      └─ c: 3", "   └─ d: 4"]
+
+
+def test_a_promise_holds_where_more_is_trusted_and_nowhere_else():
+    own = locally(laplace())
+    for model in ("shuffle", "joint"):
+        restated = with_more_trust(own, model)
+        assert (restated.model, restated.epsilon, restated.delta) == (model, own.epsilon, own.delta)
+        assert restated.profile is own.profile
+        assert "more trust: a mechanism of the local model" in restated.explain()
+        assert "local randomiser" in restated.explain()
+    assert with_more_trust(with_more_trust(own, "shuffle"), "joint").model == "joint"
+    for part, model in ((billboard(laplace()), "local"), (billboard(laplace()), "shuffle"), (own, "central")):
+        with pytest.raises(Unsupported, match="does not hold in the"):
+            with_more_trust(part, model)

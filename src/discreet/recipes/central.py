@@ -38,7 +38,7 @@ from discreet.validation import check_positive
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 _EACH = {"laplace": 256, "gaussian": 8}  # rows up to which every number has its law; Gaussian ones take long to certify
-_SPARE = 1e-4  # a little more noise than in proportion, so that the exact profile hardly ever misses the target
+_SPARE = 5e-5  # a little more noise than in proportion, so that the exact profile hardly ever misses the target
 
 
 def focused(encoder: RowEncoder, law: str, privacy: Privacy, episodes: int, options: Options) -> Privatizer:

@@ -22,7 +22,7 @@ from discreet.shape import Shape
 
 Score = Callable[[Privatizer, int], float]
 _USUAL_DELTA = 1e-5
-_CLEARLY = 1.5  # formulas are not exact, and a mechanism made for the model is what its users expect
+_CLEARLY = 1.25  # formulas are not exact, and a mechanism made for the model is what its users expect
 
 
 def choose(
@@ -35,7 +35,7 @@ def choose(
     score: Score,
 ) -> Privatizer:
     """The candidate with the lowest score; of equal ones the first."""
-    own = list(own)
+    own, trusting_less = list(own), list(trusting_less)
     candidates: list[tuple[float, Privatizer]] = []
     reasons, counted = [], set()
     for recipe in own:
@@ -45,16 +45,16 @@ def choose(
             counted.add(recipe.encoder)
         elif made:
             reasons.append(made)
-    for recipe in trusting_less:
-        made = None if recipe.encoder in counted else _attempt(recipe, privacy, shape, episodes, needs)
-        if isinstance(made, Privatizer):
-            candidates.append((_CLEARLY * score(made, episodes), made))
     if not candidates:
         raise Unsupported(
             f"no recipe of the {privacy.model} model serves this learner and world: "
             + ("; ".join(reasons) or "there is none for such problems yet")
-            + _remedy(own, privacy, shape, episodes, needs)
+            + _remedy([*own, *trusting_less], privacy, shape, episodes, needs)
         )
+    for recipe in trusting_less:
+        made = None if recipe.encoder in counted else _attempt(recipe, privacy, shape, episodes, needs)
+        if isinstance(made, Privatizer):
+            candidates.append((_CLEARLY * score(made, episodes), made))
     best = min(value for value, _made in candidates)
     return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))
 
@@ -78,13 +78,15 @@ def _attempt(
         return f"{recipe.name}: {refusal}"
 
 
-def _remedy(own: Iterable[Recipe], privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str]) -> str:
+def _remedy(recipes: Iterable[Recipe], privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str]) -> str:
     """What would serve instead, as the end of a refusal; empty where nothing would."""
     with_delta = replace(privacy, delta=_USUAL_DELTA) if privacy.epsilon is not None and privacy.delta == 0 else None
-    for recipe in own:
-        if not recipe.automatic and _serves(recipe, privacy, shape, episodes, needs):
+    recipes = [recipe for recipe in recipes if all(name in recipe.options for name in privacy.options)]
+    for recipe in recipes:
+        taken = recipe.automatic and recipe.model == privacy.model
+        if not taken and _serves(recipe, privacy, shape, episodes, needs):
             return f'; recipe={recipe.name!r} serves this, which "auto" does not take by itself'
-    for recipe in own:
+    for recipe in recipes:
         if with_delta is not None and not recipe.pure and _serves(recipe, with_delta, shape, episodes, needs):
             return f"; with delta={_USUAL_DELTA:g} recipe={recipe.name!r} serves this"
     return ""

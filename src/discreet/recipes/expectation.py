@@ -12,8 +12,9 @@ how often a user visits a row that her policy plays. With S states, A actions an
 
 R makes long blocks dear, because a policy that turns out to be bad is followed for a whole block; e_b makes many blocks
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
-blocks than after few, and the noise of users who add it themselves does not depend on blocks at all; so all kinds of
-recipes are compared by one formula, and the same formula chooses the number of blocks.
+blocks than after few (but an unlucky draw stays for long: their variance counts twice), and the noise of users who add
+it themselves does not depend on blocks at all; so all kinds of recipes are compared by one formula, and the same
+formula chooses the number of blocks.
 
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
@@ -46,6 +47,7 @@ NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts af
 
 _NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(21))  # blocks that are tried: 20, 24, 28, ... 640
 _GROWTH, _GROWTH_OF_ALL = 0.02, 0.08  # how much blocks of the local model grow: one, and one for every action
+_PERSISTS = 2.0  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
 _AS_GOOD = 1.01  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
 
 
@@ -120,7 +122,8 @@ def visits_per_user(shape: Shape, encoder: Encoder) -> float:
 def noise_after(channel: AnyChannel) -> NoiseAfter:
     """How the noise in a row's counts grows with releases and users."""
     if isinstance(channel, ContinualChannel):
-        unit, errors = channel.law.variance * counts_per_row(channel.encoder), channel.accumulator.errors()
+        unit = _PERSISTS * channel.law.variance * counts_per_row(channel.encoder)
+        errors = channel.accumulator.errors()
         return lambda releases, _users: unit * errors[np.minimum(releases.astype(np.int64), len(errors) - 1)]
     if isinstance(channel, FocusedChannel):  # plans differ from step to step, and so play nearly all rows
         return every_release(channel.laws[-1].variance * counts_per_row(channel.encoder))
