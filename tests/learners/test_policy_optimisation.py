@@ -8,6 +8,7 @@ import pytest
 import discreet
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
+from discreet.learners.optimistic import UCBVI
 from discreet.learners.policy_optimisation import UCBPO, exponential_weights, uniform_start
 from discreet.policies import Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
@@ -35,12 +36,24 @@ START = uniform_start(BANDIT, stream(0, 0, COINS))
 
 
 def test_the_update_is_exponential_weights_with_a_plus_sign():
-    state = moved(START, [1.0, 0.0], users=30, eta_scale=2.0)
+    state = moved(START, [1.0, 0.0], users=10, eta_scale=2.0)
     eta = 2.0 * np.sqrt(2 * np.log(2) / 100)
     odds = state.policy.probabilities[0, 0, 0] / state.policy.probabilities[0, 0, 1]
-    assert odds == pytest.approx(np.exp(30 * eta))
-    again = moved(state, [0.0, 1.0], users=60, eta_scale=2.0)
+    assert odds == pytest.approx(np.exp(10 * eta))
+    again = moved(state, [0.0, 1.0], users=20, eta_scale=2.0)
     np.testing.assert_allclose(again.policy.probabilities, 0.5)
+
+
+def test_what_is_negligible_is_not_played_and_can_come_back():
+    far = moved(START, [1.0, 0.0], users=60, eta_scale=10.0)  # 60 eta = 71 in the logarithm
+    assert far.policy.probabilities[0, 0].tolist() == [1.0, 0.0]
+    assert far.log_weights[0, 0].tolist() == [0.0, -8.0]
+    eta = 10.0 * np.sqrt(2 * np.log(2) / 100)
+    back = moved(far, [0.0, 8.0 / eta], users=61, eta_scale=10.0)
+    np.testing.assert_allclose(back.policy.probabilities, 0.5)
+    for behind, played in ((np.log(0.051), True), (np.log(0.049), False)):
+        state = moved(START, [-behind / eta, 0.0], users=1, eta_scale=10.0)
+        assert (state.policy.probabilities[0, 0, 1] > 0) == played
 
 
 def test_many_updates_do_not_overflow():
@@ -79,6 +92,22 @@ def test_values_of_a_chain_are_those_of_the_policy():
     state = UCBPO().update(UCBPO().init(problem, stream(0, 0, COINS)), told)
     np.testing.assert_allclose(state.policy.probabilities, 1.0)
     assert state.users == 5
+
+
+def test_the_values_of_the_greedy_planners_own_policy_are_its_values():
+    """UCBVI is checked against the formulas; evaluating its plan with the same bonus must give what it planned."""
+    rng = np.random.default_rng(4)
+    problem, rows = Problem(Shape(4, 3, 5, homogeneous=True), 500), (1, 4, 3)
+    moves = rng.gamma(1.0, 8.0, size=(*rows, 4))
+    visits = moves.sum(axis=-1) + rng.normal(0, 2, size=rows)
+    told = release(visits, moves, rng.random(rows) * visits, 40, noise=4.0)
+    plan = UCBVI().update(UCBVI().init(problem, stream(0, 0, COINS)), told)
+    start = UCBPO().init(problem, stream(0, 0, COINS))
+    q = UCBPO().optimistic_q(start._replace(policy=plan.policy.stochastic(3)), told)
+    np.testing.assert_allclose(np.minimum(q.max(axis=2), 5.0 - np.arange(5)[:, None]), plan.values[:5], atol=1e-9)
+    other = UCBPO(noise_scale=0.5).optimistic_q(start._replace(policy=plan.policy.stochastic(3)), told)
+    assert np.abs(other - q).max() > 1e-3  # the knobs arrive
+    assert (UCBPO().optimistic_q(start, told)[0] < q[0]).any()  # uniform play is worth less
 
 
 @pytest.mark.parametrize("privacy", [None, discreet.Central(1.0, 1e-5)], ids=["none", "central"])
