@@ -148,11 +148,11 @@ def _(channel: ResponseChannel, shape: Shape, masked: bool) -> Profile:
         if what is not None:
             moved = channel.sensitivity(what).cells
             shift = np.repeat([1.0, -1.0], [moved - moved // 2, moved // 2])
-        law = channel.counted(users, what)
-        zero, one = bit_laws(law.response)
-        for holding in sorted({0, (law.users - 1) // 2, law.users - 1}):
-            crowd = _ones_of_crowd(zero[1], one[1], law.users - 1 - holding, holding)
-            laws = [np.convolve(crowd, [1 - own[1], own[1]]) for own in (zero, one)]
+        zero, one = bit_laws(channel.response(users, what).response)
+        others = channel.counted(users, what).users - 1  # those whose answers the promise counts on
+        for holding in sorted({0, others // 2, others}):
+            crowd = _ones_of_crowd(zero.get(1, 0.0), one.get(1, 0.0), others - holding, holding)
+            laws = [np.convolve(crowd, _as_array(own, 2)) for own in (zero, one)]
             up, down = losses_between(laws[1], laws[0]), losses_between(laws[0], laws[1])
             rising, falling = int((shift > 0).sum()), int((shift < 0).sum())
             found.append(composed_losses([(up, rising), (down, falling)], [(down, rising), (up, falling)]))

@@ -41,6 +41,7 @@ _REACH = 30.0  # standard deviations: the tail of a Laplace law beyond them is 1
 _RESOLUTION = 800  # grid points per deviation of all losses together
 _WHOLE_TABLE = 64  # how far noise on whole tables is followed in the direction of a move
 _LONGEST = 1 << 14  # grid points of one cell
+_FINEST = 1e-7  # of a loss
 _HOPELESS = 100.0  # a loss beyond that costs delta what an infinite one does
 _NEGLIGIBLE = 1e-13
 _SHOWN = 1e-12  # a largest loss counts if it is as likely as that
@@ -230,7 +231,7 @@ def composed_losses(forward: Several, backward: Several) -> LossProfile:
     bound = max(sum(times * _largest(one) for one, times in part) for part in (forward, backward))
     variance = sum(times * one.variance for one, times in forward)
     longest = max(float(np.ptp(one.losses)) if len(one.losses) else 0.0 for one, _ in [*forward, *backward])
-    step = max(math.sqrt(max(variance, 1e-24)) / _RESOLUTION, longest / _LONGEST)
+    step = max(math.sqrt(max(variance, 1e-24)) / _RESOLUTION, longest / _LONGEST, _FINEST)
     if math.isfinite(bound) and bound > 0:  # then the atoms of the largest losses lie on the grid
         step = bound / math.ceil(bound / step)
     return LossProfile(_composed(forward, step), _composed(backward, step), bound, allowance=0.0)

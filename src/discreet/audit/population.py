@@ -47,7 +47,7 @@ class Neighbours:
     """Two populations of one shape: user ``replaced`` responds by ``pair[0]`` in the one and ``pair[1]`` in the other.
 
     ``seed`` draws the others. ``everything`` says that every action should be playable where she acts, so that no mask
-    hides what she does.
+    hides what she does. ``extreme``: her two responses are as different as can be, and not drawn.
     """
 
     shape: Shape
@@ -55,6 +55,7 @@ class Neighbours:
     replaced: int
     pair: tuple[Response, Response]
     everything: bool
+    extreme: bool = False
 
     def side(self, second: bool) -> Population:
         """One of the two populations, at its first user."""
@@ -63,9 +64,12 @@ class Neighbours:
 
 def neighbours(shape: Shape, encoders: Sequence[Encoder], number: int, users: int, seed: int = 0) -> Neighbours:
     """The neighbouring populations of that number: extreme pairs first, then pairs that are drawn."""
-    extremes = [*_worst(shape, encoders), _opposite(shape), _whole_and_empty(shape)]
+    extremes = [(pair, True) for pair in (*_worst(shape, encoders), _opposite(shape))]
+    # Under policies that forbid what she does, and then with nobody in her place.
+    extremes += [(_opposite(shape), False), (_whole_and_empty(shape), True)]
     if number < len(extremes):
-        return Neighbours(shape, seed, 0, extremes[number], everything=True)
+        pair, everything = extremes[number]
+        return Neighbours(shape, seed, 0, pair, everything, extreme=True)
     place = number % min(users, 7)
     drawn = _drawn(shape, seed, number, place), _drawn(shape, seed, number + _OTHER, place)
     return Neighbours(shape, seed + number, place, drawn, everything=number % 3 == 0)

@@ -162,6 +162,10 @@ def _test_tables(law: TableNoise, seed: int, secure: bool) -> Tested:
     d, n = law.dimension, SIMULATED // 10
     tables = np.stack([simulated.draw(law, 1, d) for _ in range(n)])
     tested = _test_norms("simulated noise", law, tables)
+    compiled, draws = np.zeros((n, d)), stream(seed, 0, NOISE)
+    for table in compiled:
+        add_noise(law.kernel(), table, draws)
+    tested += _test_norms("the compiled kernel", law, compiled)
     if secure:
         drawn = np.stack([SecureNoise().draw(law, 1, d) for _ in range(_TABLES)])
         tested += _test_norms(_REAL, law, drawn)

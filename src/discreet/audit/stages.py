@@ -34,7 +34,7 @@ from discreet.policies import Policy
 from discreet.privacy.profiles import Profile, compose
 from discreet.types import Integers
 
-PAIRS = 6  # neighbouring populations that each privatizer is tried on
+PAIRS = 7  # neighbouring populations that each privatizer is tried on
 _USERS = 12
 _BLOCK = 2  # users of a block, where a request may dictate it
 _CELLS = 20_000  # more than that are too many to play
@@ -157,12 +157,14 @@ def _pair(privatizer: Privatizer, number: int, seed: int) -> tuple[Profile, list
 
 
 def _playable(privatizer: Privatizer, number: int, seed: int, built: int) -> Play:
-    """A few users, in blocks that are dictated in every other pair; as many as it was built for, where it insists."""
+    """A few users, in blocks that some of the pairs dictate; as many as it was built for, where it insists."""
     encoders = [channel.encoder for channel in privatizer.channels]
-    ways = [(min(built, _USERS), _BLOCK if number % 2 else None), (min(built, _USERS), None), (built, None)]
+    ways = [(min(built, _USERS), _BLOCK), (min(built, _USERS), None), (built, None)]
     refusal: Unsupported | None = None
     for total, block in ways:
         both = neighbours(privatizer.shape, encoders, number, total, seed)
+        if block is not None and (both.extreme or number % 2 == 0):
+            continue  # extreme users in blocks as the schedule has them, of others every other pair
         play = Play(privatizer, both, total, block, most=_USERS)
         try:
             assert play.written
