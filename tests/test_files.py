@@ -25,7 +25,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
         raise OSError("the disk is gone")
 
     monkeypatch.setattr("discreet.files.os.replace", broken)
-    with pytest.raises(OSError, match="the disk is gone"):
+    with pytest.raises(InvalidInput, match="the disk is gone"):
         write_atomically(tmp_path / "file", "new")
     assert (tmp_path / "file").read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]

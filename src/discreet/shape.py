@@ -14,9 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, Unsupported
 from discreet.types import Mask
 from discreet.validation import check_count, check_positive, check_range
+
+_LARGEST_PLAN = 2**26  # (state, action, step): a table of floats over them takes half a gigabyte
+_LARGEST_TABLE = 2**28  # (group, state, action, successor, bit): two gigabytes
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,13 @@ class Shape:
     moments: Moments | None = None
 
     def __post_init__(self) -> None:
-        check_count("states", self.states)
-        check_count("actions", self.actions)
-        check_count("horizon", self.horizon)
-        object.__setattr__(self, "rewards", check_range("rewards", self.rewards))
-        if self.start is not None and not 0 <= self.start < self.states:
+        for name in ("states", "actions", "horizon"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        low, high = check_range("rewards", self.rewards)
+        if not np.isfinite(high - low):
+            raise InvalidInput(f"rewards must span a finite width, got {self.rewards!r}: rescale them")
+        object.__setattr__(self, "rewards", (low, high))
+        if self.start is not None and not (isinstance(self.start, int | np.integer) and 0 <= self.start < self.states):
             raise InvalidInput(f"start must be a state in 0..{self.states - 1}, got {self.start!r}")
 
     @property
@@ -70,6 +75,19 @@ class Shape:
     def reward_span(self) -> float:
         """The width of the declared range of rewards."""
         return self.rewards[1] - self.rewards[0]
+
+
+def check_size(shape: Shape, *, successors: bool = False) -> None:
+    """Refuse a shape whose tables no machine that this is made for can hold, before any of them is made.
+
+    Every learner has a table over (state, action, step); with ``successors`` there is one over transitions too.
+    """
+    S, A, H = shape.states, shape.actions, shape.horizon
+    if S * A * H > _LARGEST_PLAN or (successors and shape.groups * S * A * (S + 1) * 2 > _LARGEST_TABLE):
+        raise Unsupported(
+            f"{S} states, {A} actions and {H} steps are more than fits in memory here: merge states or steps"
+            + ("" if shape.homogeneous or H == 1 else ", or declare that the laws are the same at every step")
+        )
 
 
 @dataclass(frozen=True)

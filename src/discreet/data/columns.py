@@ -39,7 +39,8 @@ class Declaration:
     """Everything that is public about a table before anybody looks into it.
 
     ``state_labels`` and ``action_labels`` are the declared lists where states or actions are words; ``first_step`` is
-    the number of the first step; ``early_end`` says that episodes may end before the horizon.
+    the number of the first step; ``early_end`` says that episodes may end before the horizon; ``missing_reward`` is
+    what a missing reward counts as: the value of the range that is nearest to zero unless another one is declared.
     """
 
     columns: Columns
@@ -49,6 +50,7 @@ class Declaration:
     early_end: bool = True
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
+    missing_reward: float | None = None
 
     def __post_init__(self) -> None:
         check_count("per_user", self.per_user)
@@ -58,17 +60,34 @@ class Declaration:
                 f"per_user={self.per_user} needs an episode column to tell a user's trajectories apart: "
                 "give episode=, or per_user=1"
             )
-        if self.early_end and self.shape.homogeneous:
-            raise Unsupported(
-                "pooled steps cannot tell an early end from the horizon: declare early_end=False and give finished "
-                "episodes an absorbing state, or declare homogeneous=False"
-            )
+        object.__setattr__(self, "missing_reward", missing_reward(self.shape, self.missing_reward))
+
+    @property
+    def leaves_out_last_step(self) -> bool:
+        """Whether rows at the last step of the horizon are not counted.
+
+        Where steps are pooled and episodes may end early, such a row cannot tell an end from the horizon. Leaving it
+        out loses nothing but its count: the laws were declared the same at every step.
+        """
+        return self.early_end and self.shape.homogeneous and self.shape.horizon > 1
 
     def check_size(self, levels: int) -> None:
         """Refuse domains whose cells cannot be numbered."""
         S, A, G = self.shape.states, self.shape.actions, self.shape.groups
         if S * A * levels * (S + 2) > _LARGEST_ITEM or G * S * A * (S + 1) * levels > _LARGEST_KEY:
             raise Unsupported(f"{S} states and {A} actions have too many transitions to number: merge states")
+
+
+def missing_reward(shape: Shape, declared: float | None) -> float:
+    """What a missing reward counts as, within the declared range: as declared, else as near to zero as there is."""
+    low, high = shape.rewards
+    if declared is None:
+        return min(max(0.0, low), high)
+    if isinstance(declared, bool) or not isinstance(declared, int | float) or not low <= declared <= high:
+        raise InvalidInput(
+            f"missing_reward must be a number in the declared range {low:g} to {high:g}, got {declared!r}"
+        )
+    return float(declared)
 
 
 def domain(name: str, given: Domain | None) -> tuple[int, tuple[str, ...] | None]:

@@ -6,10 +6,12 @@ Bad content never stops a release, is never counted and never logged; each user'
   outside the declared domain is dropped;
 * of a user's episodes the ``per_user`` with the smallest identifiers are kept;
 * of several rows for one (user, episode, step) the one with the smallest (state, action, reward, next state) is kept;
-* rewards are clipped to the declared range, missing ones count as its lower end, and are rounded stochastically to
-  levels;
+* rewards are clipped to the declared range, missing ones count as declared (as zero unless told otherwise), and are
+  rounded stochastically to levels;
 * a row counts with the state of the next step. If the next step is missing but a later one is there (a gap), the row is
   dropped; if nothing follows, the episode has ended there;
+* where steps are pooled and episodes may end early, a row at the last step of the horizon is not counted: nothing tells
+  whether the episode ended there or was cut;
 * where the table has a column of next states, a row counts with that one, even if the next row says otherwise. A row
   whose next state is outside the domain is dropped, and one without a next state goes by the rule above: it is an end
   only if nothing follows. What comes after the last step of the horizon is an end, whatever the column says.
@@ -57,6 +59,8 @@ def contributions(table: Any, declaration: Declaration, *, levels: int = 2, firs
     S, A = shape.states, shape.actions
     rows = followed_rows(table, declaration, levels)
     rows = rows.filter(rows.successor.notnull())
+    if declaration.leaves_out_last_step:
+        rows = rows.filter(rows.step < shape.horizon - 1)
     if first_visit:
         earliest = ibis.window(group_by=[rows.user, rows.item // levels], order_by=[rows.episode, rows.step])
         rows = rows.mutate(visit=ibis.row_number().over(earliest))
@@ -99,7 +103,7 @@ def _valid_rows(table: Any, declaration: Declaration, levels: int) -> Any:
     step = whole(table, columns.step, "step", declaration.first_step, shape.horizon)
     state = member(table, columns.state, "state", S, declaration.state_labels)
     action = member(table, columns.action, "action", A, declaration.action_labels)
-    level = _level(table, columns.reward, shape.rewards, levels)
+    level = _level(table, columns.reward, shape.rewards, levels, declaration.missing_reward or 0.0)
     item = (state * A + action) * levels + level
     valid = table[columns.user].notnull() & step.notnull() & state.notnull() & action.notnull()
     if columns.episode is not None:
@@ -162,14 +166,14 @@ def member(table: Any, name: str, role: str, size: int, labels: Sequence[str] | 
     return ibis.cases(*((table[name] == label, position) for position, label in enumerate(labels))).cast("int64")
 
 
-def _level(table: Any, name: str | None, limits: tuple[float, float], levels: int) -> Any:
-    """A reward as one of equally spaced levels: clipped, missing ones at the lower end, rounded stochastically."""
+def _level(table: Any, name: str | None, limits: tuple[float, float], levels: int, missing: float) -> Any:
+    """A reward as one of equally spaced levels: clipped, missing ones as declared, rounded stochastically."""
     ibis = load_ibis()
     if name is None:
         return ibis.literal(0)
     reward = number_of(table, name, "reward").cast("float64")
     low, high = limits
     usable = reward.notnull() & ~reward.isnan()
-    share = usable.ifelse((reward - low) / (high - low), 0.0)
+    share = usable.ifelse((reward - low) / (high - low), (missing - low) / (high - low))
     position = share.clip(0.0, 1.0) * (levels - 1) + ibis.random()
     return position.floor().clip(0, levels - 1).cast("int64")

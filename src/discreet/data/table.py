@@ -97,9 +97,10 @@ def read(
     actions: Domain | None = None,
     horizon: int | None = None,
     rewards: tuple[float, float] = (0.0, 1.0),
+    missing_reward: float | None = None,
     per_user: int = 1,
     homogeneous: bool = False,
-    early_end: bool | None = None,
+    early_end: bool = True,
     first_step: int = 0,
     table: str | None = None,
 ) -> Table:
@@ -108,8 +109,10 @@ def read(
     ``source`` is a Parquet or CSV file, a folder of them, a DuckDB database (with ``table``), the address of a
     warehouse as ibis takes it (with ``table``), or an ibis table. ``states`` and ``actions`` are how many there are,
     or the list of their labels; ``horizon``, ``rewards`` (the range) and ``per_user`` (trajectories that a user may
-    contribute) are public too. ``homogeneous`` declares that laws are the same at every step. ``early_end`` says that
-    episodes may end before the horizon (default: yes, unless homogeneous). Nothing is read but the column names.
+    contribute) are public too. ``missing_reward`` is what a missing reward counts as (0 unless declared, or the end of
+    the range next to it). ``homogeneous`` declares that laws are the same at every step. ``early_end`` says that
+    episodes may end before the horizon, and that nothing is gained or lost afterwards; with False every episode is
+    taken to have all its steps. Nothing is read but the column names.
     """
     if horizon is None:
         raise InvalidInput(
@@ -120,8 +123,9 @@ def read(
     number_of_actions, action_labels = domain("actions", actions)
     shape = Shape(number_of_states, number_of_actions, check_count("horizon", horizon), homogeneous, rewards)
     columns = Columns(user, step, state, action, reward, episode, next_state)
-    ends = not homogeneous if early_end is None else early_end
-    declaration = Declaration(columns, shape, per_user, first_step, ends, state_labels, action_labels)
+    declaration = Declaration(
+        columns, shape, per_user, first_step, early_end, state_labels, action_labels, missing_reward
+    )
     opened = open_source(os.fspath(source) if isinstance(source, os.PathLike) else source, table)
     check_columns(opened, columns.names)
     return Table(opened, declaration)

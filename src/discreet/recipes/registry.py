@@ -16,7 +16,7 @@ from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
 from discreet.recipes.trust import Privacy
-from discreet.shape import LayeredShape, Shape
+from discreet.shape import LayeredShape, Shape, check_size
 
 # What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
 # prefers the first of equally quiet ones.
@@ -72,6 +72,7 @@ def build(
     and episodes that makes one, is taken as it is.
     """
     needs = frozenset(needs)
+    check_size(shape, successors=not data_set)
     if not isinstance(target, Privacy):
         privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
         if privatizer.shape != shape:
