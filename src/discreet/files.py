@@ -60,8 +60,6 @@ def as_path(path: str | os.PathLike[str]) -> Path:
         raise InvalidInput(f"a file is named by text or a path, got {type(path).__name__}") from None
     if not isinstance(text, str) or "\0" in text:
         raise InvalidInput("a file is named by text without the character 0")
-    if not file.name:
-        raise InvalidInput(f"{text!r} does not name a file")
     longest = max((len(os.fsencode(part)) for part in _encodable(file).parts), default=0)
     if longest > 255:
         raise InvalidInput(f"{shortened(file)} is too long for a name: {longest} bytes, where 255 are possible")
