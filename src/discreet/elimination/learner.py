@@ -171,6 +171,10 @@ class PolicyElimination:
         """The active policy with the best estimate; what is deployed while exploring is in the request."""
         return Policy(state.active.best())
 
+    def recommend(self, state: EliminationState) -> Policy:
+        """The same: the best active policy by its estimate."""
+        return self.policy(state)
+
     def update(self, state: EliminationState, release: Release) -> EliminationState:
         """What the last batch adds to the model of the stage, and the next request."""
         now = counts_of(release)

@@ -39,6 +39,7 @@ import numpy as np
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
@@ -126,6 +127,10 @@ class OBI(PlansBackwards):
             for i, name in enumerate(("rewards", "visits", "followed", "transitions")):
                 arrays.bounds[i] = release.radius(name, share).reshape(-1)
         return arrays
+
+    def recommending(self, problem: Problem) -> UCBVIArrays:
+        """The estimated world as it is: nothing is added, what was not seen is worth nothing."""
+        return UCBVI().recommending(problem)
 
 
 class Multiples(NamedTuple):

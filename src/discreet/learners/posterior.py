@@ -43,6 +43,7 @@ import numpy as np
 from discreet.compiled import inlined
 from discreet.errors import unknown_name
 from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
@@ -108,6 +109,10 @@ class PSRL(PlansBackwards):
         arrays = self.arrays(problem)
         arrays.clock[0] = release.users
         return arrays
+
+    def recommending(self, problem: Problem) -> UCBVIArrays:
+        """The estimated world as it is: nothing is drawn, what was not seen is worth nothing."""
+        return UCBVI().recommending(problem)
 
 
 @prepare.implement(PSRLArrays)

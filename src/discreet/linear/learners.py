@@ -123,6 +123,10 @@ class LinearLearner(ABC):
         """The plan once all steps have one, uniform play before."""
         return state.uniform if state.step >= 0 else Policy(state.actions)
 
+    def recommend(self, state: LinearState) -> AnyPolicy:
+        """The plan itself: data that are there already need no exploration."""
+        return self.policy(state)
+
 
 @dataclass(frozen=True, eq=False)
 class VAPVI(LinearLearner):
