@@ -139,6 +139,7 @@ def train(
     from discreet.offline.receipt import receipt_text
     from discreet.offline.training import train as run
     from discreet.policies import policy_content
+    from discreet.privacy.words import rounded_up
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -167,7 +168,7 @@ def train(
         ]
     )
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
-    typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {fit.guarantee.rho:.4g}"))
+    typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {rounded_up(fit.guarantee.rho)}"))
 
 
 def check(
