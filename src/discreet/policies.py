@@ -68,7 +68,9 @@ class Policy:
         if self.actions.size * actions * 8 > LARGEST:
             raise InvalidInput(f"a table of probabilities over {actions} actions is too large for this policy")
         words = self.action_labels if self.action_labels is not None and len(self.action_labels) == actions else None
-        return StochasticPolicy(np.eye(actions)[self.actions], self.state_labels, words)
+        table = np.zeros((*self.actions.shape, actions))
+        np.put_along_axis(table, self.actions[..., None], 1.0, axis=2)
+        return StochasticPolicy(table, self.state_labels, words)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""

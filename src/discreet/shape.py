@@ -8,6 +8,7 @@ picking them in order gives the flat tables of the adversarial slice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +17,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.types import Mask
-from discreet.validation import check_count, check_positive, check_range
+from discreet.validation import check_count, check_positive, check_range, shown
 
 _LARGEST_PLAN = 2**26  # (state, action, step): a table of floats over them takes half a gigabyte
 _LARGEST_TABLE = 2**28  # (group, state, action, successor, bit): two gigabytes
@@ -31,7 +32,7 @@ class Moments:
 
     def __post_init__(self) -> None:
         check_positive("bound of the moment", self.bound)
-        if not 0 < self.order <= 1:
+        if not check_positive("order of the moment", self.order) <= 1:
             raise InvalidInput(f"order of the moment must lie in (0, 1], got {self.order!r}")
 
 
@@ -64,7 +65,7 @@ class Shape:
             raise InvalidInput(f"rewards must span a finite width, got {self.rewards!r}: rescale them")
         object.__setattr__(self, "rewards", (low, high))
         if self.start is not None and not (isinstance(self.start, int | np.integer) and 0 <= self.start < self.states):
-            raise InvalidInput(f"start must be a state in 0..{self.states - 1}, got {self.start!r}")
+            raise InvalidInput(f"start must be a state in 0..{self.states - 1}, got {shown(self.start)}")
 
     @property
     def groups(self) -> int:
@@ -148,6 +149,8 @@ class LayeredShape(Shape):
 
 def layered_shape(sizes: tuple[int, ...], actions: int) -> LayeredShape:
     """The shape of layers of these sizes."""
-    sizes = tuple(sizes)
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise InvalidInput(f"sizes must list the states of every layer, got {shown(sizes)}")
+    sizes = tuple(check_count("sizes", size) for size in sizes)
     horizon = max(len(sizes) - 1, 1)
     return LayeredShape(max(sizes, default=1), actions, horizon, start=0, sizes=sizes)

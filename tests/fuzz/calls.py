@@ -32,7 +32,15 @@ SHAPE = Shape(2, 2, 2)
 POLICY = discreet.Policy([[0, 1], [1, 0]], ("low", "high"), ("rest", "walk"))
 DRAWS = discreet.StochasticPolicy(np.full((2, 2, 2), 0.5))
 MIXED = discreet.Mixture((POLICY, POLICY), [0.5, 0.5])
-_COUNTS = ("episodes", "runs", "users", "trials", "blocks", "arms", "questions")  # more of them is no mistake, only slow
+_COUNTS = (
+    "episodes",
+    "runs",
+    "users",
+    "trials",
+    "blocks",
+    "arms",
+    "questions",
+)  # more of them is no mistake, only slow
 _MANY = 40
 
 
@@ -98,7 +106,9 @@ def release(rng: np.random.Generator) -> Any:
     target = {"epsilon": 1.0, "delta": 1e-5}
     if rng.random() < 0.7:
         target = spoiled(rng, target)
-    options = {str(rng.choice(["growth", "blocks", "pooling", "steps", "masked"])): odd(rng)} if rng.random() < 0.3 else {}
+    options = (
+        {str(rng.choice(["growth", "blocks", "pooling", "steps", "masked"])): odd(rng)} if rng.random() < 0.3 else {}
+    )
     arguments = {"episodes": 50, "failure_probability": 0.1}
     return discreet.calibrate(kind(**target, options=options), SHAPE, **spoiled(rng, arguments))
 
@@ -111,7 +121,14 @@ def run(rng: np.random.Generator) -> Any:
 
 def run_offline(rng: np.random.Generator) -> Any:
     """A tiny offline simulation with something odd about it."""
-    arguments = {"learner": "apvi", "users": 5, "behaviour": "uniform", "runs": 1, "known_rewards": False, "options": None}
+    arguments = {
+        "learner": "apvi",
+        "users": 5,
+        "behaviour": "uniform",
+        "runs": 1,
+        "known_rewards": False,
+        "options": None,
+    }
     return discreet.offline.simulate(TINY, **spoiled(rng, arguments))
 
 
@@ -122,8 +139,8 @@ TABLE = {
     "episode": None, "next_state": None, "table": None,
 }  # fmt: skip
 TRAINED = {
-    "learner": "apvi", "epsilon": 1.0, "delta": 1e-5, "rho": None, "recipe": "auto", "known_rewards": None, "features": None,
-    "options": None, "recipe_options": None,
+    "learner": "apvi", "epsilon": 1.0, "delta": 1e-5, "rho": None, "recipe": "auto", "known_rewards": None,
+    "features": None, "options": None, "recipe_options": None,
 }  # fmt: skip
 
 
@@ -163,7 +180,6 @@ def cheap_calls(folder: Path) -> list[Call]:
         *(call(kind, epsilon=1.0, delta=1e-5, rho=None, recipe="auto", options={})
           for kind in (discreet.Central, discreet.Local, discreet.Shuffle, discreet.NoPrivacy)),
         learner,
-        call(make_learner, bonus_scale=0.1, name="ucbvi") if False else learner,
         call(guarantee.epsilon_at, delta=1e-5),
         call(guarantee.delta_at, epsilon=1.0),
         call(from_arrays, transitions=np.full((2, 2, 2), 0.5), rewards=np.zeros((2, 2)), horizon=2, start=0,

@@ -20,16 +20,18 @@ TABLE = (
     "--first-step 0 --missing-reward 0"
 )
 COMMANDS = (
-    f"train {{csv}} {TABLE} --epsilon 1 --delta 1e-5 --out {{folder}}/p.json --receipt {{folder}}/r.json --learner apvi",
+    f"train {{csv}} {TABLE} --epsilon 1 --delta 1e-5 --out {{folder}}/p.json --receipt {{folder}}/r.json",
     f"check {{csv}} {TABLE}",
     "show {policy} --state low",
     "evaluate {policy} --world random-mdp --states 2 --actions 2 --horizon 2 --instance 1 --json {folder}/e.json",
     "simulate --world river-swim --states 3 --horizon 2 --learner ucbvi --option bonus_scale=0.1 --episodes 5 --runs 1 "
     "--seed 0 --threads 1 --privacy none --json {folder}/s.json",
-    "simulate --world river-swim --states 3 --horizon 2 --learner apvi --users 5 --runs 1 --privacy central --epsilon 1",
+    "simulate --world river-swim --states 3 --horizon 2 --learner apvi --users 5 --runs 1 --privacy central "
+    "--epsilon 1",
     "calibrate --world river-swim --states 3 --horizon 2 --epsilon 1 --delta 1e-5 --episodes 50 --json {folder}/c.json "
     "--failure-probability 0.1 --privacy central --recipe auto",
-    "audit --states 2 --actions 2 --horizon 2 --epsilon 1 --episodes 10 --trials 200 --seed 0 --confidence 0.9 --recipe auto",
+    "audit --states 2 --actions 2 --horizon 2 --epsilon 1 --episodes 10 --trials 200 --seed 0 --confidence 0.9 "
+    "--recipe auto",
     "reproduce nothing --scale quick --out {folder}/reproduction --executor threads --seed 0",
     "recipes --model locale --json {folder}/l.json",
     "worlds --json {folder}/no/w.json",

@@ -58,13 +58,17 @@ def one_input(seed: int, number: int, kinds: dict[str, list[Call]]) -> str | Non
 
 def place(error: BaseException) -> str:
     """The innermost line of the package that an exception passed."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}discreet{os.sep}" in frame.filename]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}discreet{os.sep}" in frame.filename
+    ]
     if not frames:
         return "the fuzzer itself"
     return f"{frames[-1].filename.rpartition(f'{os.sep}discreet{os.sep}')[2]}:{frames[-1].lineno}"
 
 
-def fuzz(seed: int, inputs: int, first: int = 0, *, say: Callable[[str], None] = lambda _text: None) -> dict[str, list[int]]:
+def fuzz(
+    seed: int, inputs: int, first: int = 0, *, say: Callable[[str], None] = lambda _text: None
+) -> dict[str, list[int]]:
     """All inputs of a seed; the sites of raw exceptions, each with the numbers of the inputs that reached it."""
     found: dict[str, list[int]] = {}
     before = Path.cwd()
@@ -98,7 +102,8 @@ def main() -> int:
     began = time.process_time()
     found = fuzz(seed, given.inputs, given.first, say=lambda text: print(text, flush=True))
     raw = sum(len(numbers) for numbers in found.values())
-    print(f"{given.inputs:,} inputs, {raw:,} raw exceptions at {len(found)} sites, {time.process_time() - began:.0f} CPU s")
+    spent = time.process_time() - began
+    print(f"{given.inputs:,} inputs, {raw:,} raw exceptions at {len(found)} sites, {spent:.0f} CPU seconds")
     return 1 if found else 0
 
 

@@ -11,20 +11,25 @@ from typing import Any
 import numpy as np
 
 NUMBERS: list[Any] = [
-    0, 1, 2, 3, 5, -1, -7, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64, 10**25, 10**400, -(10**400), 0.0, -0.0, 0.5, 1.0, 1.5, 2.0,
+    0, 1, 2, 3, 5, -1, -7, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64, 10**25, 10**400, -(10**400),
+    0.0, -0.0, 0.5, 1.0, 1.5, 2.0,
     1e-5, 1e-300, 5e-324, 1e300, 1e308, -1e308, float("inf"), float("-inf"), float("nan"), True, False,
     np.int8(3), np.uint64(2**64 - 1), np.float32(0.5), np.float64("nan"), np.bool_(True), 1j, decimal.Decimal("0.5"),
     fractions.Fraction(1, 3),
 ]  # fmt: skip
 WORDS: list[Any] = [
-    "", " ", "x", "0", "1", "-1", "1.5", "²", "٣", "nan", "inf", "1e400", "9" * 5000, "true", "none", "auto", "a,b", "a=b", "--x",
+    "", " ", "x", "0", "1", "-1", "1.5", "²", "٣", "nan", "inf", "1e400", "9" * 5000, "true", "none", "auto", "a,b",
+    "a=b", "--x",
     "\0", "\ud800", "ε", "../x", "/", ".", "x" * 300, "uniform", "central/blocks", "offline/gaussian", "apvi", "ucbvi",
-    "first-visit", "river-swim", "x.json", "x.npz", "x.csv", "/dev/null", "/dev/full", "no/such/folder/x.json", "{}", "[1]",
+    "first-visit", "river-swim", "x.json", "x.npz", "x.csv", "/dev/null", "/dev/full", "no/such/folder/x.json",
+    "{}", "[1]",
 ]  # fmt: skip
 THINGS: list[Any] = [
-    None, b"x", b"\xff", [], [1], [1, 2, 3], (), (0, 1), (1, 0), (0.0, 0.0), (0, float("inf")), (-1e308, 1e308), (0, 1, 2),
+    None, b"x", b"\xff", [], [1], [1, 2, 3], (), (0, 1), (1, 0), (0.0, 0.0), (0, float("inf")), (-1e308, 1e308),
+    (0, 1, 2),
     ("a", "b"), [None], [[]], [[0, 1], [1]], [[0, 1], [1, 0]], [[-1]], [[2**63]], [[2**64 - 1]], [[0.5, 0.5]],
-    [[[0.5, 0.5]]], [["a"]], {}, {"a": 1}, {1, 2}, range(3), object(), int, len, iter([1]), np.zeros(0), np.zeros((2, 0)),
+    [[[0.5, 0.5]]], [["a"]], {}, {"a": 1}, {1, 2}, range(3), object(), int, len, iter([1]), np.zeros(0),
+    np.zeros((2, 0)),
     np.ones((1, 1)), np.zeros((2, 2), np.int64), np.full((2, 2), np.nan), np.full((2, 2, 2), 0.5), np.eye(2),
     np.array([["a"]]), np.array([[{}]], dtype=object), np.zeros((1,) * 20), np.array(3), np.zeros(2, "M8[s]"),
     np.zeros((2, 2), [("a", "i4")]), np.ma.masked_array([1, 2], [True, False]), datetime.date(2020, 1, 1), Path("x"),

@@ -153,6 +153,8 @@ def check_columns(source: Source, names: tuple[str, ...]) -> None:
     """Refuse a table that lacks a declared column."""
     present = source.columns()
     for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"a column is named by text, got a {type(name).__name__}")
         if name not in present:
             raise InvalidInput(f"{source.name} has no column {name!r}; it has {', '.join(present)}")
 

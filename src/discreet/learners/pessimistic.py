@@ -44,7 +44,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
 from discreet.planning.count_projection import project_counts
 from discreet.planning.units import end_value, value_limits, widest_step
@@ -89,10 +89,8 @@ class APVI(AsksOnce, Replans):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.penalty not in PENALTIES:
-            raise unknown_name("penalty", str(self.penalty), PENALTIES)
-        if self.repair not in REPAIRS:
-            raise unknown_name("repair", str(self.repair), REPAIRS)
+        check_name("penalty", self.penalty, PENALTIES)
+        check_name("repair", self.repair, REPAIRS)
         check_not_negative("penalty_scale", self.penalty_scale)
         check_open_unit("failure_probability", self.failure_probability)
 

@@ -47,7 +47,7 @@ from discreet.policies import AnyPolicy, Policy, StochasticPolicy, uniform_polic
 from discreet.release import Linear, Release, Request
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
-from discreet.validation import check_not_negative, check_open_unit, check_positive
+from discreet.validation import check_array, check_not_negative, check_open_unit, check_positive
 
 _LEVELS = 17  # the reward levels that targets are tables over
 _DRAWS = 20_000
@@ -205,7 +205,7 @@ class PEVI(LinearLearner):
 
 def check_knobs(learner: LinearLearner, coefficient: float) -> None:
     """Refuse features that are no features, and knobs outside their range."""
-    if learner.features is not None and np.ndim(learner.features) != 3:
+    if learner.features is not None and check_array("features", learner.features).ndim != 3:
         raise InvalidInput(f"features must be a table of shape (S, A, d), got shape {np.shape(learner.features)}")
     check_positive("ridge", learner.ridge)
     check_not_negative("noise_scale", learner.noise_scale)

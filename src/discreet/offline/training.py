@@ -39,6 +39,7 @@ from discreet.recipes.trust import Central
 from discreet.shape import check_size
 from discreet.simulation.progress import progress_bar
 from discreet.types import ArrayLike, Floats
+from discreet.validation import check_options
 
 _BYTES_PER_CELL = 64  # estimates, repaired counts, probabilities, and what is held while they are computed
 _COINS = 0  # planners here break no ties at random, so public coins are a constant
@@ -89,7 +90,7 @@ def train(
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
     if not isinstance(data, Table):
         raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
-    chosen = _told_of_ends(offline_learner(learner, **(options or {})), data.declaration.early_end)
+    chosen = _told_of_ends(offline_learner(learner, **check_options("options", options)), data.declaration.early_end)
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
         raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
@@ -99,7 +100,7 @@ def train(
         chosen = _with_features(chosen, features)
     check_size(data.shape)
     people, users = TableUsers(data), data.users()
-    target = Central(epsilon, delta, rho, recipe, recipe_options or {})
+    target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user

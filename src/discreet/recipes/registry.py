@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from discreet.channels.session import Privatizer
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name, unknown_name
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape, check_size
@@ -46,8 +46,10 @@ Target: TypeAlias = Privacy | Privatizer | Callable[[Shape, int], Privatizer]
 
 def recipes(model: str | None = None, problem: str | None = None) -> tuple[Recipe, ...]:
     """All recipes, or those of one trust model or for one problem (see ``discreet.recipes.recipe.PROBLEMS``)."""
-    if problem is not None and problem not in _HOMES:
-        raise unknown_name("problem", problem, _HOMES)
+    if problem is not None:
+        check_name("problem", problem, _HOMES)
+    if model is not None and not isinstance(model, str):
+        raise unknown_name("trust model", model, ("none", "central", "local", "shuffle"))
     return tuple(_known(_HOMES if problem is None else (problem,), model))
 
 
@@ -74,7 +76,7 @@ def build(
     needs = frozenset(needs)
     check_size(shape, successors=not data_set)
     if not isinstance(target, Privacy):
-        privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
+        privatizer = target if isinstance(target, Privatizer) else _made(target, shape, episodes)
         if privatizer.shape != shape:
             raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
         privatizer.check_users(episodes)
@@ -87,6 +89,16 @@ def build(
         privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes)
     privatizer.check(needs)
     return privatizer
+
+
+def _made(make: Callable[[Shape, int], Privatizer], shape: Shape, episodes: int) -> Privatizer:
+    made = make(shape, episodes) if callable(make) and not isinstance(make, type) else None
+    if not isinstance(made, Privatizer):
+        raise InvalidInput(
+            "privacy must be a trust model such as Central(epsilon=1.0), a privatizer, or a function of shape and "
+            f"episodes that makes one, got {type(make).__name__}"
+        )
+    return made
 
 
 def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Recipe:

@@ -31,7 +31,7 @@ from typing import Literal
 
 import numpy as np
 
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, check_name
 from discreet.packages import load
 from discreet.planning.backward import best_policy
 from discreet.scientific import special
@@ -187,8 +187,7 @@ def _actions_matter(world: TabularWorld) -> bool:
 
 def _law(name: str, means: Floats) -> RewardLaw:
     laws: dict[str, type[Bernoulli] | type[Deterministic]] = {"bernoulli": Bernoulli, "deterministic": Deterministic}
-    if name not in laws:
-        raise unknown_name("reward law", str(name), laws)
+    check_name("reward law", name, laws)
     return laws[name](means)
 
 

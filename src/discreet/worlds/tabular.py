@@ -21,7 +21,7 @@ from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, categorical, uniform
 from discreet.types import Floats, Integers
-from discreet.validation import check_array, check_count, check_probabilities, check_range
+from discreet.validation import check_array, check_count, check_probabilities, check_range, shown
 from discreet.worlds.rewards import (
     Deterministic,
     RewardLaw,
@@ -222,6 +222,8 @@ class TabularWorld:
 
     def with_time(self, homogeneous: bool) -> TabularWorld:
         """The same world declared time-homogeneous, or with separate laws per step."""
+        if not isinstance(homogeneous, bool):
+            raise InvalidInput(f"homogeneous must be True or False, got {shown(homogeneous)}")
         if homogeneous == self.homogeneous or self.horizon == 1:
             return self
         if not homogeneous:
