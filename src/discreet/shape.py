@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.types import Mask
-from discreet.validation import check_count, check_positive, check_range, shown
+from discreet.validation import check_count, check_flag, check_positive, check_range, shown
 
 _LARGEST_PLAN = 2**26  # (state, action, step): a table of floats over them takes half a gigabyte
 _LARGEST_TABLE = 2**28  # (group, state, action, successor, bit): two gigabytes
@@ -60,6 +60,7 @@ class Shape:
     def __post_init__(self) -> None:
         for name in ("states", "actions", "horizon"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        check_flag("homogeneous", self.homogeneous)
         low, high = check_range("rewards", self.rewards)
         if not np.isfinite(high - low):
             raise InvalidInput(f"rewards must span a finite width, got {self.rewards!r}: rescale them")

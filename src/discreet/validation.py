@@ -132,6 +132,13 @@ def check_range(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
 def check_options(name: str, value: Any) -> dict[str, Any]:
     """Options by name; None means none."""
     if value is None:

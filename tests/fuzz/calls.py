@@ -16,6 +16,7 @@ import discreet
 import discreet.data
 import discreet.noise
 import discreet.offline
+from discreet.audit.audit import audit
 from discreet.files import check_writable, write_atomically
 from discreet.learners.registry import LEARNERS, make_learner, offline_learner
 from discreet.planning.units import in_owner_units
@@ -156,6 +157,12 @@ def sources(folder: Path) -> tuple[Call, Call]:
     return call(discreet.data.read, source=file, **TABLE), train
 
 
+def trial(rng: np.random.Generator) -> Any:
+    """A tiny audit with something odd about it."""
+    arguments = {"privacy": discreet.Central(1.0), "episodes": 5, "trials": 20, "seed": 0, "confidence": 0.9}
+    return audit(shape=SHAPE, **spoiled(rng, arguments))
+
+
 def laws() -> list[Call]:
     """Noise laws with odd parameters."""
     from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -199,5 +206,5 @@ def cheap_calls(folder: Path) -> list[Call]:
 def dear_calls(folder: Path) -> list[Call]:
     """Calls that take milliseconds where their arguments are right."""
     declare, train = sources(folder)
-    return [world, release, run, run_offline, declare, train, lambda rng: TINY.value(discreet.Policy(odd(rng))),
+    return [world, release, run, run_offline, declare, train, trial, lambda rng: TINY.value(discreet.Policy(odd(rng))),
             lambda rng: uniform_policy(Shape(*(int(n) for n in 2 ** rng.integers(0, 40, 3))))]  # fmt: skip

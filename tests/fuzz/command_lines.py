@@ -44,12 +44,12 @@ def spoiled(rng: np.random.Generator, words: list[str]) -> list[str]:
     """One to three words replaced, dropped, doubled or added; numbers of runs stay small."""
     out = list(words)
     for _ in range(int(rng.integers(1, 4))):
-        where, which = int(rng.integers(1, len(out))), rng.random()
+        where, which = int(rng.integers(min(1, len(out) - 1), len(out))), rng.random()
         if which < 0.75:
             text = odd_text(rng)
             small = out[where - 1] in _COUNTS and text.isascii() and text.isdigit()
             out[where] = "2" if small else text
-        elif which < 0.85:
+        elif which < 0.85 and len(out) > 1:
             del out[where]
         elif which < 0.95:
             out.insert(where, odd_text(rng))

@@ -1,4 +1,4 @@
-"""Policy files with flipped bytes, cut ends, wrong fields, and members that no policy has."""
+"""Files of policies and results with flipped bytes, cut ends, wrong fields, and members that no policy has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 import discreet
 
-from .calls import DRAWS, MIXED, POLICY
+from .calls import DRAWS, MIXED, POLICY, TINY
 from .odd_values import odd
 
 FIELDS = ("format", "version", "kind", "actions", "probabilities", "weights", "state_labels", "action_labels")
@@ -75,12 +75,21 @@ def strange_archive(rng: np.random.Generator) -> bytes:
     return buffer.getvalue()
 
 
+def result_file(folder: Path) -> bytes:
+    """The file of a result of a simulation."""
+    discreet.simulate(TINY, "ucbvi", None, episodes=4).save(folder)
+    return (folder / "result.json").read_bytes()
+
+
 def damaged(folder: Path) -> Callable[[np.random.Generator], Any]:
     """Load a damaged file."""
-    files = originals(folder)
+    files, result = originals(folder), result_file(folder)
 
     def load(rng: np.random.Generator) -> Any:
         which = rng.random()
+        if which < 0.1:
+            (folder / "result.json").write_bytes(flipped(rng, result))
+            return discreet.load_result(folder if which < 0.05 else folder / "result.json")
         if which < 0.7:
             suffix, data = files[int(rng.integers(len(files)))]
             data = flipped(rng, data)

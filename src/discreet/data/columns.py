@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
-from discreet.validation import check_count
+from discreet.validation import check_count, shown
 
 _LARGEST_ITEM = 2**53  # databases divide whole numbers in floating point
 _LARGEST_KEY = 2**53  # tallies of sparse tables hold the numbers of cells as floats
@@ -85,7 +85,7 @@ def missing_reward(shape: Shape, declared: float | None) -> float:
         return min(max(0.0, low), high)
     if isinstance(declared, bool) or not isinstance(declared, int | float) or not low <= declared <= high:
         raise InvalidInput(
-            f"missing_reward must be a number in the declared range {low:g} to {high:g}, got {declared!r}"
+            f"missing_reward must be a number in the declared range {low:g} to {high:g}, got {shown(declared)}"
         )
     return float(declared)
 

@@ -53,7 +53,7 @@ from discreet.release import Release
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
-from discreet.validation import check_not_negative, check_open_unit
+from discreet.validation import check_flag, check_not_negative, check_open_unit
 
 PENALTIES = ("tight", "bernstein", "hoeffding")
 REPAIRS = ("auto", "simplex", "gls", "projection")
@@ -92,6 +92,7 @@ class APVI(AsksOnce, Replans):
         check_name("penalty", self.penalty, PENALTIES)
         check_name("repair", self.repair, REPAIRS)
         check_not_negative("penalty_scale", self.penalty_scale)
+        check_flag("ends", self.ends)
         check_open_unit("failure_probability", self.failure_probability)
 
     def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:

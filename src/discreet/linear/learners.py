@@ -47,7 +47,7 @@ from discreet.policies import AnyPolicy, Policy, StochasticPolicy, uniform_polic
 from discreet.release import Linear, Release, Request
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
-from discreet.validation import check_array, check_not_negative, check_open_unit, check_positive
+from discreet.validation import check_array, check_flag, check_not_negative, check_open_unit, check_positive
 
 _LEVELS = 17  # the reward levels that targets are tables over
 _DRAWS = 20_000
@@ -145,6 +145,8 @@ class VAPVI(LinearLearner):
 
     def __post_init__(self) -> None:
         check_knobs(self, self.coefficient)
+        check_flag("variance", self.variance)
+        check_flag("split", self.split)
         if self.split and not self.variance:
             raise InvalidInput("split=True needs variance=True: without variances there is one kind of question only")
 
@@ -210,6 +212,7 @@ def check_knobs(learner: LinearLearner, coefficient: float) -> None:
     check_positive("ridge", learner.ridge)
     check_not_negative("noise_scale", learner.noise_scale)
     check_not_negative("coefficient", coefficient)
+    check_flag("ends", learner.ends)
     check_open_unit("failure_probability", learner.failure_probability)
 
 

@@ -80,6 +80,8 @@ def build(
         if privatizer.shape != shape:
             raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
         privatizer.check_users(episodes)
+    elif not isinstance(target.recipe, str):
+        raise unknown_name("recipe", target.recipe, ("auto", *(known.name for known in recipes(target.model))))
     elif data_set and target.model not in ("none", "central"):
         raise Unsupported(f"a data set is released by the one who holds it: the {target.model} model does not apply")
     elif target.recipe == "auto":
@@ -109,7 +111,7 @@ def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Reci
             if recipe.name == name:
                 return recipe
     others = {recipe.name: recipe for recipe in _known(problems)}
-    if name in others:
+    if isinstance(name, str) and name in others:
         raise InvalidInput(f"recipe {name!r} is for the {others[name].model} model, not for {model}")
     raise unknown_name("recipe", name, [known for known, recipe in others.items() if recipe.model == model])
 
