@@ -235,7 +235,10 @@ def _exists(name: str | Path) -> bool:
 
 def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[Path, int]:
     """How much room the outputs can take at most: reserved before noise is drawn."""
+    from discreet.shape import check_size
+
     shape, declaration = table.shape, table.declaration
+    check_size(shape)
     # A label is written as at most six bytes for each of its characters; actions as a number and a separator.
     words = sum(8 + 6 * len(label) for label in (*(declaration.state_labels or ()), *(declaration.action_labels or ())))
     entries = shape.horizon * shape.states * (12 if out.suffix == ".json" else 10)

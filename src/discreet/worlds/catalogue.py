@@ -254,7 +254,7 @@ def hard_local_bound(states: int, actions: int, horizon: int, epsilon: float, ep
 
 
 def _price(epsilon: float) -> float:
-    return min(math.expm1(check_positive("epsilon", epsilon)), 0.5)
+    return min(math.expm1(min(check_positive("epsilon", epsilon), 1.0)), 0.5)
 
 
 def _tree(states: int, actions: int) -> tuple[int, list[int]]:
