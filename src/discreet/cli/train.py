@@ -144,8 +144,8 @@ def check(
     table: TableName = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
-    from discreet.data.table import NOT_PRIVATE
-    from discreet.data.table import check as run
+    from discreet.data.checking import NOT_PRIVATE
+    from discreet.data.checking import check as run
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
