@@ -71,7 +71,7 @@ def test_one_file_under_two_names_is_seen(tmp_path):
     with pytest.raises(InvalidInput, match="--out and --receipt name the same file"):
         check_distinct({"--out": tmp_path / "file", "--receipt": tmp_path / "link"})
     with pytest.raises(InvalidInput, match="DATA and --out name the same file"):
-        check_distinct({"--out": tmp_path / "x" / ".." / "file"}, {"DATA": str(tmp_path / "file")})
+        check_distinct({"--out": tmp_path / "x" / ".." / "file"}, [("DATA", str(tmp_path / "file"))])
 
 
 @pytest.mark.parametrize("name", ["\0", "a\0b", 3, None, b"bytes", "\ud800"])

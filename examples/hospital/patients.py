@@ -22,6 +22,7 @@ CONDITIONS = ("stable", "guarded", "serious", "critical")
 LACTATES = ("normal", "raised", "high")
 STATES = tuple(f"{condition}, {lactate}" for condition in CONDITIONS for lactate in LACTATES)
 TREATMENTS = ("wait", "fluids", "vasopressor", "both")
+LISTS = {"conditions.txt": CONDITIONS, "lactates.txt": LACTATES, "treatments.txt": TREATMENTS}
 DAYS = 14
 _MISSING, _OTHER = 0.01, 0.01  # shares of days without a condition, and with a treatment that is not on the list
 
@@ -70,7 +71,7 @@ def make(path: Path, patients: int, seed: int) -> None:
     who = np.arange(patients)
     with path.open("w", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["patient", "day", "condition", "lactate", "state", "treatment", "outcome"])
+        lines.writerow(["patient", "day", "condition", "lactate", "treatment", "outcome"])
         for day in range(DAYS):
             action = (rng.random(len(who))[:, None] > usual[state]).sum(axis=1)
             chance = np.concatenate([following[state, action], ends[state, action]], axis=1).cumsum(axis=1)
@@ -78,7 +79,7 @@ def make(path: Path, patients: int, seed: int) -> None:
             lost, other = rng.random(len(who)) < _MISSING, rng.random(len(who)) < _OTHER
             for i, patient in enumerate(who.tolist()):
                 condition, lactate = divmod(int(state[i]), len(LACTATES))
-                words = ["", "", ""] if lost[i] else [CONDITIONS[condition], LACTATES[lactate], STATES[state[i]]]
+                words = ["", ""] if lost[i] else [CONDITIONS[condition], LACTATES[lactate]]
                 treatment = "transfusion" if other[i] else TREATMENTS[action[i]]
                 lines.writerow([f"p{patient:06d}", day, *words, treatment, {S: 1, S + 1: -1}.get(int(after[i]), "")])
             going = after < S
@@ -125,7 +126,7 @@ def main() -> None:
     """Make the table, or compare a policy with others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    making = commands.add_parser("make", help="write the table, and lists of states and treatments beside it")
+    making = commands.add_parser("make", help="write the table, and lists of labels beside it")
     making.add_argument("path", type=Path)
     making.add_argument("--patients", type=int, default=50_000)
     making.add_argument("--seed", type=int, default=0)
@@ -136,8 +137,8 @@ def main() -> None:
             print(f"{name:12} {worth:+.3f}")
         return
     make(given.path, given.patients, given.seed)
-    (given.path.parent / "states.txt").write_text("\n".join(STATES) + "\n")
-    (given.path.parent / "treatments.txt").write_text("\n".join(TREATMENTS) + "\n")
+    for name, labels in LISTS.items():
+        (given.path.parent / name).write_text("\n".join(labels) + "\n")
 
 
 if __name__ == "__main__":

@@ -80,12 +80,11 @@ def shortened(path: str | os.PathLike[str]) -> str:
     return repr(text if len(text) <= 200 else f"{text[:90]}...{text[-90:]}")
 
 
-def check_distinct(outputs: Mapping[str, Path | None], inputs: Mapping[str, str | Path | None] | None = None) -> None:
+def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[tuple[str, str | Path]] = ()) -> None:
     """Refuse outputs that would overwrite each other or an input: every key says where the name was given."""
     seen: dict[str, str] = {}
-    for option, given in (inputs or {}).items():
-        if given is not None:
-            seen.setdefault(os.path.realpath(as_path(given)), option)
+    for option, given in inputs:
+        seen.setdefault(os.path.realpath(as_path(given)), option)
     for option, file in outputs.items():
         if file is None:
             continue

@@ -133,13 +133,13 @@ def test_the_room_that_was_reserved_is_enough(discreet, rows, monkeypatch):
     monkeypatch.setattr(Room, "__init__", noted)
     monkeypatch.setattr(Room, "write", checked)
     labels = rows.parent / "labels.txt"
-    labels.write_text("".join("ä" + 20 * "\U0001f600" + f"{i}\n" for i in range(300)))
+    labels.write_text("".join("ä" + 20 * "\U0001f600" + f"{i}\n" for i in range(60)))
     for out, receipt in (("p.json", "r.html"), ("p.npz", "r.json")):
         more = {"--out": str(rows.parent / out), "--receipt": str(rows.parent / receipt), "--states": str(labels)}
         outcome = discreet(*train(rows, **more))
         assert outcome.code == 0, outcome.err
         assert sizes[out] > 0
-        assert load_policy(rows.parent / out).states == 300
+        assert load_policy(rows.parent / out).states == 60
 
 
 @pytest.mark.parametrize(

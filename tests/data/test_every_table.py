@@ -13,7 +13,8 @@ import pytest
 
 import discreet.data as data
 from discreet.channels.sparse import own_cells
-from discreet.data.query import contributions
+from discreet.data.grouping import contributions
+from discreet.data.per_user import rules_of
 from discreet.encoders.joint import JointCounts
 from discreet.linear.channel import LEVELS
 from discreet.recipes.offline import OPTIONS, tables
@@ -44,12 +45,18 @@ def read(path, lines, *, next_state, **declared):
 
 
 def keys_of_users(table, **how):
-    """The cells of every user, each kind of user once; one who has nothing left is there too."""
-    found = table.source.run(lambda rows: contributions(rows, table.declaration, **how))
-    order = np.lexsort((found["key"], found["user"]))
-    user, key = found["user"][order], found["key"][order]
-    parts = np.split(key.astype(np.int64), np.flatnonzero(user[1:] != user[:-1]) + 1)
-    return sorted({(), *(tuple(part.tolist()) for part in parts)})
+    """The cells of every user, each kind of user once; one who has nothing left is there too.
+
+    Rewards of these tables are ends of their range, so no coin decides about a level.
+    """
+    levels, first_visit = how.get("levels", 2), how.get("first_visit", False)
+    pack = table.declaration.packing(levels)
+    kinds = {()}
+    for some in contributions(table.source, table.declaration, pack, rules_of(table.declaration, pack, first_visit)):
+        assert set(some.above.tolist()) <= {0, pack.grid}
+        keys = some.keys // (levels - 1) * levels + some.keys % (levels - 1) + some.above // pack.grid
+        kinds |= {tuple(sorted(part.tolist())) for part in np.split(keys, some.ends[:-1])}
+    return sorted(kinds)
 
 
 def vectors(kinds, encoders):

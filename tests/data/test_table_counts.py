@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import discreet.data as data
+from discreet.data.checking import NOT_PRIVATE
 from discreet.encoders.base import encode
 from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported
@@ -104,6 +105,8 @@ REPAIRS = {
 @pytest.mark.parametrize("name", REPAIRS)
 def test_bad_content_is_repaired_by_the_public_rule(write, name, kind):
     rows, expected = REPAIRS[name]
+    if (name, kind) == ("infinite rewards", "csv"):  # the words inf and -inf are no numbers: the reward is missing
+        expected = {(0, 0, 0, 3, 0): 2}
     assert cells_of(write(f"rows.{kind}", **rows_of(*rows))) == expected
 
 
@@ -204,9 +207,8 @@ class TestDeclarations:
     def test_columns_of_the_wrong_type_are_named(self, write):
         rows = columns(records(3))
         path = write("rows.parquet", **{**rows, "s": [f"secret-{i}" for i in rows["s"]]})
-        table = data.read(path, **NAMES, states=["x", "y"], actions=["p", "q"], horizon=H)
         with pytest.raises(InvalidInput, match="column 'a' holds the action as declared labels and must be text"):
-            table.joint_counts()
+            data.read(path, **NAMES, states=["x", "y"], actions=["p", "q"], horizon=H)
 
     @pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing", b"\x00\xff" * 100])
     def test_damaged_files_are_refused_without_their_content(self, tmp_path, content):
@@ -234,7 +236,7 @@ class TestDeclarations:
 
 @pytest.mark.slow
 def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
-    rows = [(1, 0, 9, 0, 0.5), (1, 0, 1, 0, 7.0), (None, 1, 1, 0, 0.0), (2, 99, 0, 5, None), (3, 0, 0, 0, 0.5)]
+    rows = [(1, 0, 2, 0, 0.5), (1, 0, 1, 0, 7.0), (None, 1, 9, 0, 0.0), (2, 99, 0, 5, None), (3, 0, 0, 0, 0.5)]
     report = data.check(data.read(write("rows.parquet", **rows_of(*rows)), **NAMES, **DOMAIN))
     found = {what.split(" ")[3 if what.startswith("rows whose") else -1]: count for what, count in report.findings}
     counts = [count for _, count in report.findings]
@@ -249,4 +251,4 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
         report = data.check(data.read(write("gap.parquet", **gap), **NAMES, **DOMAIN, next_state=column))
         assert [count for what, count in report.findings if "before a step that is missing" in what] == [lost]
         assert not report.clean
-    assert "NOT private" in data.check.__globals__["NOT_PRIVATE"]
+    assert "NOT private" in NOT_PRIVATE

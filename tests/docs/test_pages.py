@@ -74,8 +74,8 @@ def visits(tmp_path, monkeypatch):
     connection.execute("copy visits to 'visits.parquet' (format parquet)")
     hospital = runpy.run_path(str(ROOT / "examples" / "hospital" / "patients.py"))
     hospital["make"](tmp_path / "patients.csv", 60, 0)
-    for name in ("states", "treatments"):
-        (tmp_path / f"{name}.txt").write_text("\n".join(hospital[name.upper()]))
+    for name, labels in hospital["LISTS"].items():
+        (tmp_path / name).write_text("\n".join(labels))
     treat = np.tile(hospital["BEST"], (14, 1))
     discreet.Policy(treat, hospital["STATES"], hospital["TREATMENTS"]).save(tmp_path / "policy.json")
     return tmp_path

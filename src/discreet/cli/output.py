@@ -50,7 +50,7 @@ def check_outputs(
     page: Path | None = None,
     plot: Path | None = None,
     folder: Path | None = None,
-    inputs: Mapping[str, str | Path | None] | None = None,
+    inputs: Iterable[tuple[str, Path]] = (),
 ) -> None:
     """Refuse, before any work, an output that could not be written after it, or would overwrite another or an input."""
     from discreet.files import check_distinct, check_writable

@@ -92,7 +92,7 @@ def evaluate(
     json: o.JsonFile = None,
 ) -> None:
     """Compute what a policy is worth in a known world, next to the best policy and to uniform play; print its table."""
-    check_outputs(json_file=json, inputs={"POLICY": policy})
+    check_outputs(json_file=json, inputs=[("POLICY", policy)])
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen = o.choose_world(world, shorthands, world_option, homogeneous)
     from discreet.cli.show import print_policy

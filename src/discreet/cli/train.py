@@ -3,7 +3,8 @@ validator of such a table; what it prints is not private."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -14,6 +15,7 @@ from discreet.cli.output import print_facts, print_table
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from discreet.data.columns import Bins
     from discreet.data.table import Table
     from discreet.offline.training import Fit
 
@@ -29,8 +31,15 @@ Source: TypeAlias = Annotated[
 ]
 User: TypeAlias = Annotated[str, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)]
 Step: TypeAlias = Annotated[str, typer.Option("--step", help="The column of steps.", rich_help_panel=_DATA)]
-State: TypeAlias = Annotated[str, typer.Option("--state", help="The column of states.", rich_help_panel=_DATA)]
-Action: TypeAlias = Annotated[str, typer.Option("--action", help="The column of actions.", rich_help_panel=_DATA)]
+State: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        "--state", help="The column of states; several if it is repeated, with as many --states.", rich_help_panel=_DATA
+    ),
+]
+Action: TypeAlias = Annotated[
+    list[str], typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
+]
 Reward: TypeAlias = Annotated[
     str | None, typer.Option("--reward", help="The column of rewards.", rich_help_panel=_DATA)
 ]
@@ -38,14 +47,23 @@ Episode: TypeAlias = Annotated[
     str | None, typer.Option("--episode", help="The column of episodes, if users have several.", rich_help_panel=_DATA)
 ]
 NextState: TypeAlias = Annotated[
-    str | None, typer.Option("--next-state", help="The column of next states, if there is one.", rich_help_panel=_DATA)
+    list[str] | None,
+    typer.Option("--next-state", help="The column of next states, if there is one.", rich_help_panel=_DATA),
 ]
 States: TypeAlias = Annotated[
-    str | None, typer.Option("--states", metavar="N|FILE", help="How many, or a file of labels.", rich_help_panel=_DATA)
+    list[str] | None,
+    typer.Option(
+        "--states",
+        metavar="N|FILE|EDGES",
+        help="How many, a file of labels, or edges of bins such as 0:60:100; one for each --state.",
+        rich_help_panel=_DATA,
+    ),
 ]
 Actions: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--actions", metavar="N|FILE", help="How many, or a file of labels.", rich_help_panel=_DATA),
+    list[str] | None,
+    typer.Option(
+        "--actions", metavar="N|FILE|EDGES", help="The same for actions, one for each --action.", rich_help_panel=_DATA
+    ),
 ]
 Horizon: TypeAlias = Annotated[
     int | None, typer.Option("--horizon", help="The largest number of steps.", rich_help_panel=_DATA)
@@ -133,7 +151,11 @@ def train(
     ] = None,
 ) -> None:
     """Learn a policy from a table of trajectories under differential privacy; write it and its receipt."""
-    check_names(out, receipt, {"DATA": data, "--states": states, "--actions": actions, "--features": features})
+    check_names(
+        out,
+        receipt,
+        [("DATA", data), *_given("--states", states), *_given("--actions", actions), ("--features", features)],
+    )
     from discreet.cli.show import print_policy
     from discreet.files import reserve
     from discreet.offline.receipt import receipt_text
@@ -192,8 +214,8 @@ def check(
     table: TableName = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
-    from discreet.data.table import NOT_PRIVATE
-    from discreet.data.table import check as run
+    from discreet.data.checking import NOT_PRIVATE
+    from discreet.data.checking import check as run
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -207,14 +229,41 @@ def check(
     typer.echo(NOT_PRIVATE)
 
 
-def open_table(source: str, *, states: str | None, actions: str | None, **declared: Any) -> Table:
+def open_table(
+    source: str,
+    *,
+    state: list[str],
+    action: list[str],
+    next_state: list[str] | None,
+    states: list[str] | None,
+    actions: list[str] | None,
+    **declared: Any,
+) -> Table:
     """The table that the options describe."""
     from discreet.data.table import read
 
-    return read(source, states=_domain("states", states), actions=_domain("actions", actions), **declared)
+    return read(
+        source, state=_one_or_all(state), action=_one_or_all(action), next_state=_one_or_all(next_state or None),
+        states=_domains("states", states, state), actions=_domains("actions", actions, action), **declared,
+    )  # fmt: skip
 
 
-def check_names(out: Path, receipt: Path | None, inputs: Mapping[str, str | Path | None]) -> None:
+def _one_or_all(given: Any) -> Any:
+    """An option that was given once is that; if it was repeated, all of them."""
+    return given[0] if given is not None and len(given) == 1 else given
+
+
+def _domains(name: str, texts: list[str] | None, columns: list[str]) -> Any:
+    if texts is not None and len(texts) != len(columns):
+        raise InvalidInput(f"--{name} was given {len(texts)} times for {len(columns)} columns: give one for each")
+    return _one_or_all(None if texts is None else [_domain(name, text) for text in texts])
+
+
+def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
+    return [(option, text) for text in texts or ()]
+
+
+def check_names(out: Path, receipt: Path | None, inputs: Iterable[tuple[str, str | Path | None]]) -> None:
     """Refuse, before any work, names that could not be written after it, or that would overwrite something."""
     from discreet.files import check_distinct, check_writable, shortened
 
@@ -222,7 +271,7 @@ def check_names(out: Path, receipt: Path | None, inputs: Mapping[str, str | Path
         raise InvalidInput(f"policy files end in .json or .npz, got {shortened(out.name)}")
     if receipt is not None and check_writable(receipt).suffix not in (".json", ".html"):
         raise InvalidInput(f"receipts end in .json or .html, got {shortened(receipt.name)}")
-    files = {option: name for option, name in inputs.items() if name is not None and _exists(name)}
+    files = [(option, name) for option, name in inputs if name is not None and _exists(name)]
     check_distinct({"--out": out, "--receipt": receipt}, files)
 
 
@@ -233,7 +282,7 @@ def _exists(name: str | Path) -> bool:
         return False
 
 
-def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[Path, int]:
+def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[str | os.PathLike[str], int]:
     """How much room the outputs can take at most: reserved before noise is drawn."""
     from discreet.shape import check_size
 
@@ -242,7 +291,7 @@ def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[Path, int]:
     # A label is written as at most six bytes for each of its characters; actions as a number and a separator.
     words = sum(8 + 6 * len(label) for label in (*(declaration.state_labels or ()), *(declaration.action_labels or ())))
     entries = shape.horizon * shape.states * (12 if out.suffix == ".json" else 10)
-    sizes = {out: _SPARE + words + entries}
+    sizes: dict[str | os.PathLike[str], int] = {out: _SPARE + words + entries}
     return sizes if receipt is None else {**sizes, receipt: 4 * _SPARE + 2 * words}
 
 
@@ -253,9 +302,13 @@ def _values(fit: Fit) -> str:
     return f"at the first step {low:.4g}" + ("" if low == high else f" to {high:.4g}, by state")
 
 
-def _domain(name: str, text: str | None) -> int | list[str] | None:
-    if text is None:
-        return None
+def _domain(name: str, text: str) -> int | list[str] | Bins:
+    """A whole number, the labels of a file, or bins by their edges."""
+    edges = _edges(text)
+    if edges is not None:
+        from discreet.data.columns import Bins
+
+        return Bins(edges)
     if text.isascii() and text.isdigit():
         if len(text) > _LONGEST_NUMBER:
             raise InvalidInput(f"--{name} is a number of {len(text)} digits: nobody has so many; merge some")
@@ -274,6 +327,14 @@ def _domain(name: str, text: str | None) -> int | list[str] | None:
     from discreet.files import shortened
 
     raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {shortened(text)}")
+
+
+def _edges(text: str) -> list[float] | None:
+    """The numbers of low:...:high, or None where the text is something else."""
+    try:
+        return [float(edge) for edge in text.split(":")] if ":" in text else None
+    except ValueError:
+        return None
 
 
 def _features(file: Path | None) -> Any:

@@ -62,7 +62,7 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
             f"rounded at random, without bias, to {levels} levels"
         )
     rules += _SUCCESSORS[told]
-    if declaration.leaves_out_last_step:
+    if declaration.counted_steps < declaration.shape.horizon:
         rules.append(
             "rows at the last step of the horizon are not counted: where steps are pooled nothing tells an end there "
             "from the horizon"
