@@ -48,7 +48,8 @@ def table(folder: Path, *, hostile: bool) -> None:
     rows += hostile_rows() if hostile else []
     with duckdb.connect(str(folder / "hospital.duckdb")) as connection:
         connection.execute("CREATE TABLE visits (u TEXT, t TEXT, s TEXT, a TEXT, r TEXT, note TEXT)")
-        connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?)", rows)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        connection.execute("INSERT INTO visits SELECT " + ", ".join(["unnest(?)"] * 6), columns)
     (folder / "states.txt").write_text("low\nhigh\n")
     (folder / "actions.txt").write_text("rest\nwalk\n")
     (folder / "scratch").mkdir()
