@@ -42,7 +42,7 @@ def test_both_forms_of_the_encoder_agree(write, name):
     """The relational query and the compiled kernel count the same cells."""
     path = write(name, **columns(records()))
     for homogeneous in (False, True):
-        table = data.read(path, **NAMES, **DOMAIN, homogeneous=homogeneous)
+        table = data.read(path, **NAMES, **DOMAIN, homogeneous=homogeneous, early_end=False)
         assert table.users() == 60
         for first_visit in (False, True) if homogeneous else (False,):
             joint = table.joint_counts(first_visit=first_visit)
@@ -193,9 +193,16 @@ class TestDeclarations:
         with pytest.raises(Unsupported, match="too many transitions to number"):
             data.read(path, **NAMES, states=10**6, actions=10, horizon=500).joint_counts()
 
-    def test_pooled_steps_cannot_end_early(self, write):
-        with pytest.raises(Unsupported, match="absorbing state"):
-            data.read(write("r.parquet", **columns(records(2))), **NAMES, **DOMAIN, homogeneous=True, early_end=True)
+    def test_what_a_missing_reward_counts_as_is_declared(self, write):
+        path = write("r.csv", **rows_of(*((user, 0, 0, 0, "") for user in range(200))))
+        counted = lambda **how: data.read(path, **NAMES, **DOMAIN, **how).joint_counts(levels=3)  # noqa: E731
+        assert (counted().keys % 3).tolist() == [0]
+        assert (counted(rewards=(-1, 1)).keys % 3).tolist() == [1]  # zero, and not the lower end
+        assert (counted(rewards=(-1, 1), missing_reward=1.0).keys % 3).tolist() == [2]
+        assert (counted(rewards=(2, 4)).keys % 3).tolist() == [0]  # the value of the range next to zero
+        for bad in (2.0, "0", float("nan"), True):
+            with pytest.raises(InvalidInput, match="missing_reward must be a number in the declared range"):
+                counted(missing_reward=bad)
 
     def test_columns_of_the_wrong_type_are_named(self, write):
         rows = columns(records(3))

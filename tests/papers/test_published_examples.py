@@ -13,9 +13,9 @@ SHOWN = {
     "published/heavy-tailed-central": ("epsilon 1", "epsilon 1.75"),
     "published/heavy-tailed-central-raw-counts": ("epsilon 1", "epsilon unbounded"),
     "published/adversarial-full-information": ("epsilon 1", "epsilon 5.778"),
-    "published/adversarial-bandit": ("epsilon 1", "epsilon 2.111"),
-    "published/ldp-obi-gaussian": ("epsilon 20, delta 0.1", "epsilon 51.73 at delta 0.1, or delta 0.986"),
-    "published/ldp-obi-laplace": ("epsilon 1", "epsilon 0.8333"),
+    "published/adversarial-bandit": ("epsilon 1", "epsilon 2.112"),
+    "published/ldp-obi-gaussian": ("epsilon 20, delta 0.1", "epsilon 51.74 at delta 0.1, or delta 0.9861"),
+    "published/ldp-obi-laplace": ("epsilon 1", "epsilon 0.8334"),
     "published/offline-vapvi": ("rho 1", "rho 1.4"),
     "published/sdp-pe-split": ("epsilon 1", "epsilon 2"),
 }

@@ -29,6 +29,7 @@ from discreet.papers import published
 from discreet.papers.mechanism import Published, Setting
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.privacy.words import rounded_up
 from discreet.recipes.registry import Target, build
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -331,7 +332,7 @@ def _usable_delta(setting: Setting) -> float:
 def _epsilon_text(epsilon: float | None) -> str:
     if epsilon is None:
         return "not known"
-    return "no finite epsilon" if math.isinf(epsilon) else f"epsilon {epsilon:.4g}"
+    return "no finite epsilon" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)}"
 
 
 def _draw(report: AuditReport, kind: str) -> bytes:

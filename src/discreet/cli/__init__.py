@@ -18,10 +18,11 @@ from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
 from discreet.cli.promises import audit, calibrate
 from discreet.cli.reproduce import matrix, reproduce
+from discreet.cli.show import show
 from discreet.cli.simulate import evaluate, simulate
 from discreet.cli.train import check, train
 
-_OFFLINE = (check, train, evaluate)
+_OFFLINE = (check, train, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, calibrate, audit, recipes, worlds, learners, *_OFFLINE, *_STUDIES

@@ -100,6 +100,7 @@ def uniform_play(world: TabularWorld, like: SimulationResult) -> SimulationResul
         episodes=like.episodes,
         regret=gap * like.episodes[None, :].astype(np.float64),
         final_gap=np.array([gap]),
+        deployed_gap=np.array([gap]),
         switches=np.zeros(1, np.int64),
         deterministic_switches=np.zeros(1, np.int64),
         guarantee={"statement": "looks at no data at all"},

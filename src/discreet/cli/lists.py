@@ -133,11 +133,14 @@ def _promise(epsilon: float | None, delta: float, rho: float | None) -> str:
 
 def _truth(truth: Guarantee, at: Setting) -> str:
     """In the unit of the claim: the true rho, the true epsilon, or the true delta where delta is what is missed."""
+    from discreet.privacy.words import rounded_up
+
     if at.rho is not None:
-        return f"rho {truth.rho:.4g}"
+        return f"rho {rounded_up(truth.rho)}"
     if not math.isfinite(truth.epsilon):
         loss = truth.delta_at(at.epsilon or 0.0)
-        return "epsilon unbounded" if loss >= 1 else f"delta {loss:.4g} at epsilon {at.epsilon:g}"
+        return "epsilon unbounded" if loss >= 1 else f"delta {rounded_up(loss)} at epsilon {at.epsilon:g}"
     if at.delta and truth.epsilon > (at.epsilon or 0.0):
-        return f"epsilon {truth.epsilon:.4g} at delta {at.delta:g}, or delta {truth.delta_at(at.epsilon or 0.0):.4g}"
-    return f"epsilon {truth.epsilon:.4g}" + (f" at delta {at.delta:g}" if at.delta else "")
+        delta = rounded_up(truth.delta_at(at.epsilon or 0.0))
+        return f"epsilon {rounded_up(truth.epsilon)} at delta {at.delta:g}, or delta {delta}"
+    return f"epsilon {rounded_up(truth.epsilon)}" + (f" at delta {at.delta:g}" if at.delta else "")

@@ -11,11 +11,11 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
-from discreet.validation import check_count
+from discreet.validation import check_count, check_flag, shown
 
 _LARGEST_KEY = 2**53  # tallies of sparse tables hold the numbers of cells as floats
 _LARGEST_PACKED = 2**62  # a whole row of a user in one number
@@ -23,6 +23,7 @@ _LARGEST_QUOTIENT = 2**48  # databases divide whole numbers in floating point
 _FINEST, _COARSEST = 2**20, 2**6  # positions of a reward between two levels
 FIRST_DAY = datetime.date(1, 1, 1)
 DAYS = (datetime.date(9999, 12, 31) - FIRST_DAY).days + 1  # the days that a date can be
+_MOST_LABELS = 2**20  # beyond them states are numbers: nobody reads a policy of so many
 _EPOCH = (datetime.date(1970, 1, 1) - FIRST_DAY).days
 
 
@@ -39,9 +40,9 @@ class Bins:
         try:
             given = tuple(float(edge) for edge in edges)
         except (TypeError, ValueError):
-            raise InvalidInput(f"edges of bins must be numbers, got {edges!r}") from None
+            raise InvalidInput(f"edges of bins must be numbers, got {shown(edges)}") from None
         if len(given) < 2 or not all(low < high for low, high in pairwise(given)):
-            raise InvalidInput(f"edges of bins must be at least two numbers that increase, got {edges!r}")
+            raise InvalidInput(f"edges of bins must be at least two numbers that increase, got {shown(edges)}")
         object.__setattr__(self, "edges", given)
 
     @property
@@ -117,13 +118,30 @@ def domains(name: str, columns: str | Sequence[str], given: Domain | Sequence[Do
     if isinstance(columns, str):
         return (domain(name, given),)  # type: ignore[arg-type]
     if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != len(columns):
-        raise InvalidInput(f"{name} must hold one domain for each of the {len(columns)} columns, got {given!r}")
+        raise InvalidInput(f"{name} must hold one domain for each of the {len(columns)} columns, got {shown(given)}")
     return tuple(domain(f"{name}[{number}]", each) for number, each in enumerate(given))
 
 
 def total_size(parts: Sequence[Part]) -> int:
     """How many values several columns have together."""
     return math.prod(size_of(part) for part in parts)
+
+
+def labels_of(parts: Sequence[Part]) -> tuple[str, ...] | None:
+    """A label for every value of the columns together, as people read them; None where values are plain numbers.
+
+    >>> labels_of([("low", "high"), Bins([0, 1, 2])])
+    ('low, 0 to 1', 'low, 1 to 2', 'high, 0 to 1', 'high, 1 to 2')
+    """
+    if (len(parts) == 1 and isinstance(parts[0], int)) or total_size(parts) > _MOST_LABELS:
+        return None
+    return tuple(", ".join(words) for words in product(*(_words(part) for part in parts)))
+
+
+def _words(part: Part) -> Sequence[str]:
+    if isinstance(part, int):
+        return [str(number) for number in range(part)]
+    return [f"{low:g} to {high:g}" for low, high in pairwise(part.edges)] if isinstance(part, Bins) else part
 
 
 @dataclass(frozen=True)
@@ -158,7 +176,8 @@ class Declaration:
     """Everything that is public about a table before anybody looks into it.
 
     ``state_labels`` and ``action_labels`` are the declared lists where states or actions are words of one column;
-    ``first_step`` is the number of the first step; ``early_end`` says that episodes may end before the horizon.
+    ``first_step`` is the number of the first step; ``early_end`` says that episodes may end before the horizon;
+    ``missing_reward`` is what a missing reward counts as, the value of the range nearest to zero unless declared.
     ``state_parts`` and ``action_parts`` are the domains of the columns that they are made of, and ``dates`` says how
     dates become steps, where the column of steps holds dates.
     """
@@ -173,6 +192,7 @@ class Declaration:
     state_parts: tuple[Part, ...] = ()
     action_parts: tuple[Part, ...] = ()
     dates: Dates | None = None
+    missing_reward: float | None = None
 
     def __post_init__(self) -> None:
         check_count("per_user", self.per_user)
@@ -188,11 +208,18 @@ class Declaration:
             )
         if len(listed(self.columns.next_state)) not in (0, len(listed(self.columns.state))):
             raise InvalidInput("next_state must be made of as many columns as state")
-        if self.early_end and self.shape.homogeneous:
-            raise Unsupported(
-                "pooled steps cannot tell an early end from the horizon: declare early_end=False and give finished "
-                "episodes an absorbing state, or declare homogeneous=False"
-            )
+        check_flag("early_end", self.early_end)
+        object.__setattr__(self, "missing_reward", _missing_reward(self.shape, self.missing_reward))
+
+    @property
+    def counted_steps(self) -> int:
+        """How many steps are counted: all, or all but the last.
+
+        Where steps are pooled and episodes may end early, a row at the last step of the horizon cannot tell an end from
+        the horizon. Leaving it out loses nothing but its count: the laws were declared the same at every step.
+        """
+        shape = self.shape
+        return shape.horizon - (self.early_end and shape.homogeneous and shape.horizon > 1)
 
     def packing(self, levels: int) -> Packing:
         """How rows of this table are packed into numbers, or a refusal if its cells cannot be numbered."""
@@ -207,6 +234,18 @@ class Declaration:
         if not pack.fits(steps) or G * S * A * (S + 1) * levels > _LARGEST_KEY:
             raise Unsupported(f"{S} states and {A} actions have too many transitions to number: merge states")
         return pack
+
+
+def _missing_reward(shape: Shape, declared: float | None) -> float:
+    """What a missing reward counts as, within the declared range: as declared, else as near to zero as there is."""
+    low, high = shape.rewards
+    if declared is None:
+        return min(max(0.0, low), high)
+    if isinstance(declared, bool) or not isinstance(declared, int | float) or not low <= declared <= high:
+        raise InvalidInput(
+            f"missing_reward must be a number in the declared range {low:g} to {high:g}, got {shown(declared)}"
+        )
+    return float(declared)
 
 
 @dataclass(frozen=True)

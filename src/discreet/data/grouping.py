@@ -111,12 +111,12 @@ def checked(
 
 
 def reward_positions(batch: pa.RecordBatch, declaration: Declaration, packing: Packing) -> Integers | int:
-    """Rewards on the grid between levels: clipped to the declared range, missing ones at its lower end."""
+    """Rewards on the grid between levels: clipped to the declared range, missing ones as declared."""
     name, (low, high) = declaration.columns.reward, declaration.shape.rewards
     if name is None:
         return 0
     reward, found = floats(plain(batch.column(name)))
-    share = (np.where(found, np.clip(reward, low, high), low) - low) / (high - low)
+    share = (np.where(found, np.clip(reward, low, high), declaration.missing_reward) - low) / (high - low)
     return np.floor(share * (packing.positions - 1) + 0.5).astype(np.int64)
 
 

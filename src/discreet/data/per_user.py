@@ -56,7 +56,7 @@ def rules_of(declaration: Declaration, packing: Packing, first_visit: bool) -> R
     width = dates.days if dates is not None and dates.first_day is None else 0
     return Rules(
         shape.states, shape.actions, shape.horizon, packing.levels, packing.grid, packing.following,
-        declaration.per_user, shape.homogeneous, first_visit, shape.horizon, width,
+        declaration.per_user, shape.homogeneous, first_visit, declaration.counted_steps, width,
     )  # fmt: skip
 
 

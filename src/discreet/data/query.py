@@ -6,10 +6,12 @@ Bad content never stops a release, is never counted and never logged; each user'
   outside the declared domain is dropped;
 * of a user's episodes the ``per_user`` with the smallest identifiers are kept;
 * of several rows for one (user, episode, step) the one with the smallest (state, action, reward, next state) is kept;
-* rewards are clipped to the declared range, missing ones count as its lower end, and are rounded at random to levels
-  (:mod:`discreet.data.rounding`);
+* rewards are clipped to the declared range, missing ones count as declared (as zero unless told otherwise), and are
+  rounded at random to levels (:mod:`discreet.data.rounding`);
 * a row counts with the state of the next step. If the next step is missing but a later one is there (a gap), the row is
   dropped; if nothing follows, the episode has ended there;
+* where steps are pooled and episodes may end early, a row at the last step of the horizon is not counted: nothing tells
+  whether the episode ended there or was cut;
 * where the table has a column of next states, a row counts with that one, even if the next row says otherwise. A row
   whose next state is outside the domain is dropped, and one without a next state goes by the rule above: it is an end
   only if nothing follows. What comes after the last step of the horizon is an end, whatever the column says.
@@ -55,6 +57,8 @@ def contributions(table: Any, declaration: Declaration, *, levels: int = 2, firs
     S, A = shape.states, shape.actions
     rows = followed_rows(table, declaration, pack)
     rows = rows.filter(rows.successor.notnull())
+    if declaration.counted_steps < shape.horizon:
+        rows = rows.filter(rows.step < declaration.counted_steps)
     rows = rows.mutate(pair=_quotient(rows.item, pack.positions), position=rows.item % pack.positions)
     if first_visit:
         earliest = ibis.window(group_by=[rows.user, rows.pair], order_by=[rows.episode, rows.step])
@@ -232,12 +236,13 @@ def absent(table: Any, names: str | tuple[str, ...]) -> Any:
 
 
 def _position(table: Any, declaration: Declaration, pack: Packing) -> Any:
-    """A reward on the grid between levels: clipped to the declared range, missing ones at its lower end."""
+    """A reward on the grid between levels: clipped to the declared range, missing ones as declared."""
     ibis = load_ibis()
     name, (low, high) = declaration.columns.reward, declaration.shape.rewards
     if name is None:
         return ibis.literal(0)
     reward = number_of(table, name).cast("float64")
-    clipped = ibis.cases((reward.isnull() | (reward <= low), low), (reward >= high, high), else_=reward)
+    ends = [(reward.isnull(), declaration.missing_reward), (reward <= low, low), (reward >= high, high)]
+    clipped = ibis.cases(*ends, else_=reward)
     place = (clipped - low) / (high - low) * (pack.positions - 1) + 0.5
     return (place - place % 1.0).try_cast("int64")

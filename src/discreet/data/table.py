@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discreet.data import grouping, query
-from discreet.data.columns import Columns, Dates, Declaration, Domain, domains, total_size
+from discreet.data.columns import Columns, Dates, Declaration, Domain, domains, labels_of, total_size
 from discreet.data.dialect import Csv
 from discreet.data.engines import IbisSource, open_source
 from discreet.data.local import LocalSource
@@ -27,7 +27,7 @@ from discreet.encoders.joint import JointCounts, as_counted
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
 from discreet.types import Floats
-from discreet.validation import check_count
+from discreet.validation import check_count, shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,9 +115,10 @@ def read(
     actions: Domain | Sequence[Domain] | None = None,
     horizon: int | None = None,
     rewards: tuple[float, float] = (0.0, 1.0),
+    missing_reward: float | None = None,
     per_user: int = 1,
     homogeneous: bool = False,
-    early_end: bool | None = None,
+    early_end: bool = True,
     first_step: int = 0,
     dates: Dates | None = None,
     table: str | None = None,
@@ -131,23 +132,28 @@ def read(
     are how many there are, the list of their labels, or :class:`~discreet.data.Bins` of a continuous column; where
     ``state`` names several columns, ``states`` holds one of these for each. ``horizon``, ``rewards`` (the range) and
     ``per_user`` (trajectories that a user may contribute) are public too. ``homogeneous`` declares that laws are the
-    same at every step. ``early_end`` says that episodes may end before the horizon (default: yes, unless homogeneous).
-    ``dates`` says how the dates of ``step`` become steps. ``csv`` is the form of CSV files, and ``partitions`` are
-    columns that stand in the names of folders. Nothing is read but names and types of columns.
+    same at every step. ``missing_reward`` is what a missing reward counts as (0 unless declared, or the end of the
+    range next to it). ``early_end`` says that episodes may end before the horizon, and that nothing is gained or lost
+    afterwards; with False every episode is taken to have all its steps. ``dates`` says how the dates of ``step`` become
+    steps. ``csv`` is the form of CSV files, and ``partitions`` are columns that stand in the names of folders. Nothing
+    is read but names and types of columns.
     """
     if horizon is None:
         raise InvalidInput(
             "horizon= is missing: give the largest number of steps of an episode. It is a public input, because the "
             "longest episode in the data belongs to somebody"
         )
+    for name in (user, step, *(each for each in (reward, episode) if each is not None)):
+        if not isinstance(name, str):
+            raise InvalidInput(f"a column is named by text, got {shown(name)}")
     columns = Columns(user, step, _several(state), _several(action), reward, episode, _several(next_state))
     state_parts, action_parts = domains("states", columns.state, states), domains("actions", columns.action, actions)
     sizes = total_size(state_parts), total_size(action_parts)
     shape = Shape(*sizes, check_count("horizon", horizon), homogeneous, rewards)
-    ends = not homogeneous if early_end is None else early_end
     declaration = Declaration(
-        columns, shape, per_user, first_step, ends, _labels(state_parts), _labels(action_parts),
+        columns, shape, per_user, first_step, early_end, labels_of(state_parts), labels_of(action_parts),
         state_parts=state_parts, action_parts=action_parts, dates=dates,
+        missing_reward=missing_reward,
     )  # fmt: skip
     opened = open_source(
         os.fspath(source) if isinstance(source, os.PathLike) else source, columns.names,
@@ -158,8 +164,8 @@ def read(
 
 
 def _several(columns: str | Sequence[str] | None) -> Any:
-    return columns if columns is None or isinstance(columns, str) else tuple(columns)
-
-
-def _labels(parts: Sequence[Any]) -> tuple[str, ...] | None:
-    return parts[0] if len(parts) == 1 and isinstance(parts[0], tuple) else None
+    if columns is None or isinstance(columns, str):
+        return columns
+    if not isinstance(columns, Sequence) or not columns or not all(isinstance(name, str) for name in columns):
+        raise InvalidInput(f"columns are named by text, got {shown(columns)}")
+    return tuple(columns)

@@ -41,8 +41,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import inlined
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
@@ -78,8 +79,7 @@ class PSRL(PlansBackwards):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.prior not in PRIORS:
-            raise unknown_name("prior", str(self.prior), PRIORS)
+        check_name("prior", self.prior, PRIORS)
         check_open_unit("failure_probability", self.failure_probability)
 
     def arrays(self, problem: Problem) -> PSRLArrays:
@@ -108,6 +108,10 @@ class PSRL(PlansBackwards):
         arrays = self.arrays(problem)
         arrays.clock[0] = release.users
         return arrays
+
+    def recommending(self, problem: Problem) -> UCBVIArrays:
+        """The estimated world as it is: nothing is drawn, what was not seen is worth nothing."""
+        return UCBVI().recommending(problem)
 
 
 @prepare.implement(PSRLArrays)

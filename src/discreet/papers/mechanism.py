@@ -37,6 +37,7 @@ from discreet.privacy.guarantee import (
 )
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import rounded_up
 from discreet.shape import Shape
 
 FACTOR_TWO = "counts move by 2H when a user is replaced, not by H"
@@ -102,7 +103,8 @@ class Part:
         """What the part promises by itself."""
         moves = self.moves
         if isinstance(self.law, RandomizedResponse):
-            how = f"randomised response with a loss of {self.law.shipped_epsilon:.6g} a bit (p = {2 * self.law.q:.6g})"
+            loss = rounded_up(self.law.shipped_epsilon, 6)
+            how = f"randomised response with a loss of {loss} a bit (p = {2 * self.law.q:.6g})"
             profile = self.law.profile(moves.cells)
             return from_reports(profile, delta=delta, name=self.name, moves=f"{moves.cells} bits", law=how)
         if self.norms_only:

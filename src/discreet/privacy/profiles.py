@@ -74,7 +74,10 @@ class PureProfile:
         if delta == 0 or math.isinf(self.bound):
             return self.bound
         inside = delta * (1 + math.exp(-self.bound))
-        return max(0.0, self.bound + math.log1p(-inside)) if inside < 1 else 0.0
+        found = max(0.0, self.bound + math.log1p(-inside)) if inside < 1 else 0.0
+        while self.delta(found) > delta:  # the logarithm was rounded down
+            found = math.nextafter(found, math.inf)
+        return found
 
     @property
     def rho(self) -> float:
