@@ -178,8 +178,9 @@ def arrow_reader(relation: Any, rows: int) -> Any:
 
 
 def in_memory() -> Any:
-    """A connection of DuckDB that never writes to disk."""
+    """A connection of DuckDB that never writes to disk, nor to the terminal."""
     connection = load_duckdb().connect()
+    connection.execute("SET enable_progress_bar = false")
     connection.execute("SET temp_directory = ''")
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET autoinstall_known_extensions = false")

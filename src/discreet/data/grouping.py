@@ -23,7 +23,7 @@ from discreet.data.engines import arrow_reader, in_memory, quietly
 from discreet.data.local import LocalSource
 from discreet.data.per_user import Counted, Rules, follow_users
 from discreet.data.rounding import CellSums
-from discreet.data.values import floats, members, plain, plain_type, spans, steps
+from discreet.data.values import floats, identifiers, members, missing, plain, plain_type, spans, steps
 from discreet.types import Integers, Mask, NDArray
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def count_users(source: LocalSource, user: str) -> int:
     parts, key = _parts(source), secrets.randbits(64)
     total = 0
     for part in range(parts):
-        batches = (_of_part([plain(batch.column(0))], parts, part, key) for batch in source.batches((user,)))
+        batches = (_of_part([identifiers(batch.column(0))], parts, part, key) for batch in source.batches((user,)))
         with _grouped(source, {"user": user}, batches) as connection:
             total += int(quietly(source.name, partial(_first_value, connection, _USERS)))
     return total
@@ -105,9 +105,9 @@ def checked(
     if columns.next_state is not None:
         arrays = pick(columns.next_state)
         position, inside = members(arrays, declaration.state_parts, encoding)
-        absent = np.logical_and.reduce([np.asarray(each.is_null()) for each in arrays])
+        absent = np.logical_and.reduce([missing(each) for each in arrays])
         found["next_state"] = np.where(inside, position, shape.states), inside | absent
-    return found, [array[columns.user], *pick(columns.episode)]
+    return found, [identifiers(each) for each in (array[columns.user], *pick(columns.episode))]
 
 
 def reward_positions(batch: pa.RecordBatch, declaration: Declaration, packing: Packing) -> Integers | int:

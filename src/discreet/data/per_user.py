@@ -15,6 +15,8 @@ from discreet.compiled import kernel
 from discreet.data.columns import Declaration, Packing
 from discreet.types import Integers
 
+_SHORT = 64
+
 
 class Rules(NamedTuple):
     """What the loop needs to know."""
@@ -63,7 +65,7 @@ def follow_users(values: Integers, episodes: Integers, users: Integers, rules: R
     rows = int(episodes[users[-1]] - episodes[users[0]])
     out = Counted(*(np.zeros(size, np.int64) for size in (rows, rows, len(users) - 1, 3)))
     longest = int(np.diff(episodes[users]).max(initial=0))
-    scratch = np.zeros((3, longest), np.int64)
+    scratch = np.zeros((5, longest), np.int64)
     total = int(_follow(values, episodes, users, rules, scratch, out))
     return out._replace(keys=out.keys[:total], above=out.above[:total])
 
@@ -75,8 +77,8 @@ def _follow(
     S, A, levels, following = rules.states, rules.actions, rules.levels, rules.following
     positions = (levels - 1) * rules.grid + 1
     items = S * A * positions * following
-    of_state = A * positions * following
-    sorted_rows, pairs = scratch[0], scratch[1]
+    of_pair = positions * following
+    steps, pairs, rests, counted = scratch[0], scratch[1], scratch[2], scratch[3]
     total = 0
     for user in range(len(users) - 1):
         began = total
@@ -85,40 +87,44 @@ def _follow(
             out.repaired[2] += 1
             last = first + rules.per_user
         for episode in range(first, last):
-            rows = _ordered(values[episodes[episode] : episodes[episode + 1]], sorted_rows, items, rules)
+            rows = _ordered(values[episodes[episode] : episodes[episode + 1]], rests, items, rules)
             kept = 0
             for i in range(rows):
-                if kept > 0 and sorted_rows[kept - 1] // items == sorted_rows[i] // items:
+                step = rests[i] // items
+                if kept > 0 and steps[kept - 1] == step:
                     out.repaired[0] += 1
                 else:
-                    sorted_rows[kept] = sorted_rows[i]
+                    rest = rests[i] - step * items
+                    pair = rest // of_pair
+                    steps[kept], pairs[kept], rests[kept] = step, pair, rest - pair * of_pair
                     kept += 1
             for i in range(kept):
-                step, item = sorted_rows[i] // items, sorted_rows[i] % items
-                told = item % following if following > 1 else S
+                step, pair, position, told = steps[i], pairs[i], rests[i], S
+                if following > 1:
+                    position = rests[i] // following
+                    told = rests[i] - position * following
                 if following > 1 and step == rules.horizon - 1:
                     successor = S
                 elif told < S:
                     successor = told
                 elif i + 1 == kept:
                     successor = S
-                elif sorted_rows[i + 1] // items == step + 1:
-                    successor = sorted_rows[i + 1] % items // of_state
+                elif steps[i + 1] == step + 1:
+                    successor = pairs[i + 1] // A
                 else:
                     out.repaired[1] += 1
                     continue
                 if step >= rules.counted_steps:
                     continue
-                pair, position = item // following // positions, item // following % positions
-                level = min(position // rules.grid, levels - 2)
+                level = 0 if levels == 2 else min(position // rules.grid, levels - 2)
                 group = 0 if rules.homogeneous else step
                 cell = (group * S * A + pair) * (S + 1) + successor
                 out.keys[total] = cell * (levels - 1) + level
                 out.above[total] = position - level * rules.grid
-                pairs[total - began] = pair
+                counted[total - began] = pair
                 total += 1
         if rules.first_visit:
-            total = _first_of_each(pairs[: total - began], scratch[2], began, out)
+            total = _first_of_each(counted[: total - began], scratch[4], began, out)
         out.ends[user] = total
     return total
 
@@ -137,7 +143,15 @@ def _ordered(rows: Integers, out: Integers, items: int, rules: Rules) -> int:
                 out[kept] = step * items + out[i] % items
                 kept += 1
         count = kept
-    out[:count].sort()
+    if count > _SHORT:
+        out[:count].sort()
+        return count
+    for i in range(1, count):  # mostly they are in order already
+        row, place = out[i], i
+        while place > 0 and out[place - 1] > row:
+            out[place] = out[place - 1]
+            place -= 1
+        out[place] = row
     return count
 
 

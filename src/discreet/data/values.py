@@ -38,7 +38,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """A column with its plain type; NaN is missing, and there is one zero."""
+    """A column with its plain type."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -47,12 +47,27 @@ def plain(array: pa.Array) -> pa.Array:
     if types.is_dictionary(array.type):
         return plain(array.dictionary_decode())
     kind = plain_type(array.type)
-    if array.type != kind:
-        array = array.cast(kind)
-    if types.is_floating(kind):
-        values = _filled(array.cast(pa.float64())) + 0.0
-        array = pa.array(values, mask=~_present(array) | np.isnan(values)).cast(kind)
-    return array
+    return array if array.type == kind else array.cast(kind)
+
+
+def identifiers(array: pa.Array) -> pa.Array:
+    """A column of users or episodes; NaN is missing, and there is one zero."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    array = plain(array)
+    if not types.is_floating(array.type):
+        return array
+    values = _filled(array.cast(pa.float64())) + 0.0
+    return pa.array(values, mask=missing(array)).cast(array.type)
+
+
+def missing(array: pa.Array) -> Mask:
+    """Which cells of a plain column hold nothing: NaN is nothing, too."""
+    from pyarrow import types
+
+    absent = ~_present(array)
+    return absent | np.isnan(_filled(array)) if types.is_floating(array.type) else absent
 
 
 def kind_of(kind: pa.DataType) -> str:
@@ -77,7 +92,9 @@ def whole(array: pa.Array, low: int, size: int) -> tuple[Integers, Mask]:
     inside = found & (values >= low) & (values < low + size)
     if values.dtype.kind == "f":
         inside &= np.floor(values) == values
-    return np.where(inside, values, low).astype(np.int64) - low, inside
+    if not inside.all():
+        values = np.where(inside, values, low)
+    return values.astype(np.int64, copy=False) - low, inside
 
 
 def members(arrays: Sequence[pa.Array], parts: Sequence[Part], encoding: str) -> tuple[Integers, Mask]:
