@@ -74,7 +74,7 @@ class HindsightJudge:
         """Add the losses of users number ``begin`` to ``end`` - 1 under that policy."""
         self._suffered[begin:end] = np.tensordot(self._losses[begin:end], self._occupancy, axes=2)
 
-    def verdict(self, record: RunRecord, policy: AnyPolicy) -> None:
+    def verdict(self, record: RunRecord, recommended: AnyPolicy, deployed: AnyPolicy) -> None:
         """Write the regret of the run into its record."""
         best = _best_in_hindsight(self._world, self._losses, record.episodes)
         record.regret[:] = np.cumsum(self._suffered)[record.episodes - 1] - best

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from discreet.audit.binomial_test import audit_pairs
-from discreet.audit.broken import broken, raw_counts, shuffled_bits
+from discreet.audit.broken import broken, printed_messages, raw_counts
 from discreet.audit.likelihoods import PrintedPart, Together
 from discreet.audit.report import AuditReport
 from discreet.audit.stages import Stage, run_stages
@@ -201,8 +201,8 @@ def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | Non
     truth = entry.truth(
         asked.shape, epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho, episodes=max(2, asked.episodes)
     )
-    if entry.unbounded is not None:
-        case = raw_counts(asked) if entry.model == "central" else shuffled_bits(asked, separate=False)
+    if entry.no_bound(asked):
+        case = raw_counts(asked) if entry.model == "central" else printed_messages(asked)
         return entry.name, math.inf, [replace(case, certified=None)]
 
     def one(setting: Setting) -> Case:

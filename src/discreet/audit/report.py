@@ -14,8 +14,10 @@ from discreet.audit.stages import Stage
 from discreet.audit.trials import Case
 from discreet.errors import InvalidInput, MissingExtra
 from discreet.files import check_writable, write_atomically
+from discreet.papers import published
 from discreet.papers.mechanism import Setting
 from discreet.privacy.guarantee import finite_or_none
+from discreet.privacy.words import rounded_up
 
 _FORMATS = (".png", ".svg", ".pdf")
 
@@ -115,6 +117,7 @@ class AuditReport:
         score = "exact log-likelihood ratio" if self.finding.known else "score trained on separate draws"
         lines = [
             f"{self.recipe}: the claim {verdict}",
+            *_stated(self.recipe),
             f"claimed      epsilon {self.claimed:.4g}{delta}",
             f"certified    {_epsilon_text(self.certified)}",
             f"lower bound  epsilon {self.lower_bound:.4g}, with confidence {self.confidence:g}",
@@ -147,7 +150,15 @@ class AuditReport:
 def _epsilon_text(epsilon: float | None) -> str:
     if epsilon is None:
         return "not known"
-    return "no finite epsilon" if math.isinf(epsilon) else f"epsilon {epsilon:.4g}"
+    return "no finite epsilon" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)}"
+
+
+def _stated(recipe: str) -> tuple[str, ...]:
+    """Where a paper states the claim, and under which condition; nothing for recipes of other kinds."""
+    if not recipe.startswith("published/"):
+        return ()
+    entry = published(recipe)
+    return f"stated in    {entry.paper}, {entry.statement.where}", f"condition    {entry.statement.condition}"
 
 
 def _draw(report: AuditReport, kind: str) -> bytes:

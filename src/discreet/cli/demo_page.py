@@ -100,6 +100,7 @@ def uniform_play(world: TabularWorld, like: SimulationResult) -> SimulationResul
         episodes=like.episodes,
         regret=gap * like.episodes[None, :].astype(np.float64),
         final_gap=np.array([gap]),
+        deployed_gap=np.array([gap]),
         switches=np.zeros(1, np.int64),
         deterministic_switches=np.zeros(1, np.int64),
         guarantee={"statement": "looks at no data at all"},
@@ -171,10 +172,10 @@ blocks.</figcaption></figure>
 <tbody>
 {_table(list(comparison.rows()))}
 </tbody></table></div>
-<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that would be
-deployed next loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other users see
-would have been almost as likely had one user been replaced. <em>Local</em>: the same holds for the message that leaves
-the user's own device.</p>
+<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that is
+recommended in the end loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other
+users see would have been almost as likely had one user been replaced. <em>Local</em>: the same holds for the message
+that leaves the user's own device.</p>
 <h2>Why the guarantees hold</h2>
 <p>Every epsilon is computed from what one user can change and from the exact law of the noise, never copied from a
 claim. Read each derivation from the bottom up.</p>

@@ -58,7 +58,7 @@ from discreet.elimination.absorbing_model import (
     start_law,
 )
 from discreet.elimination.active_sets import RULES, ActiveSet, Candidates, Rule, all_policies
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.learners.base import Problem
 from discreet.policies import Mixture, Policy
 from discreet.release import Layer, Release, Request
@@ -112,8 +112,7 @@ class PolicyElimination:
 
     def __post_init__(self) -> None:
         for what, value, known in (("rule", self.rule, RULES), ("repair", self.repair, REPAIRS)):
-            if value not in known:
-                raise unknown_name(what, str(value), known)
+            check_name(what, value, known)
         check_not_negative("statistical_scale", self.statistical_scale)
         check_not_negative("privacy_scale", self.privacy_scale)
         if self.threshold is not None:
@@ -153,7 +152,7 @@ class PolicyElimination:
             stage=0,
             step=0,
             served=0,
-            active=all_policies(support, shape.actions),
+            active=all_policies(support, shape.actions, np.random.default_rng(coins)),
             released=nothing,
             pooled=nothing,
             model=_blind_model(shape, nothing),
@@ -170,6 +169,10 @@ class PolicyElimination:
     def policy(self, state: EliminationState) -> Policy:
         """The active policy with the best estimate; what is deployed while exploring is in the request."""
         return Policy(state.active.best())
+
+    def recommend(self, state: EliminationState) -> Policy:
+        """The same: the best active policy by its estimate."""
+        return self.policy(state)
 
     def update(self, state: EliminationState, release: Release) -> EliminationState:
         """What the last batch adds to the model of the stage, and the next request."""

@@ -51,6 +51,7 @@ import numpy as np
 
 from discreet.compiled import kernel
 from discreet.learners.base import PlannedState, Problem, Replans
+from discreet.learners.optimistic import recommended
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
 from discreet.policies import Policy
 from discreet.release import Release
@@ -219,7 +220,11 @@ class HeavyUCBVI(Replans):
         values = np.zeros((shape.horizon + 1, shape.states))
         actions = np.zeros((shape.horizon, shape.states), np.int64)
         _plan(self._bonuses().model(problem, release), shape.groups, reward_bound(shape), coins, values, actions)
-        return PlannedState(problem, coins, Policy(actions), values)
+        return PlannedState(problem, coins, Policy(actions), values, release)
+
+    def recommend(self, state: PlannedState) -> Policy:
+        """The best policy of the estimated world, without bonus."""
+        return recommended(state.problem, state.coins, state.release)
 
     def _bonuses(self) -> Bonuses:
         return Bonuses(self.bonus_scale, self.error_scale, self.threshold, self.failure_probability, uniform=False)

@@ -1,4 +1,4 @@
-"""What a learner is: ``init``, ``ask``, ``update``, ``policy``, all pure functions of a state.
+"""What a learner is: ``init``, ``ask``, ``update``, ``policy``, ``recommend``, all pure functions of a state.
 
 A learner sees releases and nothing else. It never imports worlds, trajectories, encoders or privatizers, and none of
 its knobs touches privacy: whatever it computes from a release is post-processing.
@@ -55,7 +55,10 @@ class Learner(Protocol):
         """The state after a release."""
 
     def policy(self, state: Any) -> AnyPolicy:
-        """The policy that would be deployed next."""
+        """The policy that would be deployed next. It may explore."""
+
+    def recommend(self, state: Any) -> AnyPolicy:
+        """The policy that a person should deploy in the end: the best one as far as is known, without exploring."""
 
 
 @runtime_checkable
@@ -64,6 +67,9 @@ class CompiledLearner(Learner, Protocol):
 
     def arrays(self, problem: Problem) -> Any:
         """Constants and scratch space: a NamedTuple that :func:`plan_into` knows. Not shared between threads."""
+
+    def recommending(self, problem: Problem) -> Any:
+        """The same for the plan that is recommended in the end."""
 
 
 @runtime_checkable
@@ -101,14 +107,19 @@ class HoldsPolicy:
         policy: AnyPolicy = state.policy
         return policy
 
+    def recommend(self, state: Any) -> AnyPolicy:
+        """The same policy: right for a learner that does not explore, or cannot tell."""
+        return self.policy(state)
+
 
 class PlannedState(NamedTuple):
-    """All that a learner remembers who plans anew from every release: its plan and its public coins."""
+    """All that a learner remembers who plans anew from every release: its plan, what it came from, public coins."""
 
     problem: Problem
     coins: Stream
     policy: AnyPolicy
     values: Floats  # (H + 1, S) as planned
+    release: Release | None = None  # the last one
 
 
 class Replans(HoldsPolicy, ABC):
@@ -130,7 +141,8 @@ class Replans(HoldsPolicy, ABC):
 class PlansBackwards(Replans):
     """A learner that plans by backward induction in compiled code.
 
-    It has ``arrays`` and, for the class of these arrays, the kernels ``prepare`` and ``fill_q``.
+    It has ``arrays`` and, for the class of these arrays, the kernels ``prepare`` and ``fill_q``; and ``recommending``,
+    the arrays of a plan without exploration, where it explores.
     """
 
     @abstractmethod
@@ -141,18 +153,33 @@ class PlansBackwards(Replans):
         """The arrays for a plan from this release; the same, unless the learner reads more than its statistics."""
         return self.arrays(problem)
 
+    def recommending(self, problem: Problem) -> Any:
+        """The arrays of the plan that is recommended in the end; the same, for a learner that does not explore."""
+        return self.arrays(problem)
+
     def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
         """The plan of the kernels, with ties broken by a copy of the coins."""
-        shape, coins = problem.shape, coins.copy()
-        values = np.zeros((shape.horizon + 1, shape.states))
-        actions = np.zeros((shape.horizon, shape.states), np.int64)
-        if release is None:
-            rows = shape.groups * shape.states * shape.actions
-            arrays, statistics = self.arrays(problem), no_statistics(rows, shape.states)
-        else:
-            arrays, statistics = self.arrays_after(problem, release), as_statistics(release)
-        plan_into(arrays, statistics, coins, values, actions)
-        return PlannedState(problem, coins, Policy(actions), values)
+        coins = coins.copy()
+        arrays = self.arrays(problem) if release is None else self.arrays_after(problem, release)
+        policy, values = plan_backwards(arrays, problem, coins, release)
+        return PlannedState(problem, coins, policy, values, release)
+
+    def recommend(self, state: PlannedState) -> Policy:
+        """The plan of ``recommending``, from the last release."""
+        return plan_backwards(self.recommending(state.problem), state.problem, state.coins.copy(), state.release)[0]
+
+
+def plan_backwards(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> tuple[Policy, Floats]:
+    """The plan of a learner's arrays from a release, or from nothing before the first one, and its values."""
+    shape = problem.shape
+    values = np.zeros((shape.horizon + 1, shape.states))
+    actions = np.zeros((shape.horizon, shape.states), np.int64)
+    if release is None:
+        statistics = no_statistics(shape.groups * shape.states * shape.actions, shape.states)
+    else:
+        statistics = as_statistics(release)
+    plan_into(arrays, statistics, coins, values, actions)
+    return Policy(actions), values
 
 
 @dispatch

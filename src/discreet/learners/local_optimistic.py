@@ -37,8 +37,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import inlined
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
@@ -83,10 +84,9 @@ class OBI(PlansBackwards):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.constants not in CONSTANTS:
-            raise unknown_name("constants", str(self.constants), CONSTANTS)
+        check_name("constants", self.constants, CONSTANTS)
         check_positive("scale", self.scale)
-        check_positive("alpha - 1", self.alpha - 1)
+        check_positive("alpha - 1", check_positive("alpha", self.alpha) - 1)
         check_open_unit("failure_probability", self.failure_probability)
 
     def arrays(self, problem: Problem) -> OBIArrays:
@@ -126,6 +126,10 @@ class OBI(PlansBackwards):
             for i, name in enumerate(("rewards", "visits", "followed", "transitions")):
                 arrays.bounds[i] = release.radius(name, share).reshape(-1)
         return arrays
+
+    def recommending(self, problem: Problem) -> UCBVIArrays:
+        """The estimated world as it is: nothing is added, what was not seen is worth nothing."""
+        return UCBVI().recommending(problem)
 
 
 class Multiples(NamedTuple):

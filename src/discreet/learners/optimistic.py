@@ -1,190 +1,228 @@
 r"""UCBVI: plan in the estimated world with a bonus for what is uncertain, and play greedily.
 
-Azar, Osband, Munos, "Minimax regret bounds for reinforcement learning" (2017), on private counts. For each
-(group, state, action) with released counts N (visits), N(s') (transitions) and R (rewards), and sd the standard
-deviation of the noise in each of them (in b the larger one, of visits or of rewards); with S states, A actions, H steps
-(h counts from 0), K episodes and the failure probability,
+The idea of Azar, Osband, Munos, "Minimax regret bounds for reinforcement learning" (2017), on private counts: rewards
+and successors are each estimated optimistically, and each bonus is in units of what it is about (a reward is at most 1;
+a successor is worth at most the best of the values that follow, whatever the horizon).
 
-    P(s')  proportional to  max(0, N(s') - threshold * sd_transition)
-    r      = R / n  clipped to [0, 1],                  n = max(1, N)
-    b      = bonus_scale * sqrt(L / n) + noise_scale * sd / n,   capped at 1,   L = ln(S A K / failure)
-    Q_h    = r + (H - h) b + P V_{h+1},                 V_h = min(H - h, max_a Q_h)
+A row is (group, state, action) with released counts N (visits), C_t (successors t), R (rewards), and sd_n, sd_t, sd_r
+the standard deviations of the noise in them. With V the values of the next step, k users so far, n = max(1, N) and
+the scales of the knobs,
 
-**Formal guarantees.** None of the knobs touches privacy: everything here is post-processing of a release.
+    w_t      = max(0, C_t - threshold sd_t),   m = sum of w_t,        counts that stand out of the noise
+    L(x)     = ln(1 + (1 + k) / x)
+    r        = R / n clipped to [0, 1];   E, Var: mean and variance of V under w / m
+    reward   = min(1, r + reward_scale (sqrt(2 r (1 - r) L(n) / n) + L(n) / n)
+                        + noise_scale sqrt(sd_r^2 + r^2 sd_n^2) / n)
+    future   = min(max V, E + spread_scale sqrt(2 Var L(m) / m) + range_scale (max V - E) min(1, L(m) / m)
+                        + noise_scale sd_t sqrt(sum over w_t > 0 of (V_t - E)^2) / m
+                        + noise_scale threshold sd_t (max V - E) / m)
+    Q        = reward + future
 
-**Differences from the paper.** The greedy action maximises the *unclipped* Q and exact ties are broken at random with
-public coins: clipping inside the argmax makes early play depend on the order of the actions. The second bonus term
-and the threshold account for noise; both vanish without privacy. Scales below the theory's constants are heuristics
-(the theory's bonus does not come below its cap at the usual benchmark sizes).
+A row with N < 1/2 + sd_n is *unseen*: its reward is 1 and its future max V, as is the future of a row with m = 0. The
+last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V.
 
-``bonus="bernstein"`` replaces the statistical term by sqrt(2 Var_P(V) L / n) + 7 (H - h) L / (3 n) for transitions and
-the same for rewards.
+**Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
+the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
+unseen rows are worth nothing.
+
+**Formal guarantees.** None of the knobs touches privacy: everything here is post-processing of a release. The form of
+the bonus (empirical Bernstein, for rewards and successors apart, plus the noise) is that of the theory; its scales are
+below the theory's constants, with which nothing is learned at the usual numbers of users, and L follows UCB1 rather
+than a union bound: no regret bound is proved for the defaults.
+
+**Differences from the paper.** Exact ties are broken at random with public coins. Noise enters by the terms with sd and
+by the cut; all of them vanish without privacy.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.compiled import fused, inlined
-from discreet.errors import unknown_name
-from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
-from discreet.planning.backward import rows_of_step, sum_over_successors
-from discreet.release import Statistics
-from discreet.streams import Stream
+from discreet.compiled import fused
+from discreet.learners.base import PlansBackwards, Problem, fill_q, plan_backwards, prepare
+from discreet.planning.backward import rows_of_step
+from discreet.policies import Policy
+from discreet.release import Release, Statistics
+from discreet.streams import Stream, fast_log
 from discreet.types import Floats
-from discreet.validation import check_not_negative, check_open_unit, check_positive
+from discreet.validation import check_not_negative
 
-BONUSES = ("hoeffding", "bernstein")
+_DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
 
 
 class UCBVIArrays(NamedTuple):
     """Constants and scratch space for one compiled run; rows are (group, state, action)."""
 
     groups: int
-    bernstein: bool
-    log_term: float
-    bonus_scale: float
+    reward_scale: float
+    spread_scale: float
+    range_scale: float
     noise_scale: float
     threshold: float
-    reward: Floats  # (rows,) scratch, as all that follow
-    bonus: Floats  # (rows,)
+    unseen: float  # what a row is worth that was not seen: 1 everything that is possible, 0 nothing
+    clock: Floats  # (1,) users whose releases were seen
+    reward: Floats  # (rows,) scratch, as all that follow: the optimistic reward
     weights: Floats  # (S, rows) counts above the noise, by successor
-    inverse: Floats  # (rows,) one over their sum
+    inverse: Floats  # (rows,) one over their sum; zero where nothing is known
+    live: Floats  # (rows,) how many successors are above the noise
+    per_variance: Floats  # (rows,) the bonus is the root of this times the variance of V, ...
+    per_range: Floats  # (rows,) ... plus this times max V - E, ...
+    per_deviation: Floats  # (rows,) ... plus this times the deviation of V over live successors
     q: Floats  # (S * A,) of one step
     table: Floats  # (S, A) the same numbers
-    spread: Floats  # (S * A,) variance of what one step brings
+    second: Floats  # (S * A,) sums of w V^2
+    live_first: Floats  # (S * A,) sums of V over live successors
+    live_second: Floats  # (S * A,) and of V^2
 
 
 @dataclass(frozen=True)
 class UCBVI(PlansBackwards):
     """Optimistic value iteration on released counts; per step or time-homogeneous, as the release is."""
 
-    bonus: str = "hoeffding"
-    bonus_scale: float = 0.05
+    reward_scale: float = 0.5
+    spread_scale: float = 0.5
+    range_scale: float = 0.2
     noise_scale: float = 0.2
     threshold: float = 1.5
-    failure_probability: float = 0.1
     name: ClassVar[str] = "ucbvi"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.bonus not in BONUSES:
-            raise unknown_name("bonus", str(self.bonus), BONUSES)
-        check_positive("bonus_scale", self.bonus_scale)
-        check_not_negative("noise_scale", self.noise_scale)
-        check_not_negative("threshold", self.threshold)
-        check_open_unit("failure_probability", self.failure_probability)
+        for knob in ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold"):
+            check_not_negative(knob, getattr(self, knob))
 
     def arrays(self, problem: Problem) -> UCBVIArrays:
-        """Constants and scratch space; L does not change during a run, because K is known."""
+        """Constants and scratch space; the clock stands at zero users."""
         shape = problem.shape
-        rows = shape.groups * shape.states * shape.actions
-        q = np.zeros(shape.states * shape.actions)
+        rows, pairs = shape.groups * shape.states * shape.actions, shape.states * shape.actions
+        q = np.zeros(pairs)
         return UCBVIArrays(
             groups=shape.groups,
-            bernstein=self.bonus == "bernstein",
-            log_term=math.log(shape.states * shape.actions * problem.episodes / self.failure_probability),
-            bonus_scale=self.bonus_scale,
+            reward_scale=self.reward_scale,
+            spread_scale=self.spread_scale,
+            range_scale=self.range_scale,
             noise_scale=self.noise_scale,
             threshold=self.threshold,
+            unseen=1.0,
+            clock=np.zeros(1),
             reward=np.zeros(rows),
-            bonus=np.zeros(rows),
             weights=np.zeros((shape.states, rows)),
             inverse=np.zeros(rows),
+            live=np.zeros(rows),
+            per_variance=np.zeros(rows),
+            per_range=np.zeros(rows),
+            per_deviation=np.zeros(rows),
             q=q,
             table=q.reshape(shape.states, shape.actions),
-            spread=np.zeros_like(q),
+            second=np.zeros(pairs),
+            live_first=np.zeros(pairs),
+            live_second=np.zeros(pairs),
         )
+
+    def arrays_after(self, problem: Problem, release: Release) -> UCBVIArrays:
+        """The same arrays with the clock at the number of users of the release."""
+        arrays = self.arrays(problem)
+        arrays.clock[0] = release.users
+        return arrays
+
+    def recommending(self, problem: Problem) -> UCBVIArrays:
+        """The arrays of the plan without bonus: noise counts against a row, and unseen rows are worth nothing."""
+        certain = replace(self, reward_scale=0.0, spread_scale=0.0, range_scale=0.0, noise_scale=0.0)
+        return certain.arrays(problem)._replace(noise_scale=-_DOUBT, unseen=0.0)
+
+
+def recommended(problem: Problem, coins: Stream, release: Release | None) -> Policy:
+    """The plan without bonus from a release: what learners recommend that explore in other ways than UCBVI does."""
+    return plan_backwards(UCBVI().recommending(problem), problem, coins.copy(), release)[0]
 
 
 @prepare.implement(UCBVIArrays)
 def _prepare(learner: UCBVIArrays, statistics: Statistics, coins: Stream, H: int) -> None:
-    estimate_model(learner, statistics, H)
+    estimate_model(learner, statistics)
+    learner.clock[0] += 1.0
 
 
 @fill_q.implement(UCBVIArrays)
 def _fill_q(
     learner: UCBVIArrays, statistics: Statistics, following: Floats, h: int, left: float
 ) -> tuple[float, float]:
-    optimistic_values(learner, statistics, following, h, left)
+    optimistic_values(learner, following, h)
     return -np.inf, left
 
 
 @fused
-def estimate_model(learner: UCBVIArrays, statistics: Statistics, H: int) -> None:
-    """Rewards, bonuses and successors of every row, into the learner's scratch space.
+def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
+    """Rewards, successors and the factors of the bonuses of every row, into the learner's scratch space.
 
     Rows run innermost and nothing branches, so all of it vectorises; noise would make every branch a coin flip.
     """
     # Arrays are taken out of the tuples once, before the loops.
-    reward, bonus, weights, inverse = learner.reward, learner.bonus, learner.weights, learner.inverse
+    reward, weights, inverse, live = learner.reward, learner.weights, learner.inverse, learner.live
+    per_variance, per_range, per_deviation = learner.per_variance, learner.per_range, learner.per_deviation
     visits, visit_noise = statistics.visits, statistics.visit_noise
     rewards, reward_noise = statistics.rewards, statistics.reward_noise
     transitions, transition_noise = statistics.transitions, statistics.transition_noise
-    noise_scale, threshold = learner.noise_scale, learner.threshold
-    hoeffding = 0.0 if learner.bernstein else learner.bonus_scale * math.sqrt(learner.log_term)
+    reward_scale, range_scale, noise_scale = learner.reward_scale, learner.range_scale, learner.noise_scale
+    threshold, unseen, users = learner.threshold, learner.unseen, 1.0 + learner.clock[0]
+    spread = 2.0 * learner.spread_scale**2
     S, R = transitions.shape
     for row in range(R):
-        inverse[row] = 0.0
-    for t in range(0, S - 1, 2):  # two successors at a time: half the trips through their sum
-        one, two, one_weight, two_weight = transitions[t], transitions[t + 1], weights[t], weights[t + 1]
+        inverse[row] = live[row] = 0.0
+    for t in range(S):
+        count, weight = transitions[t], weights[t]
         for row in range(R):
-            cut = threshold * transition_noise[row]
-            one_weight[row], two_weight[row] = max(0.0, one[row] - cut), max(0.0, two[row] - cut)
-            inverse[row] += one_weight[row] + two_weight[row]
-    if S % 2 == 1:
-        for row in range(R):
-            weights[S - 1, row] = max(0.0, transitions[S - 1, row] - threshold * transition_noise[row])
-            inverse[row] += weights[S - 1, row]
-    # Rows that hold counts of the last step alone have no successors to know: a visit is enough.
-    last = slice(R if learner.groups < H else R - learner.q.shape[0], R)
-    last_visits, last_inverse = visits[last], inverse[last]
-    for i in range(last_visits.shape[0]):
-        last_inverse[i] = 1.0 if last_visits[i] >= 1.0 else 0.0
+            above = max(0.0, count[row] - threshold * transition_noise[row])
+            weight[row] = above
+            inverse[row] += above
+            live[row] += 1.0 if above > 0.0 else 0.0
     for row in range(R):
-        seen, followed = max(1.0, visits[row]), max(1e-290, inverse[row])
-        over_both = 1.0 / (seen * followed)  # one division for two reciprocals
-        per_visit = over_both * followed
-        reward[row] = min(1.0, max(0.0, rewards[row] * per_visit))
-        noise = max(visit_noise[row], reward_noise[row])
-        width = min(1.0, hoeffding * math.sqrt(per_visit) + noise_scale * noise * per_visit)
-        # A row whose successors are all lost in the noise says nothing about the world: full optimism.
-        bonus[row] = width if inverse[row] > 0.0 else 1.0
-        inverse[row] = over_both * seen
+        n, m = max(1.0, visits[row]), max(1e-9, inverse[row])
+        over_both = 1.0 / (n * m)  # one division for two reciprocals
+        per_visit, per_move = over_both * m, over_both * n
+        known = 1.0 if visits[row] >= 0.5 + visit_noise[row] else 0.0
+        r = min(1.0, max(0.0, rewards[row] * per_visit))
+        width = fast_log(1.0 + users * per_visit) * per_visit
+        chance = reward_scale * (math.sqrt(2.0 * r * (1.0 - r) * width) + width)
+        noise = noise_scale * per_visit * math.sqrt(reward_noise[row] ** 2 + (r * visit_noise[row]) ** 2)
+        reward[row] = known * min(1.0, r + chance + noise) + (1.0 - known) * unseen
+        width = fast_log(1.0 + users * per_move) * per_move
+        noise = noise_scale * transition_noise[row] * per_move
+        per_variance[row] = spread * width
+        per_range[row] = range_scale * min(1.0, width) + threshold * noise
+        per_deviation[row] = noise
+        inverse[row] = known * per_move if inverse[row] > 0.0 else 0.0
 
 
 @fused
-def optimistic_values(learner: UCBVIArrays, statistics: Statistics, following: Floats, h: int, left: float) -> None:
-    """Q of every (state, action) at step h, ``left`` steps before the end, into the learner's scratch space."""
-    q, spread, weights = learner.q, learner.spread, learner.weights
-    here = rows_of_step(learner.groups, h, q.shape[0])
-    reward, bonus, inverse, visits = (
-        learner.reward[here],
-        learner.bonus[here],
-        learner.inverse[here],
-        statistics.visits[here],
-    )
-    sum_over_successors(weights, here, following, q)
-    if learner.bernstein:
-        for i in range(q.shape[0]):
-            spread[i] = reward[i] * (1.0 - reward[i])
-        for t in range(weights.shape[0]):
-            weight, value = weights[t, here], following[t]
-            for i in range(q.shape[0]):
-                spread[i] += weight[i] * inverse[i] * (value - q[i] * inverse[i]) ** 2
-    for i in range(q.shape[0]):
-        q[i] = reward[i] + q[i] * inverse[i] + left * bonus[i]
-    if learner.bernstein:
-        for i in range(q.shape[0]):
-            q[i] += learner.bonus_scale * bernstein_width(spread[i], left, learner.log_term, visits[i])
-
-
-@inlined
-def bernstein_width(variance: float, left: float, log_term: float, visits: float) -> float:
-    """Empirical Bernstein deviation of a mean of values in [0, left], at most ``left``."""
-    n = max(1.0, visits)
-    return min(left, math.sqrt(2.0 * variance * log_term / n) + 7.0 * left * log_term / (3.0 * n))
+def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
+    """Q of every (state, action) at step h, followed by values ``following``, into the learner's scratch space."""
+    q, second, first_live, second_live = learner.q, learner.second, learner.live_first, learner.live_second
+    weights, pairs, unseen = learner.weights, learner.q.shape[0], learner.unseen
+    here = rows_of_step(learner.groups, h, pairs)
+    reward, inverse, live = learner.reward[here], learner.inverse[here], learner.live[here]
+    per_variance, per_range = learner.per_variance[here], learner.per_range[here]
+    per_deviation = learner.per_deviation[here]
+    best = 0.0
+    for i in range(pairs):
+        q[i] = second[i] = first_live[i] = second_live[i] = 0.0
+    for t in range(weights.shape[0]):
+        weight, value = weights[t, here], following[t]
+        square = value * value
+        best = max(best, value)
+        for i in range(pairs):
+            is_live = 1.0 if weight[i] > 0.0 else 0.0
+            q[i] += weight[i] * value
+            second[i] += weight[i] * square
+            first_live[i] += is_live * value
+            second_live[i] += is_live * square
+    for i in range(pairs):
+        mean = q[i] * inverse[i]
+        variance = max(0.0, second[i] * inverse[i] - mean * mean)
+        deviation = max(0.0, second_live[i] + mean * (live[i] * mean - 2.0 * first_live[i]))
+        bonus = math.sqrt(per_variance[i] * variance) + per_deviation[i] * math.sqrt(deviation)
+        future = min(best, mean + bonus + per_range[i] * (best - mean))
+        q[i] = reward[i] + (future if inverse[i] > 0.0 else unseen * best)

@@ -1,10 +1,10 @@
 r"""UCBPO: improve a stochastic policy a little after every release, along optimistic values of itself.
 
 Optimistic policy optimisation (Shani, Efroni, Rosenberg, Mannor 2020; Chowdhury and Zhou 2022 on private counts). With
-the estimated model P, reward r and bonus b of :mod:`discreet.learners.optimistic`, A actions, H steps (h counts from 0)
-and K episodes,
+the optimistic reward and future of a row as in :mod:`discreet.learners.optimistic`, A actions, H steps (h counts from
+0) and K episodes,
 
-    Q_h(s, a) = r + (H - h) b + P V_{h+1},     V_h(s) = min(H - h, sum_a pi_h(a | s) Q_h(s, a)),
+    Q_h(s, a) = reward + future of V_{h+1},     V_h(s) = sum_a pi_h(a | s) Q_h(s, a),
     pi_h(a | s)  <-  pi_h(a | s) exp(n eta Q_h(s, a)) / normaliser,     eta = eta_scale sqrt(2 ln A / (H^2 K)),
 
 for the n users that acted since the last update: the same Q would have been used for each of them.
@@ -12,7 +12,9 @@ for the n users that acted since the last update: the same Q would have been use
 **Formal guarantees.** Post-processing of releases.
 
 **Differences from the paper.** One update per release, weighted by its users. The update uses the unclipped Q, as the
-greedy learner does. The sign in the exponent is plus: rewards are to be gained.
+greedy learner does. The sign in the exponent is plus: rewards are to be gained. Log-weights fall at most 8 behind the
+best one, so that an action that looked bad can come back; actions with less than a twentieth of the best one's weight
+are not played, so that releases need not spend noise on them.
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ import numpy as np
 
 from discreet.compiled import kernel
 from discreet.learners.base import HoldsPolicy, Problem, as_statistics
-from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values
-from discreet.policies import StochasticPolicy, uniform_policy
+from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
+from discreet.policies import Policy, StochasticPolicy, uniform_policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats
 from discreet.validation import check_positive
+
+_NEGLIGIBLE = 0.05  # of the weight of the best action: actions with less are not played
+_FURTHEST = 8.0  # that a log-weight falls behind the best one
 
 
 class PolicyState(NamedTuple):
@@ -41,6 +46,8 @@ class PolicyState(NamedTuple):
     policy: StochasticPolicy
     log_weights: Floats  # (H, S, A)
     users: int
+    coins: Stream
+    release: Release | None = None  # the last one
 
 
 class PolicyOptimiser(HoldsPolicy, ABC):
@@ -58,29 +65,36 @@ class PolicyOptimiser(HoldsPolicy, ABC):
 
     def init(self, problem: Problem, coins: Stream) -> PolicyState:
         """Every action alike, nothing learned."""
-        return uniform_start(problem)
+        return uniform_start(problem, coins)
 
     def update(self, state: PolicyState, release: Release) -> PolicyState:
         """One step along the values that the release shows."""
         q, largest = self.optimistic_q(state, release), self.largest_value(state.problem)
-        return exponential_weights(state, q, release.users, self.eta_scale, largest)
+        return exponential_weights(state, q, release, self.eta_scale, largest)
+
+    def recommend(self, state: PolicyState) -> Policy:
+        """The best policy of the estimated world, without bonus: the mixture of all actions explores for ever."""
+        return recommended(state.problem, state.coins, state.release)
 
 
-def uniform_start(problem: Problem) -> PolicyState:
+def uniform_start(problem: Problem, coins: Stream) -> PolicyState:
     """Every action alike, nothing learned."""
     policy = uniform_policy(problem.shape)
-    return PolicyState(problem, policy, np.zeros_like(policy.probabilities), 0)
+    return PolicyState(problem, policy, np.zeros_like(policy.probabilities), 0, coins)
 
 
-def exponential_weights(state: PolicyState, q: Floats, users: int, eta_scale: float, largest: float) -> PolicyState:
+def exponential_weights(
+    state: PolicyState, q: Floats, release: Release, eta_scale: float, largest: float
+) -> PolicyState:
     """The policy moved along values ``q``, at most ``largest`` apart, one step per user since the last release."""
     shape = state.problem.shape
     eta = eta_scale * math.sqrt(2 * math.log(max(2, shape.actions)) / (largest**2 * state.problem.episodes))
-    log_weights = state.log_weights + (users - state.users) * eta * q
+    log_weights = state.log_weights + (release.users - state.users) * eta * q
     log_weights -= log_weights.max(axis=2, keepdims=True)
-    weights = np.exp(log_weights)
+    log_weights = np.maximum(log_weights, -_FURTHEST)
+    weights = np.where(log_weights < math.log(_NEGLIGIBLE), 0.0, np.exp(log_weights))
     policy = StochasticPolicy(weights / weights.sum(axis=2, keepdims=True))
-    return PolicyState(state.problem, policy, log_weights, users)
+    return PolicyState(state.problem, policy, log_weights, release.users, state.coins, release)
 
 
 @dataclass(frozen=True)
@@ -88,10 +102,11 @@ class UCBPO(PolicyOptimiser):
     """Optimistic policy optimisation on released counts; per step or time-homogeneous, as the release is."""
 
     eta_scale: float = 10.0
-    bonus_scale: float = 0.05
+    reward_scale: float = 0.5
+    spread_scale: float = 0.5
+    range_scale: float = 0.2
     noise_scale: float = 0.2
     threshold: float = 1.5
-    failure_probability: float = 0.1
     name: ClassVar[str] = "ucbpo"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
@@ -102,15 +117,17 @@ class UCBPO(PolicyOptimiser):
     def optimistic_q(self, state: PolicyState, release: Release) -> Floats:
         """Q with the model and the bonus of UCBVI."""
         q = np.zeros_like(state.log_weights)
-        _evaluate(self._model().arrays(state.problem), as_statistics(release), np.array(state.policy.probabilities), q)
+        arrays = self._model().arrays_after(state.problem, release)
+        _evaluate(arrays, as_statistics(release), np.array(state.policy.probabilities), q)
         return q
 
     def _model(self) -> UCBVI:
         return UCBVI(
-            bonus_scale=self.bonus_scale,
+            reward_scale=self.reward_scale,
+            spread_scale=self.spread_scale,
+            range_scale=self.range_scale,
             noise_scale=self.noise_scale,
             threshold=self.threshold,
-            failure_probability=self.failure_probability,
         )
 
 
@@ -118,11 +135,11 @@ class UCBPO(PolicyOptimiser):
 def _evaluate(learner: UCBVIArrays, statistics: Statistics, probabilities: Floats, q: Floats) -> None:
     """Optimistic Q of the policy, backwards from the last step."""
     H, S, A = q.shape
-    estimate_model(learner, statistics, H)
+    estimate_model(learner, statistics)
     values = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         left = float(H - h)
-        optimistic_values(learner, statistics, values[h + 1], h, left)
+        optimistic_values(learner, values[h + 1], h)
         for s in range(S):
             value = 0.0
             for a in range(A):

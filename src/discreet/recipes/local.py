@@ -22,6 +22,8 @@ from discreet.noise import BoundedNoise, RandomizedResponse
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally
 from discreet.privacy.profiles import PureProfile
+from discreet.privacy.words import rounded_up
+from discreet.recipes.expectation import growing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -36,7 +38,7 @@ def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Option
         shape, privacy.epsilon, options["steps"], options["response"], bool(options["early_end"])
     )
     return Privatizer(
-        "local/sampled-step", shape, (channel,), Growing(first=1, growth=options["growth"]),
+        "local/sampled-step", shape, (channel,), growing(options, shape),
         report_guarantee(channel), bool(options["masked"]), options,
     )  # fmt: skip
 
@@ -65,7 +67,7 @@ def report_guarantee(channel: ReportChannel) -> Guarantee:
         delta=0.0,
         name=encoder.name,
         moves=f"the items at {encoder.steps} of {encoder.shape.horizon} steps, which public coins pick",
-        law=f"{how}, each report with a loss of at most {channel.shipped_epsilon / encoder.steps:.6g}",
+        law=f"{how}, each report with a loss of at most {rounded_up(channel.shipped_epsilon / encoder.steps, 6)}",
     )
     return locally(part)
 
@@ -93,7 +95,7 @@ def _least(kind: str, shape: Shape, epsilon: float, delta: float) -> tuple[AnyCh
     bits = RandomizedResponse(epsilon / moved)
     part = from_reports(
         bits.profile(moved), delta=0.0, name="a bit per step and cell", moves=f"{moved} bits",
-        law=f"randomised response with a loss of {bits.shipped_epsilon:.6g} a bit",
+        law=f"randomised response with a loss of {rounded_up(bits.shipped_epsilon, 6)} a bit",
     )  # fmt: skip
     return AnsweredBitsChannel(shape, bits), locally(part)
 
@@ -107,7 +109,7 @@ def randomiser_target(kind: str, privacy: Privacy) -> tuple[float, float]:
     return privacy.epsilon, privacy.delta if kind in ("gaussian", "bounded") else 0.0
 
 
-_OPTIONS: dict[str, Any] = {"growth": 0.02, "masked": True, "steps": None, "response": None, "early_end": False}
+_OPTIONS: dict[str, Any] = {"growth": None, "masked": True, "steps": None, "response": None, "early_end": False}
 
 
 def _certified_recipe(kind: str, summary: str) -> Recipe:

@@ -287,6 +287,9 @@ class _Watcher:
     def policy(self, state: _Seen) -> StochasticPolicy:
         return state.state.policy
 
+    def recommend(self, state: _Seen) -> StochasticPolicy:
+        return state.state.policy
+
     def update(self, state: _Seen, release: Release) -> _Seen:
         after = self.inner.update(state.state, release)
         lower, upper = after.box

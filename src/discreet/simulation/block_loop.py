@@ -55,7 +55,7 @@ def run_blocks(
         if keep_release:
             record.release = release
     record.deterministic_switches = people.users.deterministic_switches
-    people.judge.verdict(record, learner.policy(state))
+    people.judge.verdict(record, learner.recommend(state), learner.policy(state))
     return record
 
 
@@ -67,7 +67,8 @@ class RunRecord:
     regret: Floats
     switches: int = 0
     deterministic_switches: int = 0
-    final_gap: float | None = None
+    final_gap: float | None = None  # of the policy that is recommended in the end
+    deployed_gap: float | None = None  # of the policy that would be deployed next, which may explore
     release: Release | None = None
 
 
@@ -92,8 +93,8 @@ class Judge(Protocol):
     def count(self, begin: int, end: int) -> None:
         """Note that users number ``begin`` to ``end`` - 1 have acted under that policy."""
 
-    def verdict(self, record: RunRecord, policy: AnyPolicy) -> None:
-        """Write the regret of the run into its record; ``policy`` would be deployed next."""
+    def verdict(self, record: RunRecord, recommended: AnyPolicy, deployed: AnyPolicy) -> None:
+        """Write the regret of the run into its record; ``deployed`` is the policy that would be deployed next."""
 
 
 class GapJudge:
@@ -113,10 +114,10 @@ class GapJudge:
         self._regret[inside] = self._total + self._gap * (self._marks[inside] - begin)
         self._total += self._gap * (end - begin)
 
-    def verdict(self, record: RunRecord, policy: AnyPolicy) -> None:
-        """Write the regret curve and the gap of the policy that would be deployed next."""
+    def verdict(self, record: RunRecord, recommended: AnyPolicy, deployed: AnyPolicy) -> None:
+        """Write the regret curve and the gaps of the policy that is recommended and of the one deployed next."""
         record.regret[:] = self._regret
-        record.final_gap = self._world.gap(policy)
+        record.final_gap, record.deployed_gap = self._world.gap(recommended), self._world.gap(deployed)
 
 
 class People(NamedTuple):

@@ -99,7 +99,8 @@ def run_episodes(
         tick(until - done)
         done = until
     record.switches = record.deterministic_switches = int(tables.books[2])
-    record.final_gap = _final_gap(world, parts)
+    record.deployed_gap = _gap_of_plan(world, planner, parts)
+    record.final_gap = _gap_of_plan(world, learner.recommending(Problem(world.shape, episodes)), parts)
     return record
 
 
@@ -109,9 +110,10 @@ def _only_channel(privatizer: Privatizer) -> Channel | ContinualChannel:
     return channel
 
 
-def _final_gap(world: TabularWorld, parts: tuple[Any, ...]) -> float:
-    *_, learner, streams, tables = parts
-    plan_into(learner, tables.statistics, streams.coins, tables.values, tables.actions)
+def _gap_of_plan(world: TabularWorld, planner: Any, parts: tuple[Any, ...]) -> float:
+    """The gap of what the planner makes of the last statistics."""
+    *_, streams, tables = parts
+    plan_into(planner, tables.statistics, streams.coins, tables.values, tables.actions)
     evaluate(parts[1].transitions, parts[1].means, tables.actions, tables.values)
     return max(0.0, world.optimal_value - float(world.start @ tables.values[0]))
 

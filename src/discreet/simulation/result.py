@@ -12,12 +12,14 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.files import write_atomically
+from discreet.learners.registry import with_standing
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.release import Release
 from discreet.types import Floats, Integers
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
+_NO_GAPS: dict[str, None] = {"per_run": None}  # in results saved before there was a deployed gap
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class SimulationResult:
     """Regret curves and the guarantee under which they were obtained.
 
     ``regret[i, j]`` is the cumulative exact regret of run i after ``episodes[j]`` episodes. ``final_gap`` is the regret
-    per episode of the policy that would be deployed next. ``switches`` counts changes of the deployed policy,
+    per episode of the policy that the learner recommends in the end, ``deployed_gap`` that of the policy that it would
+    deploy next, which may explore. ``switches`` counts changes of the deployed policy,
     ``deterministic_switches`` those of the deterministic policies that users really follow.
     """
 
@@ -37,6 +40,7 @@ class SimulationResult:
     episodes: Integers
     regret: Floats
     final_gap: Floats
+    deployed_gap: Floats
     switches: Integers
     deterministic_switches: Integers
     guarantee: Guarantee | dict[str, Any]
@@ -68,21 +72,21 @@ class SimulationResult:
 
     def facts(self) -> list[tuple[str, str]]:
         """What was run and what came out, as a person reads it."""
-        total, gaps = self.total_regret, self.final_gap
+        total = self.total_regret
         return [
             ("world", self.world),
-            ("learner", self.learner),
+            ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
             ("episodes", f"{int(self.episodes[-1]):,}, {self.runs} runs, seed {self.seed}"),
             ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
-            ("final gap", "none" if (gaps != gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"),
+            ("final gap", _gap(self.final_gap) + " (of the policy it recommends)"),
+            ("deployed gap", _gap(self.deployed_gap) + " (of the policy it would deploy next)"),
             ("switches", f"{self.switches.mean():,.1f}"),
             ("seconds", f"{self.seconds:.2f}"),
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON. Absent and infinite values are null."""
-        gaps = None if np.isnan(self.final_gap).all() else self.final_gap.tolist()
         total = self.total_regret
         return {
             "world": self.world,
@@ -95,7 +99,8 @@ class SimulationResult:
             "regret": {"mean": float(total.mean()), "std": _std(total), "per_run": total.tolist()},
             "checkpoints": self.episodes.tolist(),
             "curve": {"mean": self.regret.mean(axis=0).tolist(), "per_run": self.regret.tolist()},
-            "final_gap": {"mean": None if gaps is None else float(np.mean(gaps)), "per_run": gaps},
+            "final_gap": _gap_dict(self.final_gap),
+            "deployed_gap": _gap_dict(self.deployed_gap),
             "switches": {
                 "mean": float(self.switches.mean()),
                 "per_run": self.switches.tolist(),
@@ -167,7 +172,7 @@ class OfflineResult:
         """What was learned and what it is worth, as a person reads it."""
         return [
             ("world", self.world),
-            ("learner", self.learner),
+            ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
             ("users", f"{self.users:,} under the {self.behaviour} policy, {self.runs} runs, seed {self.seed}"),
             ("final gap", f"{self.final_gap.mean():.4g} ± {standard_error(self.final_gap):.2g}"),
@@ -222,6 +227,7 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             episodes=np.asarray(data["checkpoints"], np.int64),
             regret=np.asarray(data["curve"]["per_run"], np.float64),
             final_gap=_or_nan(data["final_gap"]["per_run"], data["runs"]),
+            deployed_gap=_or_nan(data.get("deployed_gap", _NO_GAPS)["per_run"], data["runs"]),
             switches=np.asarray(data["switches"]["per_run"], np.int64),
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],
@@ -248,6 +254,15 @@ def standard_error(values: Floats) -> float:
 
 def _std(values: Floats) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def _gap(gaps: Floats) -> str:
+    return "none" if np.isnan(gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"
+
+
+def _gap_dict(gaps: Floats) -> dict[str, Any]:
+    per_run = None if np.isnan(gaps).all() else gaps.tolist()
+    return {"mean": None if per_run is None else float(np.mean(per_run)), "per_run": per_run}
 
 
 def _or_nan(values: list[float] | None, runs: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Any, TypeAlias, overload
@@ -24,8 +24,8 @@ from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult, SimulationResult
 from discreet.streams import WORLD, seed_sequence
-from discreet.types import ArrayLike
-from discreet.validation import check_count
+from discreet.types import ArrayLike, Floats
+from discreet.validation import check_count, shown
 from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.tabular import TabularWorld
 
@@ -84,6 +84,8 @@ def simulate(
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
     target = NoPrivacy() if privacy is None else privacy
     chosen = make_learner(learner) if isinstance(learner, str) else learner
+    if not isinstance(getattr(chosen, "needs", None), frozenset):
+        raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
     if behaviour is not None:
         learned: OfflineResult = load("discreet.offline.data_sets:simulate_data_sets")(
             world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
@@ -126,13 +128,18 @@ def _simulate_users(
         seed=seed,
         episodes=records[0].episodes,
         regret=np.stack([record.regret for record in records]),
-        final_gap=np.array([np.nan if record.final_gap is None else record.final_gap for record in records]),
+        final_gap=_or_nan(record.final_gap for record in records),
+        deployed_gap=_or_nan(record.deployed_gap for record in records),
         switches=np.array([record.switches for record in records]),
         deterministic_switches=np.array([record.deterministic_switches for record in records]),
         guarantee=privatizer.guarantee,
         seconds=time.perf_counter() - began,
         releases=tuple(record.release for record in records if record.release is not None),
     )
+
+
+def _or_nan(gaps: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if gap is None else gap for gap in gaps])
 
 
 def world_of_run(world: AnyWorld, seed: int, run: int) -> Any:
