@@ -209,7 +209,7 @@ def worlds_of(half: str | None, names: Sequence[str] = ()) -> list[Entry]:
 
 
 def learner_of(text: str) -> Learner:
-    """A learner by name, with options if wanted: ``ucbvi,bonus_scale=0.1``."""
+    """A learner by name, with options if wanted: ``ucbvi,reward_scale=0.1``."""
     name, options = _named(text)
     return make_learner(name, **options)
 

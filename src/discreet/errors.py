@@ -31,6 +31,7 @@ class MissingExtra(DiscreetError, ImportError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
+    name = name if len(name) <= 60 else f"{name[:57]}..."
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(names)}"
     return InvalidInput(f"unknown {kind} {name!r}: {hint}")

@@ -1,4 +1,8 @@
-"""Keyword validators, so that every error about a public input reads alike."""
+"""Keyword validators, so that every error about a public input reads alike.
+
+Numbers are Python's or NumPy's; truth values, text and arrays are not numbers. Whatever is given, the answer is a
+number of the stated domain or one sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,36 @@ import numpy as np
 from discreet.errors import InvalidInput
 from discreet.types import ArrayLike, Floats
 
+_LARGEST_COUNT = 2**63 - 1  # what 64 bits hold
+_LONGEST_SHOWN = 60
+# Targets outside are slips or overflow something: at 1e-9 the noise is a billion users wide, at 1e6 there is none.
+_EPSILONS, _RHOS = (1e-9, 1e6), (1e-18, 1e12)
+# Noise narrower or wider than this is neither: squares under- or overflow, and whole numbers are exact up to 2^53.
+_SCALES = (1e-100, 2.0**53)
+
 
 def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
     """A whole number that is at least ``at_least``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise InvalidInput(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+        raise InvalidInput(f"{name} must be a whole number of at least {at_least}, got {shown(value)}")
+    if value > _LARGEST_COUNT:
+        raise InvalidInput(f"{name} must be a whole number below 2^63, got {shown(value)}")
     return int(value)
+
+
+def check_number(name: str, value: Any) -> float:
+    """A number, infinite or not, but never NaN."""
+    number = _number(name, value)
+    if math.isnan(number):
+        raise InvalidInput(f"{name} must be a number, got {shown(value)}")
+    return number
 
 
 def check_positive(name: str, value: Any, *, finite: bool = True) -> float:
     """A number above zero (and finite unless told otherwise)."""
     number = _number(name, value)
     if not number > 0 or (finite and math.isinf(number)):
-        raise InvalidInput(f"{name} must be a{' finite' if finite else ''} number above 0, got {value!r}")
+        raise InvalidInput(f"{name} must be a{' finite' if finite else ''} number above 0, got {shown(value)}")
     return number
 
 
@@ -30,7 +51,28 @@ def check_not_negative(name: str, value: Any) -> float:
     """A finite number of at least zero."""
     number = _number(name, value)
     if not 0 <= number < math.inf:
-        raise InvalidInput(f"{name} must be a finite number of at least 0, got {value!r}")
+        raise InvalidInput(f"{name} must be a finite number of at least 0, got {shown(value)}")
+    return number
+
+
+def check_epsilon(name: str, value: Any) -> float:
+    """A target epsilon: between 1e-9 and 1e6."""
+    return _between(name, check_positive(name, value), _EPSILONS, "a target for privacy")
+
+
+def check_rho(name: str, value: Any) -> float:
+    """A zero-concentrated target: between 1e-18 and 1e12."""
+    return _between(name, check_positive(name, value), _RHOS, "a target for privacy")
+
+
+def check_scale(name: str, value: Any) -> float:
+    """The width of a law of noise: between 1e-100 and 2^53."""
+    return _between(name, check_positive(name, value), _SCALES, "a width of noise")
+
+
+def _between(name: str, number: float, ends: tuple[float, float], what: str) -> float:
+    if not ends[0] <= number <= ends[1]:
+        raise InvalidInput(f"{name} must lie between {ends[0]:.4g} and {ends[1]:.4g} to be {what}, got {number!r}")
     return number
 
 
@@ -38,15 +80,17 @@ def check_delta(name: str, value: Any) -> float:
     """A privacy failure probability: in [0, 1)."""
     number = _number(name, value)
     if not 0 <= number < 1:
-        raise InvalidInput(f"{name} must lie in [0, 1), got {value!r}; typical values are 0 and 1e-5")
+        raise InvalidInput(f"{name} must lie in [0, 1), got {shown(value)}; typical values are 0 and 1e-5")
     return number
 
 
 def check_open_unit(name: str, value: Any) -> float:
-    """A probability strictly between 0 and 1."""
+    """A probability strictly between 0 and 1, and not so small that its inverse overflows."""
     number = _number(name, value)
     if not 0 < number < 1:
-        raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {value!r}")
+        raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
+    if number < 1e-300:
+        raise InvalidInput(f"{name} must be at least 1e-300, got {shown(value)}")
     return number
 
 
@@ -82,14 +126,26 @@ def check_range(name: str, value: Any) -> tuple[float, float]:
     """A pair (low, high) of finite numbers with low < high."""
     try:
         low, high = (float(v) for v in value)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be a pair (low, high), got {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} must be a pair (low, high), got {shown(value)}") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InvalidInput(f"{name} must be a pair of finite numbers with low < high, got {value!r}")
+        raise InvalidInput(f"{name} must be a pair of finite numbers with low < high, got {shown(value)}")
     return low, high
 
 
+def shown(value: Any) -> str:
+    """A value in a message: as Python writes it, in one line that is not long."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # whatever a stranger's object does: numbers of thousands of digits do not print either
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidInput(f"{name} must be a number, got {value!r}")
-    return float(value)
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{name} must be a number, got {shown(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidInput(f"{name} must be a number below 1e308, got {shown(value)}") from None

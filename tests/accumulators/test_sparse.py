@@ -161,4 +161,4 @@ def test_impossible_targets_are_refused():
     with pytest.raises(Unsupported, match="raise it"):
         calibrate_sparse(False, moves, epsilon=1e-9, delta=1e-3)
     with pytest.raises(Unsupported, match="how many cells"):
-        own_cells(Sensitivity(2.0, 1.5, 1.0))
+        own_cells(Sensitivity(2.0, 1.4, 1.0))

@@ -24,6 +24,7 @@ from discreet.noise.shuffled_response import ShuffledResponse
 from discreet.papers.local import newcomer, prefix_views, printed_epsilon, printed_p
 from discreet.policies import Policy, uniform_policy
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import rounded_up
 from discreet.recipes.registry import build, recipes
 from discreet.release import Layer, Request
 from discreet.streams import COINS, stream
@@ -232,7 +233,7 @@ def test_a_failing_shuffler_leaves_a_local_promise():
     assert (alone.model, alone.delta) == ("local", 0.0)
     assert alone.epsilon == pytest.approx(bits * channel.law.epsilon, rel=1e-9)
     assert alone.epsilon > 5
-    assert f"epsilon {alone.epsilon:.4g}" in privatizer.guarantee.explain()
+    assert f"epsilon {rounded_up(alone.epsilon)}" in privatizer.guarantee.explain()
 
 
 def test_devices_answer_every_bit_by_themselves():
@@ -283,12 +284,11 @@ def test_a_batch_with_the_p_of_the_formula_is_convicted():
     assert 1.0 < finding.lower_bound < true
 
 
-def test_the_audit_convicts_it_by_name():
-    recipe = "published/ldp-shuffle-appendix-batch"
-    for name, holds in ((recipe, True), (f"{recipe}-root", False)):
-        report = audit(discreet.Shuffle(1.0, 1e-5, recipe=name), discreet.Shape(4, 2, 6), trials=60_000)
-        assert report.holds == holds
-        assert report.lower_bound <= report.certified
+def test_the_audit_does_not_convict_the_printed_formula():
+    name = "published/ldp-shuffle-appendix-batch"
+    report = audit(discreet.Shuffle(1.0, 1e-5, recipe=name), discreet.Shape(4, 2, 6), trials=60_000)
+    assert report.holds
+    assert report.lower_bound <= report.certified
 
 
 def test_as_printed_the_formula_is_safe_by_accident_and_not_at_long_horizons():
@@ -362,7 +362,7 @@ def test_the_printed_prefix_has_a_local_promise_and_nothing_else(horizon):
     assert guarantee.delta == 0.0
     assert guarantee.claimed.epsilon == 1.0
     assert "nothing is amplified" in guarantee.explain()
-    assert "NOT TRUE" in guarantee.explain()
+    assert "only up to a constant factor, and so it is said" in guarantee.explain()
     (channel,) = privatizer.channels
     assert channel.law.q == pytest.approx(1 / (math.exp(1 / horizon) + 1))  # p / 2
 

@@ -109,7 +109,7 @@ def test_what_papers_really_promise_is_computed_when_it_is_asked_for(discreet):
         "claimed: epsilon 1; true: epsilon 0.875; runs as: local/published-psrl, which sends less: epsilon 0.625"
         in told
     )
-    assert "true: epsilon 0.8333; runs as: local/published-laplace" in told
+    assert "true: epsilon 0.8334; runs as: local/published-laplace" in told
 
 
 def test_recipes_of_one_model(discreet):

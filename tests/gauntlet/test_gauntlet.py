@@ -65,7 +65,7 @@ def test_cells_have_the_runs_that_are_promised():
 
 
 def test_names_take_options():
-    assert learner_of("ucbvi,bonus_scale=0.25").bonus_scale == 0.25
+    assert learner_of("ucbvi,reward_scale=0.25").reward_scale == 0.25
     assert trust_of("central-1,recipe=central/first-visit-laplace,blocks=60").options == {"blocks": 60}
     assert trust_of("shuffle-1") == TRUST["shuffle-1"]
     for bad in ("central-2", "central-1,blocks"):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
-from dataclasses import replace
+import pickle
+from dataclasses import fields, replace
 
 import pytest
 
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
+from discreet.privacy import guarantee as guarantee_module
 from discreet.privacy.guarantee import (
     Claim,
     Guarantee,
@@ -18,22 +21,22 @@ from discreet.privacy.guarantee import (
     billboard,
     claimed,
     compose,
-    describe_law,
-    describe_sensitivity,
     drawn,
     finite_or_none,
     from_mechanism,
     left_out,
     locally,
     nothing,
+    one_of,
     parallel,
     post_process,
     several_trajectories,
+    shuffled,
     through_shuffler,
     unbounded,
     with_more_trust,
 )
-from discreet.privacy.profiles import PureProfile
+from discreet.privacy.profiles import GaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 
 SENSITIVITY = Sensitivity.unit_shifts(up=3, down=3)
@@ -82,6 +85,10 @@ def test_composition_with_delta_is_better_than_adding_up_and_worse_than_one_part
 def test_guarantees_of_different_models_do_not_compose():
     with pytest.raises(Unsupported, match="central, local"):
         compose([laplace(), locally(laplace())], delta=0.0, why="mixed")
+    with pytest.raises(InvalidInput, match="at least one"):
+        compose([], delta=0.0, why="nothing")
+    with pytest.raises(InvalidInput, match="at least one"):
+        one_of([], "nothing")
 
 
 def test_disjoint_users_cost_what_one_group_costs():
@@ -95,10 +102,10 @@ def test_the_billboard_lemma_turns_releases_into_joint_privacy():
     assert guarantee.model == "joint"
     assert guarantee.epsilon == laplace().epsilon
     assert "billboard lemma" in guarantee.explain()
-    assert billboard(replace(laplace(), model="shuffle")).model == "shuffle"
-    for model in ("local", "joint", "none"):
+    assert billboard(through_shuffler(laplace(), "bags of bits")).model == "shuffle"
+    for part in (locally(laplace()), billboard(laplace()), nothing()):
         with pytest.raises(Unsupported, match="billboard"):
-            billboard(replace(laplace(), model=model))
+            billboard(part)
 
 
 def test_a_local_randomiser_is_private_in_every_weaker_model_too():
@@ -108,12 +115,14 @@ def test_a_local_randomiser_is_private_in_every_weaker_model_too():
     assert "local randomiser" in guarantee.explain()
     assert "also holds in the joint model" in guarantee.explain()
     assert laplace().also == ()
-    assert replace(laplace(), model="shuffle").also == ("joint",)
+    assert through_shuffler(laplace(), "bags of bits").also == ("joint",)
+    with pytest.raises(Unsupported, match="not a promise in the joint model"):
+        locally(billboard(laplace()))
 
 
 def test_a_user_with_several_trajectories_pays_for_each():
-    pooled = from_mechanism(DiscreteLaplace(12.0), Sensitivity(6.0, 5.0, 4.0), delta=0.0, name="pooled counts")
-    guarantee = several_trajectories(replace(pooled, public=("losses",), simulated=False), 3)
+    pooled = from_mechanism(DiscreteLaplace(12.0), Sensitivity(6.0, 4.5, 4.0), delta=0.0, name="pooled counts")
+    guarantee = several_trajectories(drawn(about(pooled, public=("losses",)), simulated=False), 3)
     assert guarantee.epsilon == pytest.approx(1.5)
     assert guarantee.public == ("losses",)
     assert not guarantee.simulated
@@ -209,14 +218,125 @@ def test_a_mechanism_without_any_bound_says_why():
     assert "apart from that: epsilon 0.5" in told.explain()
 
 
-def test_unknown_models_are_refused():
-    with pytest.raises(InvalidInput, match="model"):
-        Guarantee("magic", 1.0, 0.0, PureProfile(1.0), Reason("rule", "why"))
+MADE_UP = Reason("made up", "nobody derived this")
 
 
-def test_descriptions():
-    assert describe_sensitivity(Sensitivity(4.0, 2.0, 1.0)) == "the cells by at most L1 4, L2 2, L-infinity 1"
-    assert "standard deviation" in describe_law(DiscreteLaplace(2.0))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Guarantee("local", 0.0, 0.0, PureProfile(0.0), MADE_UP, simulated=False),
+        lambda: Guarantee("joint", math.nan, -3.0, PureProfile(1.0), MADE_UP),
+        lambda: Guarantee("central", 1.0, 0.0, PureProfile(1.0), MADE_UP),
+        lambda: replace(laplace(), epsilon=0.01),
+        lambda: replace(laplace(), simulated=False),
+        lambda: replace(laplace()),
+    ],
+)
+def test_nobody_but_the_rules_makes_or_changes_a_guarantee(make):
+    with pytest.raises(InvalidInput, match="made and changed by the rules"):
+        make()
+
+
+def test_nobody_makes_a_kind_of_guarantee_without_checks():
+    with pytest.raises(InvalidInput, match="no other kinds"):
+        type("Generous", (Guarantee,), {"__post_init__": lambda self, by: None})
+
+
+GAUSSIAN = GaussianProfile(1.0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        (("magic", 1.0, 0.0, PureProfile(1.0)), "model must be one of"),
+        (("local", 0.99, 0.0, PureProfile(1.0)), "less than the profile"),
+        (("local", math.nan, 0.0, PureProfile(1.0)), "epsilon must be a number, got nan"),
+        (("local", -0.5, 0.0, PureProfile(0.0)), "at least 0"),
+        (("local", 1.0, -3.0, PureProfile(1.0)), r"delta in \[0, 1\]"),
+        (("local", 1.0, 1.5, PureProfile(1.0)), r"delta in \[0, 1\]"),
+        (("local", 1.0, math.nan, PureProfile(1.0)), "delta must be a number, got nan"),
+        (("local", "1", 0.0, PureProfile(1.0)), "epsilon must be a number"),
+        (("local", True, 0.0, PureProfile(1.0)), "epsilon must be a number"),
+        (("local", 20.0, 0.0, GAUSSIAN), "less than the profile"),
+        (("local", 1e5, 0.0, GAUSSIAN), "less than the profile"),  # its delta there is 0.0 in floating point
+        (("local", 1e5, 0.0, ZeroConcentratedProfile(0.1)), "less than the profile"),
+        (("local", GAUSSIAN.epsilon(1e-5) * 0.999, 1e-5, GAUSSIAN), "less than the profile"),
+        (("local", math.inf, 0.0, GAUSSIAN, MADE_UP, 0.4), "rho 0.4 is below the 0.5"),
+        (("local", math.inf, 0.0, GAUSSIAN, MADE_UP, math.nan), "rho must be a number"),
+        (("local", 1.0, 0.0, None), "needs the profile"),
+        (("local", 1.0, 0.0, PureProfile(1.0), None), "needs the profile and the derivation"),
+    ],
+)
+def test_even_a_rule_cannot_state_less_than_the_profile_says(numbers, says):
+    arguments = (*numbers, MADE_UP) if len(numbers) == 4 else numbers
+    with pytest.raises(InvalidInput, match=says):
+        Guarantee(*arguments, by=guarantee_module._RULES)
+    state = dict(zip((f.name for f in fields(Guarantee)), arguments))
+    forged = laplace().__reduce_ex__(4)[2] | state
+    with pytest.raises(InvalidInput, match=says):
+        object.__new__(Guarantee).__setstate__(forged)
+
+
+def test_more_than_the_profile_needs_may_be_stated():
+    GAUSSIAN.epsilon(1e-5)
+    for numbers in (
+        ("local", 1.5, 0.0, PureProfile(1.0)),
+        ("local", GAUSSIAN.epsilon(1e-5), 1e-5, GAUSSIAN),
+        ("local", math.inf, 0.0, GAUSSIAN),
+        ("none", math.inf, 1.0, PureProfile(math.inf)),
+    ):
+        assert Guarantee(*numbers, MADE_UP, by=guarantee_module._RULES).epsilon == numbers[1]
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_copies_and_pickles_stay_what_they_were(again):
+    pooled = from_mechanism(DiscreteLaplace(12.0), Sensitivity(6.0, 4.5, 4.0), delta=0.0, name="pooled counts")
+    gaussian = billboard(from_mechanism(DiscreteGaussian(9.0), SENSITIVITY, delta=1e-6, name="counts"))
+    assert again(pooled) == pooled
+    assert again(gaussian).explain() == gaussian.explain()
+    assert again(gaussian).delta_at(0.3) == gaussian.delta_at(0.3)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 50.0, 800.0])
+def test_a_shuffled_promise_lies_on_its_own_profile_at_any_epsilon(epsilon):
+    part = from_mechanism(DiscreteLaplace(6 / epsilon), SENSITIVITY, delta=1e-6, name="counts")
+    whole = shuffled([part], epsilon=epsilon, delta=1e-6, why="batches")
+    assert (whole.epsilon, whole.delta) == (epsilon, 1e-6)
+    assert whole.delta_at(epsilon) <= 1e-6 < whole.delta_at(epsilon * 0.99)
+    with pytest.raises(InvalidInput, match="a batch has delta"):
+        shuffled([part], epsilon=epsilon * 0.99, delta=1e-9, why="batches")
+
+
+@pytest.mark.parametrize("numbers", [(math.nan, 0.0), (1.0, math.nan), (-1.0, 0.0), (1.0, 2.0), ("1", 0.0)])
+def test_claims_are_numbers(numbers):
+    with pytest.raises(InvalidInput, match="a claimed"):
+        Claim(*numbers, "a paper")
+
+
+def test_a_pure_claim_about_gaussian_noise_is_not_true_at_any_epsilon():
+    gaussian = from_mechanism(Gaussian(1.0), Sensitivity(1, 1, 1), delta=1e-5, name="a count")
+    for epsilon in (20.0, 40.0, 1e5):
+        assert "(NOT TRUE)" in claimed(gaussian, Claim(epsilon, 0.0, "a paper")).explain()
+    assert "(true)" in claimed(gaussian, Claim(math.inf, 0.0, "a paper")).explain()
+    for delta in (1e-16, 1e-20, 1e-30):  # below what a tolerance in absolute terms could see
+        epsilon = gaussian.epsilon_at(delta)
+        assert "(true)" in claimed(gaussian, Claim(epsilon, delta, "a paper")).explain()
+        assert "(NOT TRUE)" in claimed(gaussian, Claim(epsilon * 0.99, delta, "a paper")).explain()
+
+
+def test_statements_round_up():
+    loose = from_mechanism(DiscreteLaplace(6 / 1.00049), SENSITIVITY, delta=0.0, name="counts")
+    assert 1.0004 < loose.epsilon < 1.0005
+    assert "epsilon 1.001," in loose.statement()
+    both = compose([loose, loose], delta=0.0, why="twice")
+    assert "part: epsilon 1.001" in both.explain()
+    gaussian = from_mechanism(Gaussian(1.0), Sensitivity(1.00049, 1.00049, 1.00049), delta=0.0, name="counts")
+    assert f"rho {math.ceil(gaussian.rho * 1e4) / 1e4:.4f}" in gaussian.statement()
+    odd = from_mechanism(Gaussian(1.0), Sensitivity(1, 1, 1), delta=1.2341e-5, name="counts")
+    assert "delta 1.24e-05" in odd.statement()
+
+
+def test_json_has_no_infinities():
     assert (finite_or_none(math.inf), finite_or_none(None), finite_or_none(math.nan)) == (None, None, None)
     assert finite_or_none(0.5) == 0.5
 
@@ -224,13 +344,6 @@ def test_descriptions():
 def test_a_derivation_prints_as_a_tree():
     reason = Reason("a", "1", (Reason("b", "2", (Reason("c", "3"),)), Reason("d", "4")))
     assert reason.lines() == ["a: 1", "   └─ b: 2", "      └─ c: 3", "   └─ d: 4"]
-
-
-def test_a_law_that_cannot_be_shipped_says_so():
-    assert "simulation only" in describe_law(Gaussian(2.0))
-    assert "simulation only" in describe_law(Laplace(2.0))
-    assert "simulation only" not in describe_law(DiscreteGaussian(2.0))
-    assert "simulation only" not in describe_law(DiscreteLaplace(2.0))
 
 
 def test_a_promise_holds_where_more_is_trusted_and_nowhere_else():

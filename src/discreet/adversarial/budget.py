@@ -40,6 +40,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import rounded_up
 from discreet.recipes.recipe import Options
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
@@ -151,7 +152,7 @@ def times_shown(accumulator: Accumulator) -> int:
 def one_bit_guarantee(channel: OneBitChannel, delta: float) -> Guarantee:
     """The guarantee of the one answered bit that a user sends of her loss table."""
     moves = f"the one of {channel.encoder.size} entries that a coin picked, which is rounded to a bit"
-    law = f"RandomizedResponse with epsilon {channel.law.shipped_epsilon:.6g}"
+    law = f"RandomizedResponse with epsilon {rounded_up(channel.law.shipped_epsilon, 6)}"
     return from_reports(channel.profile, delta=delta, name="loss tables", moves=moves, law=law)
 
 

@@ -51,6 +51,7 @@ from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import rounded_up
 from discreet.release import Estimate, Layer
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, NDArray
@@ -100,8 +101,9 @@ class ResponseChannel(Tabular):
             delta=self.delta,
             name=f"{self.encoder.name} bits in a batch of {users}",
             moves=f"{sensitivity.cells} bits, each in a counter of its own",
-            law=f"every bit answered with a loss of {law.response.shipped_epsilon:.6g} (p = {2 * law.response.q:.6g}), "
-            f"and the ones of {law.users} users counted: the worst of all that the others may hold",
+            law=f"every bit answered with a loss of {rounded_up(law.response.shipped_epsilon, 6)} "
+            f"(p = {2 * law.response.q:.6g}), and the ones of {law.users} users counted: "
+            "the worst of all that the others may hold",
         )
 
     def unshuffled(self, users: int, what: Layer | None = None) -> Guarantee:
@@ -112,7 +114,7 @@ class ResponseChannel(Tabular):
             delta=0.0,
             name=f"{self.encoder.name} bits",
             moves=f"{moves} bits",
-            law=f"randomised response with a loss of {law.response.shipped_epsilon:.6g} a bit",
+            law=f"randomised response with a loss of {rounded_up(law.response.shipped_epsilon, 6)} a bit",
         )
         return locally(part)
 

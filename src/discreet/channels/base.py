@@ -18,8 +18,8 @@ import numpy as np
 from discreet.accumulators.base import NoiseSource
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.noise.law import Law
-from discreet.privacy.guarantee import StatedLaw
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import StatedLaw
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask

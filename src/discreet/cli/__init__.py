@@ -14,6 +14,7 @@ import typer
 
 from discreet import __version__
 from discreet.cli.demo import demo
+from discreet.cli.doctor import doctor
 from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
 from discreet.cli.promises import audit, calibrate
@@ -25,7 +26,7 @@ from discreet.cli.train import check, train
 _OFFLINE = (check, train, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, rehearse, calibrate, audit, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+    demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
 )  # fmt: skip
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

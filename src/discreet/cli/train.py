@@ -99,6 +99,7 @@ def train(
     """Learn a policy from a table of trajectories under differential privacy; write it and its receipt."""
     check_names(out, receipt)
     from discreet.offline.training import train as run
+    from discreet.privacy.words import rounded_up
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -122,7 +123,7 @@ def train(
             *([] if receipt is None else [("receipt", str(receipt))]),
         ]
     )
-    typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {fit.guarantee.rho:.4g}"))
+    typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {rounded_up(fit.guarantee.rho)}"))
 
 
 def check(

@@ -86,7 +86,7 @@ class RawCountTables(LaidOut):
     def sensitivity(self) -> Sensitivity:
         """What one user moves in her own vector, rewards in units of the largest threshold; others are not covered."""
         H = self.shape.horizon
-        return Sensitivity(l1=6 * H, l2=6 * H, linf=2 * H)
+        return Sensitivity(l1=6 * H, l2=12**0.5 * H, linf=2 * H)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
         """Reward sums in units of the declared range of means."""

@@ -1,7 +1,9 @@
 """What is promised, to whom, and why: a guarantee as frozen data with the derivation it was computed from.
 
 A guarantee is only ever built by the functions below. Each takes guarantees that are already true and applies one
-rule of differential privacy, so the tree that ``explain()`` prints can be checked line by line.
+rule of differential privacy, so the tree that ``explain()`` prints can be checked line by line. Called by anybody else,
+``Guarantee(...)`` and ``dataclasses.replace`` are refused; copies and pickles stay what they were. However it came
+about, a guarantee checks itself: epsilon and delta must lie on or above its own profile.
 
 ==========================  ================================================================================
 function                    rule
@@ -31,49 +33,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol
+from dataclasses import InitVar, dataclass, field, replace
+from typing import Any, Final, final
 
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy import profiles
+from discreet.privacy.derivation import Claim as Claim
+from discreet.privacy.derivation import Reason as Reason
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import StatedLaw, describe_law, describe_sensitivity, rounded_up
+from discreet.validation import check_delta, check_not_negative, check_number
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
 _IMPLIED = {"local": ("shuffle", "joint"), "shuffle": ("joint",)}
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says about a mechanism; kept beside what is true."""
-
-    epsilon: float
-    delta: float = 0.0
-    source: str = ""
+class _Rules:
+    """Whoever holds the one object of this class is a rule of this file."""
 
 
-@dataclass(frozen=True)
-class Reason:
-    """One line of a derivation and the lines that it rests on."""
-
-    rule: str
-    statement: str
-    premises: tuple[Reason, ...] = ()
-
-    def lines(self, depth: int = 0) -> list[str]:
-        """This line and those below it, indented by depth."""
-        own = f"{'   ' * depth}{'└─ ' if depth else ''}{self.rule}: {self.statement}"
-        return [own] + [line for premise in self.premises for line in premise.lines(depth + 1)]
+_RULES: Final = _Rules()
 
 
+@final
 @dataclass(frozen=True)
 class Guarantee:
     """An (epsilon, delta) guarantee for replacing one user, with the exact profile and derivation behind it.
 
-    ``epsilon`` is computed from the profile at ``delta``; it is never copied from a target or from a claim.
+    ``epsilon`` is computed from the profile at ``delta``; it is never copied from a target or from a claim. Only the
+    rules of this module make or change one.
     """
 
     model: str
@@ -87,10 +79,41 @@ class Guarantee:
     unit: str = "one user = one whole trajectory"
     simulated: bool = True
     public: tuple[str, ...] = field(default=())
+    by: InitVar[_Rules | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, by: _Rules | None) -> None:
+        if by is not _RULES:
+            raise InvalidInput(
+                "a guarantee is made and changed by the rules of discreet.privacy.guarantee only, which derive what it "
+                "says: call from_mechanism, compose, about or another of them"
+            )
+        self._check()
+
+    def __init_subclass__(cls) -> None:
+        """Refused: a class of one's own could leave the checks out and still be taken for a guarantee."""
+        raise InvalidInput("a guarantee has no other kinds: combine guarantees by the rules of this module instead")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and pickles: what comes back is checked as if it had just been derived."""
+        self.__dict__.update(state)
+        self._check()
+
+    def _check(self) -> None:
+        """The numbers are in their domains, and the profile promises no less than they say."""
         if self.model not in MODELS:
             raise InvalidInput(f"model must be one of {', '.join(MODELS)}, got {self.model!r}")
+        if not isinstance(self.profile, Profile) or not isinstance(self.derivation, Reason):
+            raise InvalidInput("a guarantee needs the profile and the derivation that it was computed from")
+        epsilon, delta = check_number("epsilon", self.epsilon), check_number("delta", self.delta)
+        if not (epsilon >= 0 and 0 <= delta <= 1):
+            raise InvalidInput(f"epsilon must be at least 0 and delta in [0, 1], got {epsilon!r} and {delta!r}")
+        if math.isfinite(epsilon) and not _keeps(self.profile, epsilon, delta):
+            raise InvalidInput(
+                f"epsilon {epsilon:g} with delta {delta:g} is less than the profile behind it allows: "
+                f"its smallest epsilon there is {rounded_up(self.profile.epsilon(min(delta, _BELOW_ONE)))}"
+            )
+        if self.rho is not None and not check_number("rho", self.rho) >= self.profile.rho:
+            raise InvalidInput(f"rho {self.rho:g} is below the {rounded_up(self.profile.rho)} of the profile behind it")
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -110,10 +133,10 @@ class Guarantee:
         if self.model == "none":
             return "no privacy"
         if self.delta == 0 and math.isinf(self.epsilon) and self.rho is not None and math.isfinite(self.rho):
-            return f"zero-concentrated {self.model} differential privacy, rho {self.rho:.4g}, {self.neighbours}"
+            return f"zero-concentrated {self.model} differential privacy, rho {rounded_up(self.rho)}, {self.neighbours}"
         kind = "pure " if self.delta == 0 else ""
-        delta = "" if self.delta == 0 else f", delta {self.delta:.3g}"
-        return f"{kind}{self.model} differential privacy, epsilon {self.epsilon:.4g}{delta}, {self.neighbours}"
+        delta = "" if self.delta == 0 else f", delta {rounded_up(self.delta, 3)}"
+        return f"{kind}{self.model} differential privacy, epsilon {rounded_up(self.epsilon)}{delta}, {self.neighbours}"
 
     def explain(self) -> str:
         """The derivation as text, from the promise down to the laws and sensitivities that it rests on."""
@@ -122,8 +145,10 @@ class Guarantee:
             claim = f"epsilon {self.claimed.epsilon:.4g}" + (
                 f", delta {self.claimed.delta:.3g}" if self.claimed.delta else ""
             )
-            verdict = "true" if self._claim_holds() else "NOT TRUE"
+            missed = "only up to a constant factor, and so it is said" if self.claimed.roughly else "NOT TRUE"
+            verdict = "true" if self._claim_holds() else missed
             lines.append(f"claimed in {self.claimed.source}: {claim} ({verdict})")
+            lines += [f"its condition: {self.claimed.condition}"] if self.claimed.condition else []
         if self.model != "none":
             lines += [f"unit: {self.unit}; neighbours: {self.neighbours}; the number of users is public"]
             lines += [f"also holds in the {model} model" for model in self.also]
@@ -155,46 +180,21 @@ class Guarantee:
 
     def _claim_holds(self) -> bool:
         assert self.claimed is not None
-        return self.profile.delta(self.claimed.epsilon) <= self.claimed.delta * (1 + 1e-9) + 1e-15
+        # A claim is a printed number: a share of 1e-9 is how it was typed, not what it says.
+        epsilon, delta = self.claimed.epsilon * (1 + 1e-9), self.claimed.delta * (1 + 1e-9)
+        return math.isinf(epsilon) or _keeps(self.profile, epsilon, delta)
 
 
-def describe_sensitivity(sensitivity: Sensitivity) -> str:
-    """A sensitivity in words."""
-    norms = f"L1 {sensitivity.l1:g}, L2 {sensitivity.l2:.4g}, L-infinity {sensitivity.linf:g}"
-    if not sensitivity.shifts:
-        return f"the cells by at most {norms}"
-    worst = " and ".join(f"{up} up and {down} down by {magnitude}" for magnitude, up, down in sensitivity.shifts)
-    return f"at worst {worst} ({norms})"
+_BELOW_ONE = 1 - 2.0**-53  # the largest delta below one: profiles take no delta of one, which promises nothing
 
 
-class StatedLaw(Protocol):
-    """What a guarantee has to know about a law: a frozen dataclass whose fields are its parameters."""
+def _keeps(profile: Profile, epsilon: float, delta: float) -> bool:
+    """Whether a finite epsilon holds with this delta.
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def discrete(self) -> bool:
-        """Whether it can be shipped; other laws are for simulation only."""
-
-    @property
-    def drawn(self) -> str:
-        """How it is drawn, in words."""
-
-    @property
-    def variance(self) -> float:
-        """The variance of the noise in one cell."""
-
-    def profile(self, sensitivity: Sensitivity) -> Profile:
-        """The exact privacy of adding this noise to a statistic of that sensitivity."""
-
-
-def describe_law(law: StatedLaw) -> str:
-    """A law in words: its name, its parameters, its standard deviation, and whether it can be shipped."""
-    parameters = ", ".join(f"{f.name} {getattr(law, f.name):.6g}" for f in fields(law))
-    if not parameters:
-        return "no noise"
-    shipped = "" if law.discrete else ", continuous: simulation only"
-    return f"{type(law).__name__} with {parameters} (standard deviation {math.sqrt(law.variance):.4g}{shipped})"
+    A delta of zero is a statement about the largest loss. It is asked for as such: the deltas of a Gaussian are
+    positive everywhere, but too small for a floating point number at a large epsilon.
+    """
+    return profile.epsilon(0.0) <= epsilon if delta == 0 else profile.delta(epsilon) <= delta
 
 
 def finite_or_none(value: float | None) -> float | None:
@@ -205,9 +205,11 @@ def finite_or_none(value: float | None) -> float | None:
 def unbounded(why: str, *, model: str, delta: float, apart: Guarantee | None = None) -> Guarantee:
     """No finite epsilon holds, with any delta below one; ``apart`` is what would hold without that one mistake."""
     premises = (
-        () if apart is None else (Reason("apart from that", f"epsilon {apart.epsilon:.4g}", (apart.derivation,)),)
+        ()
+        if apart is None
+        else (Reason("apart from that", f"epsilon {rounded_up(apart.epsilon)}", (apart.derivation,)),)
     )
-    return Guarantee(model, math.inf, delta, PureProfile(math.inf), Reason("no bound", why, premises))
+    return Guarantee(model, math.inf, delta, PureProfile(math.inf), Reason("no bound", why, premises), by=_RULES)
 
 
 def nothing() -> Guarantee:
@@ -219,6 +221,7 @@ def nothing() -> Guarantee:
         PureProfile(math.inf),
         Reason("no mechanism", "the data are released as they are"),
         public=(),
+        by=_RULES,
     )
 
 
@@ -262,7 +265,7 @@ def parallel(part: Guarantee, why: str) -> Guarantee:
 
     Holds adaptively: what a later group is asked may depend on earlier releases, never on raw data.
     """
-    return replace(part, derivation=Reason("parallel composition", why, (part.derivation,)))
+    return replace(part, derivation=Reason("parallel composition", why, (part.derivation,)), by=_RULES)
 
 
 def billboard(part: Guarantee) -> Guarantee:
@@ -276,17 +279,19 @@ def billboard(part: Guarantee) -> Guarantee:
         "each user's policy is a function of the releases before and of public coins",
         (part.derivation,),
     )
-    return replace(part, model="joint" if part.model == "central" else part.model, derivation=reason)
+    return replace(part, model="joint" if part.model == "central" else part.model, derivation=reason, by=_RULES)
 
 
 def locally(part: Guarantee) -> Guarantee:
     """The mechanism is run by each user on her own record: neighbours are any two records."""
+    if part.model != "central":
+        raise Unsupported(f"a user runs a mechanism whose law is known, not a promise in the {part.model} model")
     reason = Reason(
         "local randomiser",
         "every user runs the mechanism on her own trajectory before anything leaves her",
         (part.derivation,),
     )
-    return replace(part, model="local", derivation=reason)
+    return replace(part, model="local", derivation=reason, by=_RULES)
 
 
 def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why: str) -> Guarantee:
@@ -296,18 +301,20 @@ def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why:
     other sizes are calibrated to the same target when they are asked for, so the whole is known by that point alone,
     and its profile is that of the worst mechanism with that point.
     """
+    epsilon, delta = check_not_negative("epsilon", epsilon), check_delta("delta", delta)
     for batch in batches:
         if not batch.profile.delta(epsilon) <= delta:
             raise InvalidInput(
-                f"a batch has delta {batch.profile.delta(epsilon):.3g} at epsilon {epsilon:g}, above {delta:g}"
+                f"a batch has delta {rounded_up(batch.profile.delta(epsilon), 3)} at epsilon {epsilon:g}, "
+                f"above {delta:g}"
             )
     # Numerical profiles overstate their deltas by more than this factor, and without it the point would miss itself.
     infinite = delta * (1 - 1e-11)
-    masses = np.array([1.0, math.exp(epsilon)]) * ((1 - infinite) / (1 + math.exp(epsilon)))
+    masses = np.array([math.exp(-epsilon), 1.0]) * ((1 - infinite) / (1 + math.exp(-epsilon)))
     losses = LossDistribution(-epsilon, 2 * epsilon, masses, infinite)
     profile = LossProfile(losses, losses, allowance=0.0)
     reason = Reason("shuffler", why, tuple(batch.derivation for batch in batches))
-    return Guarantee("shuffle", epsilon, delta, profile, reason)
+    return Guarantee("shuffle", epsilon, delta, profile, reason, by=_RULES)
 
 
 def through_shuffler(part: Guarantee, why: str) -> Guarantee:
@@ -317,7 +324,7 @@ def through_shuffler(part: Guarantee, why: str) -> Guarantee:
     """
     if part.model not in ("central", "local"):
         raise Unsupported(f"what a shuffler hands on is known of messages or of counts, not of the {part.model} model")
-    return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)))
+    return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)), by=_RULES)
 
 
 def with_more_trust(part: Guarantee, model: str) -> Guarantee:
@@ -330,13 +337,13 @@ def with_more_trust(part: Guarantee, model: str) -> Guarantee:
     if model not in part.also:
         raise Unsupported(f"a promise of the {part.model} model does not hold in the {model} model by itself")
     why = f"a mechanism of the {part.model} model, which trusts less, keeps the same promise in the {model} model"
-    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)))
+    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)), by=_RULES)
 
 
 def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:
     """``part`` is all that is released of a printed mechanism; ``whole`` is what the printed one would promise."""
     statement = f"{why}; all that is printed would give {whole.statement()}"
-    return replace(part, derivation=Reason("left out", statement, (part.derivation,)))
+    return replace(part, derivation=Reason("left out", statement, (part.derivation,)), by=_RULES)
 
 
 def several_trajectories(part: Guarantee, trajectories: int) -> Guarantee:
@@ -349,40 +356,50 @@ def several_trajectories(part: Guarantee, trajectories: int) -> Guarantee:
 
 def post_process(part: Guarantee, why: str) -> Guarantee:
     """Anything computed from releases and public coins costs nothing."""
-    return replace(part, derivation=Reason("post-processing", why, (part.derivation,)))
+    return replace(part, derivation=Reason("post-processing", why, (part.derivation,)), by=_RULES)
 
 
 def drawn(part: Guarantee, simulated: bool) -> Guarantee:
     """The same guarantee for a release whose noise came from a seed, or else from the operating system's entropy."""
-    return replace(part, simulated=simulated)
+    return replace(part, simulated=simulated, by=_RULES)
 
 
 def claimed(part: Guarantee, claim: Claim) -> Guarantee:
     """The same guarantee with what a paper says about the mechanism beside it."""
-    return replace(part, claimed=claim)
+    return replace(part, claimed=claim, by=_RULES)
 
 
 def about(part: Guarantee, *, unit: str | None = None, public: tuple[str, ...] | None = None) -> Guarantee:
     """The same guarantee with the unit that it protects, or with what was declared public, in words."""
-    return replace(part, unit=part.unit if unit is None else unit, public=part.public if public is None else public)
+    return replace(
+        part, unit=part.unit if unit is None else unit, public=part.public if public is None else public, by=_RULES
+    )
 
 
 def _at(model: str, profile: Profile, delta: float, derivation: Reason) -> Guarantee:
-    return Guarantee(model, profile.epsilon(delta), delta, profile, derivation, rho=profile.rho)
+    return Guarantee(model, profile.epsilon(delta), delta, profile, derivation, rho=profile.rho, by=_RULES)
 
 
 def _like(old: Guarantee, new: Guarantee) -> Guarantee:
     return replace(
-        new, claimed=old.claimed, neighbours=old.neighbours, unit=old.unit, simulated=old.simulated, public=old.public
+        new,
+        claimed=old.claimed,
+        neighbours=old.neighbours,
+        unit=old.unit,
+        simulated=old.simulated,
+        public=old.public,
+        by=_RULES,
     )
 
 
 def _summary(part: Guarantee) -> Reason:
-    delta = "" if part.delta == 0 else f" at delta {part.delta:.3g}"
-    return Reason("part", f"epsilon {part.epsilon:.4g}{delta}", (part.derivation,))
+    delta = "" if part.delta == 0 else f" at delta {rounded_up(part.delta, 3)}"
+    return Reason("part", f"epsilon {rounded_up(part.epsilon)}{delta}", (part.derivation,))
 
 
 def _same_model(parts: Sequence[Guarantee]) -> None:
     models = {part.model for part in parts}
+    if not models:
+        raise InvalidInput("there is nothing to compose: give at least one guarantee")
     if len(models) != 1:
         raise Unsupported(f"cannot compose guarantees of different models: {', '.join(sorted(models))}")

@@ -8,6 +8,13 @@ When one shift is the worst. For product noise with a log-concave density the de
 shift (Prekopa), so the worst one is an extreme point of the convex hull of all shifts. On the integers that argument
 fails, but for a log-concave lattice law delta never falls when one |v_i| grows, so if every cell moves by at most one,
 the shift that moves the most cells up and the most cells down is the worst (``unit`` shifts).
+
+**What is checked.** Laws read different norms, or the worst shift alone, so a sensitivity whose parts contradict each
+other would buy too much privacy from one of them. The largest norms of any set of shifts obey
+
+    Linf <= L2 <= L1   and   L2^2 <= L1 Linf,
+
+and if one shift is the worst at every epsilon it has all three of the largest norms: the stated ones must be its own.
 """
 
 from __future__ import annotations
@@ -17,6 +24,8 @@ from dataclasses import dataclass
 
 from discreet.errors import InvalidInput
 from discreet.validation import check_count, check_not_negative
+
+_SLACK = 1 + 1e-9  # for norms that were computed in floating point
 
 
 @dataclass(frozen=True)
@@ -37,28 +46,32 @@ class Sensitivity:
     def __post_init__(self) -> None:
         for name in ("l1", "l2", "linf"):
             object.__setattr__(self, name, check_not_negative(name, getattr(self, name)))
-        slack = 1 + 1e-9
-        if not (self.linf <= self.l2 * slack and self.l2 <= self.l1 * slack):
-            raise InvalidInput(
-                f"norms must satisfy linf <= l2 <= l1, got l1={self.l1:g}, l2={self.l2:g}, linf={self.linf:g}"
-            )
+        if not (self.linf <= self.l2 * _SLACK and self.l2 <= self.l1 * _SLACK):
+            raise InvalidInput(f"norms must satisfy linf <= l2 <= l1, got {self._norms()}")
+        if not self.l2 <= math.sqrt(self.l1) * math.sqrt(self.linf) * _SLACK:
+            raise InvalidInput(f"no shifts have these norms: l2^2 is at most l1 * linf, got {self._norms()}")
+        if self.shifts is not None:
+            self._check_shifts(self.shifts)
         if self.unit and (self.linf > 1 or self.shifts is None):
             raise InvalidInput(
                 "unit shifts need linf <= 1 and the worst shift: build them with Sensitivity.unit_shifts"
             )
-        if self.shifts is not None:
-            self._check_shifts(self.shifts)
+
+    def _norms(self) -> str:
+        return f"l1={self.l1:g}, l2={self.l2:g}, linf={self.linf:g}"
 
     def _check_shifts(self, shifts: tuple[tuple[int, int, int], ...]) -> None:
-        for magnitude, up, down in shifts:
-            check_count("magnitude of a shift", magnitude)
-            check_count("cells that go up", up, at_least=0)
-            check_count("cells that go down", down, at_least=0)
-        l1 = sum(magnitude * (up + down) for magnitude, up, down in shifts)
-        l2 = math.sqrt(sum(magnitude**2 * (up + down) for magnitude, up, down in shifts))
-        if l1 > self.l1 * (1 + 1e-9) or l2 > self.l2 * (1 + 1e-9):
+        """The worst shift consists of whole numbers and has the stated norms, not smaller and not larger ones."""
+        if not isinstance(shifts, tuple) or not all(isinstance(group, tuple) and len(group) == 3 for group in shifts):
+            raise InvalidInput("shifts must be a tuple of groups (magnitude, up, down)")
+        own = _norms_of(shifts)
+        if not all(
+            stated <= true * _SLACK and true <= stated * _SLACK
+            for stated, true in zip((self.l1, self.l2, self.linf), own)
+        ):
             raise InvalidInput(
-                f"the worst shift has norms l1={l1:g}, l2={l2:g}, above the stated l1={self.l1:g}, l2={self.l2:g}"
+                f"the worst shift has norms l1={own[0]:g}, l2={own[1]:g}, linf={own[2]:g}, and {self._norms()} was "
+                "stated: build it with Sensitivity.worst_shift"
             )
 
     @classmethod
@@ -74,17 +87,13 @@ class Sensitivity:
     @classmethod
     def worst_shift(cls, *groups: tuple[int, int, int]) -> Sensitivity:
         """The norms of one shift, given as groups ``(magnitude, up, down)``, which the caller knows to be the worst."""
-        kept = tuple(group for group in groups if group[1] + group[2] > 0)
-        return cls(
-            l1=sum(magnitude * (up + down) for magnitude, up, down in kept),
-            l2=math.sqrt(sum(magnitude**2 * (up + down) for magnitude, up, down in kept)),
-            linf=max((magnitude for magnitude, _, _ in kept), default=0),
-            shifts=kept,
-            unit=all(magnitude == 1 for magnitude, _, _ in kept),
-        )
+        kept = tuple(group for group in map(_whole, groups) if group[1] + group[2] > 0)
+        l1, l2, linf = _norms_of(kept)
+        return cls(l1, l2, linf, shifts=kept, unit=all(magnitude == 1 for magnitude, _, _ in kept))
 
     def in_several_sums(self, times: int) -> Sensitivity:
         """What one user moves in ``times`` noisy sums together, each of which she moves by this much."""
+        times = check_count("times", times)
         if self.shifts is None:
             return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf)
         return Sensitivity.worst_shift(*((by, up * times, down * times) for by, up, down in self.shifts))
@@ -97,9 +106,25 @@ class Sensitivity:
         shifts = (
             None if self.shifts is None else tuple((m * magnitude, up, down) for magnitude, up, down in self.shifts)
         )
-        return Sensitivity(m * self.l1, m * self.l2, m * self.linf, shifts, unit=self.l1 == 0)
+        return Sensitivity(m * self.l1, m * self.l2, m * self.linf, shifts, unit=self.unit and self.l1 == 0)
 
     @property
     def cells(self) -> int:
         """How many cells the worst shift moves."""
         return sum(up + down for _, up, down in self.shifts or ())
+
+
+def _whole(group: tuple[int, int, int]) -> tuple[int, int, int]:
+    magnitude, up, down = group
+    return (
+        check_count("magnitude of a shift", magnitude),
+        check_count("cells that go up", up, at_least=0),
+        check_count("cells that go down", down, at_least=0),
+    )
+
+
+def _norms_of(shifts: tuple[tuple[int, int, int], ...]) -> tuple[float, float, float]:
+    moved = [(magnitude, up + down) for magnitude, up, down in map(_whole, shifts) if up + down]
+    l1 = sum(magnitude * cells for magnitude, cells in moved)
+    l2 = math.sqrt(sum(magnitude**2 * cells for magnitude, cells in moved))
+    return float(l1), l2, float(max((magnitude for magnitude, _ in moved), default=0))

@@ -22,6 +22,7 @@ from discreet.noise import BoundedNoise, RandomizedResponse
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally
 from discreet.privacy.profiles import PureProfile
+from discreet.privacy.words import rounded_up
 from discreet.recipes.expectation import growing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
@@ -66,7 +67,7 @@ def report_guarantee(channel: ReportChannel) -> Guarantee:
         delta=0.0,
         name=encoder.name,
         moves=f"the items at {encoder.steps} of {encoder.shape.horizon} steps, which public coins pick",
-        law=f"{how}, each report with a loss of at most {channel.shipped_epsilon / encoder.steps:.6g}",
+        law=f"{how}, each report with a loss of at most {rounded_up(channel.shipped_epsilon / encoder.steps, 6)}",
     )
     return locally(part)
 
@@ -94,7 +95,7 @@ def _least(kind: str, shape: Shape, epsilon: float, delta: float) -> tuple[AnyCh
     bits = RandomizedResponse(epsilon / moved)
     part = from_reports(
         bits.profile(moved), delta=0.0, name="a bit per step and cell", moves=f"{moved} bits",
-        law=f"randomised response with a loss of {bits.shipped_epsilon:.6g} a bit",
+        law=f"randomised response with a loss of {rounded_up(bits.shipped_epsilon, 6)} a bit",
     )  # fmt: skip
     return AnsweredBitsChannel(shape, bits), locally(part)
 

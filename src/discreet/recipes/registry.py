@@ -18,6 +18,7 @@ from discreet.recipes.expectation import expected_regret, noise_of
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
 from discreet.recipes.trust import TRUSTS_LESS, Privacy
 from discreet.shape import LayeredShape, Shape
+from discreet.validation import check_count
 
 # What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
 # prefers the first of those that it expects to be equally good.
@@ -72,7 +73,7 @@ def build(
     ``data_set`` asks for a release about users who have acted already. A privatizer of your own, or a function of shape
     and episodes that makes one, is taken as it is.
     """
-    needs = frozenset(needs)
+    episodes, needs = check_count("episodes", episodes), frozenset(needs)
     if not isinstance(target, Privacy):
         privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
         if privatizer.shape != shape:

@@ -26,6 +26,7 @@ from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
+from discreet.privacy.words import rounded_up
 from discreet.recipes.expectation import blocks_of, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
@@ -120,7 +121,7 @@ def _response(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, 
         schedule,
         f"each user answers every bit by randomised response, one bit a message, permuted per counter and batch; "
         f"answers suit the size of each batch, {counted}; should the shuffler fail in a batch of {channel.block}, her "
-        f"message alone is pure local, epsilon {alone:.4g}",
+        f"message alone is pure local, epsilon {rounded_up(alone)}",
     )
     return unnamed(shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import MissingExtra
+from discreet.privacy.words import rounded_up
 from discreet.reproduce.figure import MEASURED, REFERENCE, Figure, Job, Measured, standard_error
 
 TITLES = {
@@ -91,8 +92,8 @@ def promise(measured: Measured) -> str:
     if kept["model"] == "none":
         return ""
     if kept["epsilon"] is None:
-        return f"ρ={kept['rho']:.3g}" if kept["rho"] is not None else "no ε"
-    return f"ε={kept['epsilon']:.3g}" + (f", δ={kept['delta']:.1g}" if kept["delta"] else "")
+        return f"ρ={rounded_up(kept['rho'], 3)}" if kept["rho"] is not None else "no ε"
+    return f"ε={rounded_up(kept['epsilon'], 3)}" + (f", δ={rounded_up(kept['delta'], 1)}" if kept["delta"] else "")
 
 
 def _lines(figure: Figure, results: Mapping[str, Measured], version: str) -> Lines:

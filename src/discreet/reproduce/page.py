@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.privacy.words import rounded_up
 from discreet.reproduce.drawing import TITLES, promise
 from discreet.reproduce.figure import (
     MEASURED,
@@ -144,7 +145,7 @@ def _row(job: Job, measured: Measured) -> Sequence[str]:
         return drawing, line, job.recipe, claimed, "—", f"not run: {measured.refused}"
     kept = promise(measured) or "no privacy"
     if measured.data.get("true_delta") is not None:
-        kept += f" (δ={measured.data['true_delta']:.2g} at the claimed ε)"
+        kept += f" (δ={rounded_up(measured.data['true_delta'], 2)} at the claimed ε)"
     recipe = measured.data.get("mechanism") or measured.data["recipe"]
     return drawing, line, recipe, claimed, kept, _result(measured)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput, MissingExtra
 from discreet.files import check_writable, write_atomically
+from discreet.privacy.words import rounded_up
 from discreet.simulation.result import OfflineResult, SimulationResult, standard_error
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -93,9 +94,9 @@ def _label(result: OfflineResult) -> str:
     if guarantee.model == "none":
         return f"{result.learner}, no privacy"
     if not np.isfinite(guarantee.epsilon):
-        return f"{result.learner}, rho {guarantee.rho:.3g}"
-    delta = f", delta {guarantee.delta:.2g}" if guarantee.delta else ""
-    return f"{result.learner}, epsilon {guarantee.epsilon:.3g}{delta}"
+        return f"{result.learner}, rho {rounded_up(guarantee.rho, 3)}"
+    delta = f", delta {rounded_up(guarantee.delta, 2)}" if guarantee.delta else ""
+    return f"{result.learner}, epsilon {rounded_up(guarantee.epsilon, 3)}{delta}"
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
