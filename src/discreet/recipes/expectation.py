@@ -12,9 +12,9 @@ how often a user visits a row that her policy plays. With S states, A actions an
 
 R makes long blocks dear, because a policy that turns out to be bad is followed for a whole block; e_b makes many blocks
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
-blocks than after few (but an unlucky draw stays for long: their variance counts twice), and the noise of users who add
-it themselves does not depend on blocks at all; so all kinds of recipes are compared by one formula, and the same
-formula chooses the number of blocks.
+blocks than after few, but an unlucky draw stays for long: their variance counts one and a half times when recipes are
+compared. The noise of users who add it themselves does not depend on blocks at all. So all kinds of recipes are
+compared by one formula, and the same formula chooses the number of blocks.
 
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
@@ -47,7 +47,7 @@ NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts af
 
 _NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(21))  # blocks that are tried: 20, 24, 28, ... 640
 _GROWTH, _GROWTH_OF_ALL = 0.02, 0.08  # how much blocks of the local model grow: one, and one for every action
-_PERSISTS = 2.0  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
+_PERSISTS = 1.5  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
 _AS_GOOD = 1.01  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
 
 
