@@ -10,15 +10,20 @@ EXTRAS := plots,gym,data,dev
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Of make fuzz; SEED=n repeats a run.
+INPUTS ?= 1000000
+
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo test-quick test test-all lint types check bench docs clean
+.PHONY: help setup demo test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
 	@echo "make test-quick  the fast tests, about a minute: for everyday work"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
 	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, long schedules"
+	@echo "make mutants     break compiled code on purpose, in copies of the source, and expect tests to fail there"
+	@echo "make fuzz        a million wrong inputs with a fresh seed, 12 minutes: only errors in one sentence may come out"
 	@echo "make lint        ruff alone; make types: mypy alone; make check: the same as make test"
 	@echo "make setup       only set up $(VENV)"
 	@echo "make bench       speed against careful NumPy, as ratios measured in one run"
@@ -48,6 +53,12 @@ test: lint types
 
 test-all: $(STAMP_ALL)
 	$(PYTEST) -m 'long or service'
+
+mutants: setup
+	$(BIN)/python tests/audit/source_mutants.py
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.fuzzer --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	$(BIN)/ruff check .

@@ -23,7 +23,18 @@ import discreet
 
 PACKAGE = Path(discreet.__file__).parent
 
-GROUND = {"errors", "validation", "files", "streams", "compiled", "types", "packages", "scientific", "registry"}
+GROUND = {
+    "errors",
+    "validation",
+    "files",
+    "streams",
+    "compiled",
+    "types",
+    "packages",
+    "scientific",
+    "registry",
+    "policy_files",
+}
 # A slice is a package that says which station each of its files stands for.
 STATIONS = {
     path.parent.name: ast.literal_eval(node.value)

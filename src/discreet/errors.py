@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST, _MANY = 60, 200  # characters of a name that is shown, and names that are listed
+
 
 class DiscreetError(Exception):
     """Root of all errors that discreet raises on purpose; the command line turns them into exit code 2."""
@@ -28,10 +30,20 @@ class MissingExtra(DiscreetError, ImportError):
         super().__init__(f"this needs the package {package!r}: install it with  pip install 'discreet[{extra}]'")
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
-    name = name if len(name) <= 60 else f"{name[:57]}..."
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(names)}"
-    return InvalidInput(f"unknown {kind} {name!r}: {hint}")
+    text = name if isinstance(name, str) else f"a {type(name).__name__}"
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    near = difflib.get_close_matches(text, names, n=3, cutoff=0.5) if len(names) <= _MANY else []
+    listed = ", ".join(names) if len(names) <= _MANY else f"the {len(names):,} that were declared"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {listed}"
+    return InvalidInput(f"unknown {kind} {text!r}: {hint}")
+
+
+def check_name(kind: str, name: object, known: Iterable[str]) -> str:
+    """A name that exists; anything else, arrays and the like included, is refused."""
+    names = tuple(known)
+    if not isinstance(name, str) or name not in names:
+        raise unknown_name(kind, name, names)
+    return name

@@ -2,29 +2,28 @@
 
 A ``Policy`` takes one action per step and state, a ``StochasticPolicy`` draws one, and a ``Mixture`` draws one
 deterministic component per episode, with public coins, and follows it to the end. Steps and states count from zero.
-Policies compare by value and save to JSON or NPZ files, which appear whole or not at all and read back exactly.
+Policies compare by value and save to JSON or NPZ files, which appear whole or not at all and read back exactly
+(:mod:`discreet.policy_files`).
+
+Where states or actions were declared as words, a policy carries them: ``act(step, "high")`` takes the label of a state
+and returns that of an action, so that nobody has to keep a list of labels beside the file, in the right order.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
-from zipfile import BadZipFile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from discreet.errors import InvalidInput, Unsupported
-from discreet.shape import Shape
+from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.files import check_writable, shortened, write_atomically
+from discreet.policy_files import LARGEST, checked_name, policy_bytes, read_policy
+from discreet.shape import Shape, check_size
 from discreet.types import ArrayLike, Floats, Integers, NDArray
 from discreet.validation import check_count, check_probabilities
-
-_FORMAT = "discreet-policy"
-_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +31,12 @@ class Policy:
     """A deterministic policy: ``actions[step, state]``, of shape (H, S)."""
 
     actions: Integers
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _freeze(self, "actions", _whole_numbers("actions", self.actions, dimensions=2))
+        _check_labels(self, states=self.states, actions_from=int(self.actions.max()) + 1)
 
     @property
     def horizon(self) -> int:
@@ -50,24 +52,35 @@ class Policy:
         """The policy to follow for one episode: itself."""
         return self
 
-    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int:
-        """The action at this step and state."""
-        return int(self.actions[_position(self.horizon, self.states, step, state)])
+    @overload
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
+
+    @overload
+    def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
+
+    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
+        """The action at this step and state. The label of a state gives the label of an action, a number a number."""
+        return _named(self, state, int(self.actions[_position(self, step, state)]))
 
     def stochastic(self, actions: int) -> StochasticPolicy:
         """The same policy as a table of probabilities over ``actions`` actions."""
         check_count("actions", actions, at_least=int(self.actions.max()) + 1)
-        return StochasticPolicy(np.eye(actions)[self.actions])
+        if self.actions.size * actions * 8 > LARGEST:
+            raise InvalidInput(f"a table of probabilities over {actions} actions is too large for this policy")
+        words = self.action_labels if self.action_labels is not None and len(self.action_labels) == actions else None
+        table = np.zeros((*self.actions.shape, actions))
+        np.put_along_axis(table, self.actions[..., None], 1.0, axis=2)
+        return StochasticPolicy(table, self.state_labels, words)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""
-        _save(path, "deterministic", {"actions": self.actions})
+        _save(self, path)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Policy) and np.array_equal(self.actions, other.actions)
+        return isinstance(other, Policy) and np.array_equal(self.actions, other.actions) and _same_labels(self, other)
 
     def __hash__(self) -> int:
-        return hash((self.actions.shape, self.actions.tobytes()))
+        return hash((self.actions.shape, self.actions.tobytes(), self.state_labels, self.action_labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +88,12 @@ class StochasticPolicy:
     """A policy that draws its actions: ``probabilities[step, state, action]``, of shape (H, S, A)."""
 
     probabilities: Floats
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _freeze(self, "probabilities", _distribution("probabilities", self.probabilities, dimensions=3))
+        _check_labels(self, states=self.states, actions=self.probabilities.shape[2])
 
     @property
     def horizon(self) -> int:
@@ -93,20 +109,28 @@ class StochasticPolicy:
         """The policy to follow for one episode: itself."""
         return self
 
-    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int:
-        """Draw an action at this step and state."""
-        row = self.probabilities[_position(self.horizon, self.states, step, state)]
-        return int(_generator(rng).choice(row.size, p=row))
+    @overload
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
+
+    @overload
+    def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
+
+    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
+        """Draw an action at this step and state. The label of a state gives that of an action, a number a number."""
+        row = self.probabilities[_position(self, step, state)]
+        return _named(self, state, int(_generator(rng).choice(row.size, p=row)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""
-        _save(path, "stochastic", {"probabilities": self.probabilities})
+        _save(self, path)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StochasticPolicy) and np.array_equal(self.probabilities, other.probabilities)
+        if not isinstance(other, StochasticPolicy):
+            return False
+        return np.array_equal(self.probabilities, other.probabilities) and _same_labels(self, other)
 
     def __hash__(self) -> int:
-        return hash((self.probabilities.shape, self.probabilities.tobytes()))
+        return hash((self.probabilities.shape, self.probabilities.tobytes(), self.state_labels, self.action_labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +141,14 @@ class Mixture:
     weights: Floats
 
     def __post_init__(self) -> None:
-        components = tuple(self.components)
+        components = tuple(self.components) if isinstance(self.components, Sequence) else ()
         if not components or not all(isinstance(policy, Policy) for policy in components):
             raise InvalidInput("components must be one or more deterministic policies (discreet.policies.Policy)")
         shapes = {policy.actions.shape for policy in components}
         if len(shapes) > 1:
             raise InvalidInput(f"components must agree in horizon and states, got shapes {sorted(shapes)}")
+        if not all(_same_labels(policy, components[0]) for policy in components):
+            raise InvalidInput("components must agree in the labels of states and actions")
         weights = _distribution("weights", self.weights, dimensions=1)
         if weights.size != len(components):
             raise InvalidInput(f"weights must have one entry per component ({len(components)}), got {weights.size}")
@@ -139,11 +165,27 @@ class Mixture:
         """The number of states S, which all components share."""
         return self.components[0].states
 
+    @property
+    def state_labels(self) -> tuple[str, ...] | None:
+        """The labels of the states, which all components share, if there are any."""
+        return self.components[0].state_labels
+
+    @property
+    def action_labels(self) -> tuple[str, ...] | None:
+        """The labels of the actions, which all components share, if there are any."""
+        return self.components[0].action_labels
+
     def draw(self, rng: np.random.Generator | None = None) -> Policy:
         """The component to follow for one episode."""
         return self.components[int(_generator(rng).choice(self.weights.size, p=self.weights))]
 
-    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int:
+    @overload
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
+
+    @overload
+    def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
+
+    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
         """Refused for more than one component: an action alone cannot say which component the episode follows."""
         if len(self.components) > 1:
             raise Unsupported("a mixture draws one component per episode: call draw(rng) first and act with its result")
@@ -151,8 +193,7 @@ class Mixture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""
-        actions = np.stack([policy.actions for policy in self.components])
-        _save(path, "mixture", {"actions": actions, "weights": self.weights})
+        _save(self, path)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mixture):
@@ -164,95 +205,55 @@ class Mixture:
 
 
 AnyPolicy: TypeAlias = Policy | StochasticPolicy | Mixture
+_LARGEST_ACTION = 2**31 - 1  # nobody declares more; whole numbers beyond 2^63 would wrap to negative ones
 
 
 def uniform_policy(shape: Shape) -> StochasticPolicy:
     """Every action with the same probability, everywhere."""
+    check_size(shape)
     return StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1.0 / shape.actions))
 
 
 def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
-    """Read a policy that ``save`` wrote; files are data only and never run code."""
-    file = Path(path)
-    reader = _READERS.get(file.suffix)
-    if reader is None:
-        raise InvalidInput(_suffix_message(file))
-    try:
-        content = reader(file.read_bytes())
-    except OSError as error:
-        raise InvalidInput(f"policy file {str(file)!r} cannot be read: {error.strerror}") from None
-    except (ValueError, EOFError, BadZipFile):
-        raise InvalidInput(
-            f"policy file {str(file)!r} is damaged: it is not {file.suffix[1:]}; save it again"
-        ) from None
-    return _decode(file, content)
-
-
-def _decode(file: Path, content: Any) -> AnyPolicy:
-    if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
-        raise InvalidInput(f"policy file {str(file)!r} does not hold a policy saved by discreet")
-    if content.get("version") != _VERSION:
-        raise InvalidInput(
-            f"policy file {str(file)!r} has version {content.get('version')!r}, this release reads version {_VERSION}; "
-            "update discreet or save the policy again"
-        )
+    """Read a policy that ``save`` wrote, with its labels; files are data only and never run code."""
+    content, file = read_policy(path), shortened(path)
+    words = {name: content.get(name) for name in ("state_labels", "action_labels")}
     try:
         match content.get("kind"):
             case "deterministic":
-                return Policy(content["actions"])
+                return Policy(content["actions"], **words)
             case "stochastic":
-                return StochasticPolicy(content["probabilities"])
+                return StochasticPolicy(content["probabilities"], **words)
             case "mixture":
-                return Mixture(tuple(Policy(actions) for actions in content["actions"]), content["weights"])
+                components = tuple(Policy(actions, **words) for actions in content["actions"])
+                return Mixture(components, content["weights"])
             case kind:
-                raise InvalidInput(f"policy file {str(file)!r} holds an unknown kind of policy {kind!r}")
+                raise InvalidInput(f"policy file {file} holds an unknown kind of policy {str(kind)[:40]!r}")
     except (KeyError, TypeError):
-        raise InvalidInput(f"policy file {str(file)!r} is damaged: a table is missing; save it again") from None
+        raise InvalidInput(f"policy file {file} is damaged: a table is missing; save it again") from None
+    except (RecursionError, MemoryError, OverflowError):
+        raise InvalidInput(f"policy file {file} is damaged: a table is no table of numbers; save it again") from None
 
 
-def _read_json(data: bytes) -> Any:
-    return json.loads(data)
+def policy_content(policy: AnyPolicy, suffix: str) -> bytes:
+    """What ``save`` writes into a file whose name ends in ``suffix``, .json or .npz."""
+    tables: dict[str, NDArray[Any]]
+    match policy:
+        case Policy():
+            kind, tables = "deterministic", {"actions": policy.actions}
+        case StochasticPolicy():
+            kind, tables = "stochastic", {"probabilities": policy.probabilities}
+        case Mixture():
+            kind = "mixture"
+            tables = {"actions": np.stack([p.actions for p in policy.components]), "weights": policy.weights}
+    return policy_bytes(
+        suffix, kind, tables, {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
+    )
 
 
-def _read_npz(data: bytes) -> dict[str, Any]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as tables:
-        return {name: table.item() if table.ndim == 0 else table for name, table in tables.items()}
-
-
-_READERS = {".json": _read_json, ".npz": _read_npz}
-
-
-def _save(path: str | os.PathLike[str], kind: str, tables: Mapping[str, NDArray[Any]]) -> None:
-    file = Path(path)
-    header: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "kind": kind}
-    match file.suffix:
-        case ".json":
-            # Python writes the shortest text that reads back to the same float, so this is exact.
-            content = header | {name: table.tolist() for name, table in tables.items()}
-            data = (json.dumps(content) + "\n").encode()
-        case ".npz":
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, allow_pickle=False, **header, **tables)
-            data = buffer.getvalue()
-        case _:
-            raise InvalidInput(_suffix_message(file))
-    _write_whole(file, data)
-
-
-def _write_whole(file: Path, data: bytes) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, file)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {str(file)!r}: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _suffix_message(file: Path) -> str:
-    return f"policy files end in .json or .npz, got {file.name!r}"
+def _save(policy: AnyPolicy, path: str | os.PathLike[str]) -> None:
+    file = check_writable(checked_name(path))
+    write_atomically(file, policy_content(policy, file.suffix))
 
 
 def _freeze(policy: object, name: str, table: NDArray[Any]) -> None:
@@ -263,7 +264,7 @@ def _freeze(policy: object, name: str, table: NDArray[Any]) -> None:
 def _whole_numbers(name: str, value: ArrayLike, *, dimensions: int) -> Integers:
     try:
         table = np.asarray(value)
-    except ValueError:
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} must be a rectangular table") from None
     if table.ndim != dimensions or table.size == 0 or table.dtype.kind not in "iu":
         raise InvalidInput(
@@ -272,6 +273,8 @@ def _whole_numbers(name: str, value: ArrayLike, *, dimensions: int) -> Integers:
         )
     if table.min() < 0:
         raise InvalidInput(f"{name} must not be negative, got {int(table.min())}; actions count from 0")
+    if table.max() > _LARGEST_ACTION:
+        raise InvalidInput(f"{name} must be numbers of actions, got {int(table.max())}; actions count from 0")
     return np.array(table, dtype=np.int64, order="C")
 
 
@@ -285,18 +288,60 @@ def _distribution(name: str, value: ArrayLike, *, dimensions: int) -> Floats:
     return given if np.abs(given.sum(axis=-1) - 1).max() < 1e-12 else np.ascontiguousarray(normalised)
 
 
-def _position(horizon: int, states: int, step: int, state: int) -> tuple[int, int]:
-    _within("step", step, horizon)
-    _within("state", state, states)
-    return step, state
+def labelled(policy: AnyPolicy, state_labels: Sequence[str] | None, action_labels: Sequence[str] | None) -> AnyPolicy:
+    """The same policy with these labels; None leaves states or actions as numbers."""
+    words: Any = {"state_labels": state_labels, "action_labels": action_labels}
+    if isinstance(policy, Mixture):
+        return replace(policy, components=tuple(replace(each, **words) for each in policy.components))
+    return replace(policy, **words)
 
 
-def _within(name: str, value: int, bound: int) -> None:
-    if not 0 <= value < bound:
-        raise InvalidInput(f"{name} must lie in 0..{bound - 1}, got {value!r}")
+def _check_labels(
+    policy: Policy | StochasticPolicy, *, states: int, actions: int | None = None, actions_from: int = 0
+) -> None:
+    """Freeze the labels: different words, one for each state and for each action that there may be."""
+    for name, given in (("state_labels", policy.state_labels), ("action_labels", policy.action_labels)):
+        if given is None:
+            continue
+        if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(w, str) for w in given):
+            raise InvalidInput(f"{name} must be a list of words")
+        if len(set(given)) < len(given):
+            raise InvalidInput(f"{name} must be different words, one of them is there twice")
+        wanted = states if name == "state_labels" else actions
+        if len(given) != wanted if wanted is not None else len(given) < actions_from:
+            number = wanted if wanted is not None else f"at least {actions_from}"
+            raise InvalidInput(f"{name} must have {number} words for this policy, got {len(given)}")
+        object.__setattr__(policy, name, tuple(given))
+
+
+def _same_labels(one: Policy | StochasticPolicy, other: Policy | StochasticPolicy) -> bool:
+    return (one.state_labels, one.action_labels) == (other.state_labels, other.action_labels)
+
+
+def _position(policy: Policy | StochasticPolicy, step: int, state: int | str) -> tuple[int, int]:
+    where = _within("step", step, policy.horizon)
+    if not isinstance(state, str):
+        return where, _within("state", state, policy.states)
+    if policy.state_labels is None:
+        raise InvalidInput(f"this policy has no labels of states: give a number in 0..{policy.states - 1}")
+    if state not in policy.state_labels:
+        raise unknown_name("state", state, policy.state_labels)
+    return where, policy.state_labels.index(state)
+
+
+def _named(policy: Policy | StochasticPolicy, state: int | str, action: int) -> int | str:
+    """The action as the state was given: by its label, where it has one, or by its number."""
+    return action if policy.action_labels is None or not isinstance(state, str) else policy.action_labels[action]
+
+
+def _within(name: str, value: Any, bound: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < bound:
+        shown = repr(value) if isinstance(value, int | float | str) else f"a {type(value).__name__}"
+        raise InvalidInput(f"{name} must lie in 0..{bound - 1} and be a whole number, got {shown[:60]}")
+    return int(value)
 
 
 def _generator(rng: np.random.Generator | None) -> np.random.Generator:
-    if rng is None:
+    if not isinstance(rng, np.random.Generator):
         raise InvalidInput("this policy draws at random: pass rng=numpy.random.default_rng(seed)")
     return rng

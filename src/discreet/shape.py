@@ -8,15 +8,19 @@ picking them in order gives the flat tables of the adversarial slice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, Unsupported
 from discreet.types import Mask
-from discreet.validation import check_count, check_positive, check_range
+from discreet.validation import check_count, check_flag, check_positive, check_range, shown
+
+_LARGEST_PLAN = 2**26  # (state, action, step): a table of floats over them takes half a gigabyte
+_LARGEST_TABLE = 2**28  # (group, state, action, successor, bit): two gigabytes
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Moments:
 
     def __post_init__(self) -> None:
         check_positive("bound of the moment", self.bound)
-        if not 0 < self.order <= 1:
+        if not check_positive("order of the moment", self.order) <= 1:
             raise InvalidInput(f"order of the moment must lie in (0, 1], got {self.order!r}")
 
 
@@ -54,12 +58,15 @@ class Shape:
     moments: Moments | None = None
 
     def __post_init__(self) -> None:
-        check_count("states", self.states)
-        check_count("actions", self.actions)
-        check_count("horizon", self.horizon)
-        object.__setattr__(self, "rewards", check_range("rewards", self.rewards))
-        if self.start is not None and not 0 <= self.start < self.states:
-            raise InvalidInput(f"start must be a state in 0..{self.states - 1}, got {self.start!r}")
+        for name in ("states", "actions", "horizon"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        check_flag("homogeneous", self.homogeneous)
+        low, high = check_range("rewards", self.rewards)
+        if not np.isfinite(high - low):
+            raise InvalidInput(f"rewards must span a finite width, got {self.rewards!r}: rescale them")
+        object.__setattr__(self, "rewards", (low, high))
+        if self.start is not None and not (isinstance(self.start, int | np.integer) and 0 <= self.start < self.states):
+            raise InvalidInput(f"start must be a state in 0..{self.states - 1}, got {shown(self.start)}")
 
     @property
     def groups(self) -> int:
@@ -70,6 +77,19 @@ class Shape:
     def reward_span(self) -> float:
         """The width of the declared range of rewards."""
         return self.rewards[1] - self.rewards[0]
+
+
+def check_size(shape: Shape, *, successors: bool = False) -> None:
+    """Refuse a shape whose tables no machine that this is made for can hold, before any of them is made.
+
+    Every learner has a table over (state, action, step); with ``successors`` there is one over transitions too.
+    """
+    S, A, H = shape.states, shape.actions, shape.horizon
+    if S * A * H > _LARGEST_PLAN or (successors and shape.groups * S * A * (S + 1) * 2 > _LARGEST_TABLE):
+        raise Unsupported(
+            f"{S} states, {A} actions and {H} steps are more than fits in memory here: merge states or steps"
+            + ("" if shape.homogeneous or H == 1 else ", or declare that the laws are the same at every step")
+        )
 
 
 @dataclass(frozen=True)
@@ -130,6 +150,8 @@ class LayeredShape(Shape):
 
 def layered_shape(sizes: tuple[int, ...], actions: int) -> LayeredShape:
     """The shape of layers of these sizes."""
-    sizes = tuple(sizes)
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise InvalidInput(f"sizes must list the states of every layer, got {shown(sizes)}")
+    sizes = tuple(check_count("sizes", size) for size in sizes)
     horizon = max(len(sizes) - 1, 1)
     return LayeredShape(max(sizes, default=1), actions, horizon, start=0, sizes=sizes)

@@ -7,6 +7,7 @@ number of the stated domain or one sentence.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def check_array(name: str, value: ArrayLike, shape: tuple[int, ...] | None = Non
     """A finite array of floats, of the given shape where one is given."""
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} must be an array of numbers") from None
     if shape is not None and array.shape != shape:
         raise InvalidInput(f"{name} must have shape {shape}, got {array.shape}")
@@ -131,6 +132,22 @@ def check_range(name: str, value: Any) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidInput(f"{name} must be a pair of finite numbers with low < high, got {shown(value)}")
     return low, high
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def check_options(name: str, value: Any) -> dict[str, Any]:
+    """Options by name; None means none."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidInput(f"{name} must map names to values, got {shown(value)}")
+    return dict(value)
 
 
 def shown(value: Any) -> str:

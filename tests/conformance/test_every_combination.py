@@ -181,7 +181,7 @@ def test_auto_serves_every_world(privacy, world):
 
 
 def test_auto_has_nothing_for_heavy_tails_through_a_shuffler():
-    with pytest.raises(discreet.Unsupported, match="there is none for heavy tails problems yet"):
+    with pytest.raises(discreet.Unsupported, match="there is none for such problems yet"):
         build(discreet.Shuffle(1.0, DELTA), WORLDS["heavy-tails"].shape, EPISODES)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 import discreet.data as data
 from discreet.channels.sparse import own_cells
-from discreet.data.query import contributions
+from discreet.data.grouping import contributions
+from discreet.data.per_user import rules_of
 from discreet.encoders.joint import JointCounts
 from discreet.linear.channel import LEVELS
 from discreet.recipes.offline import OPTIONS, tables
@@ -44,12 +45,18 @@ def read(path, lines, *, next_state, **declared):
 
 
 def keys_of_users(table, **how):
-    """The cells of every user, each kind of user once; one who has nothing left is there too."""
-    found = table.source.run(lambda rows: contributions(rows, table.declaration, **how))
-    order = np.lexsort((found["key"], found["user"]))
-    user, key = found["user"][order], found["key"][order]
-    parts = np.split(key.astype(np.int64), np.flatnonzero(user[1:] != user[:-1]) + 1)
-    return sorted({(), *(tuple(part.tolist()) for part in parts)})
+    """The cells of every user, each kind of user once; one who has nothing left is there too.
+
+    Rewards of these tables are ends of their range, so no coin decides about a level.
+    """
+    levels, first_visit = how.get("levels", 2), how.get("first_visit", False)
+    pack = table.declaration.packing(levels)
+    kinds = {()}
+    for some in contributions(table.source, table.declaration, pack, rules_of(table.declaration, pack, first_visit)):
+        assert set(some.above.tolist()) <= {0, pack.grid}
+        keys = some.keys // (levels - 1) * levels + some.keys % (levels - 1) + some.above // pack.grid
+        kinds |= {tuple(sorted(part.tolist())) for part in np.split(keys, some.ends[:-1])}
+    return sorted(kinds)
 
 
 def vectors(kinds, encoders):
@@ -97,7 +104,8 @@ def test_no_user_moves_more_than_stated_and_some_move_as_much(tmp_path, name, ho
     m, bits = world["per_user"], world.pop("rewards")
     episodes = every_episode(world["states"], world["actions"], bits, world["horizon"], next_state)
     lines = uploads(episodes, m)
-    table = read(tmp_path / "rows.csv", lines, next_state=next_state, homogeneous=homogeneous, **world)
+    ends = {"homogeneous": homogeneous, "early_end": not homogeneous}
+    table = read(tmp_path / "rows.csv", lines, next_state=next_state, **ends, **world)
     counted = {first: keys_of_users(table, first_visit=first) for first in {False, homogeneous}}
     for released, first_visit in releases(table.shape, m):
         stated, cells = released.sensitivity(), vectors(counted[first_visit], released.encoders)
@@ -135,13 +143,13 @@ def test_nor_does_one_whose_rows_make_no_sense(tmp_path, per_user, next_state):
     """Random garbage, and linear questions with it: no more than one row per trajectory at every step."""
     horizon = 3
     lines = list(mess(np.random.default_rng(5), 600, horizon))
-    for homogeneous in (False, True):
+    for homogeneous, ends in ((False, True), (True, False), (True, True)):
         table = read(
             tmp_path / "rows.csv", lines, next_state=next_state, homogeneous=homogeneous, states=2, actions=1,
-            horizon=horizon, per_user=per_user,
+            horizon=horizon, per_user=per_user, early_end=ends,
         )  # fmt: skip
         counted = {first: keys_of_users(table, first_visit=first) for first in {False, homogeneous}}
-        assert len(counted[False]) > 50
+        assert len(counted[False]) > 25
         for released, first_visit in releases(table.shape, per_user):
             stated = released.sensitivity()
             l1, squared, linf = largest_moves(vectors(counted[first_visit], released.encoders))
@@ -155,8 +163,16 @@ def test_nor_does_one_whose_rows_make_no_sense(tmp_path, per_user, next_state):
 def test_missing_next_states_are_ends_only_where_nothing_follows(tmp_path):
     """Four rows without a next state used to be four ends in one cell, where the noise was sized for three and one."""
     lines = [(0, 0, t, 0, 0, 0, "") for t in range(4)] + [(1, 0, 0, 0, 0, 0, ""), (1, 0, 2, 1, 0, 0, 1)]
-    declared = {"states": 2, "actions": 1, "horizon": 4, "homogeneous": True, "next_state": True}
+    declared = {"states": 2, "actions": 1, "horizon": 4, "homogeneous": True, "next_state": True, "early_end": False}
     first, second = keys_of_users(read(tmp_path / "rows.csv", lines, **declared))[1:]
     stay, end, left = (0 * 3 + 0) * 2, (0 * 3 + 2) * 2, (1 * 3 + 1) * 2
     assert first == (stay, stay, stay, end)
     assert second == (left,)  # the first row is before a gap and does not say what came next
+
+
+def test_pooled_steps_count_early_ends_and_not_the_horizon(tmp_path):
+    """With early ends declared the last step is left out: an end in a pooled table then is one."""
+    lines = [(0, 0, t, 0, 0, 0, "") for t in range(4)] + [(1, 0, 0, 0, 0, 0, ""), (1, 0, 1, 1, 0, 0, "")]
+    declared = {"states": 2, "actions": 1, "horizon": 4, "homogeneous": True, "next_state": False}
+    stay, go, end = (0 * 3 + 0) * 2, (0 * 3 + 1) * 2, (1 * 3 + 2) * 2
+    assert keys_of_users(read(tmp_path / "rows.csv", lines, **declared))[1:] == [(stay, stay, stay), (go, end)]

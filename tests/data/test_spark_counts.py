@@ -6,10 +6,15 @@ import shutil
 from importlib.util import find_spec
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hostile import Family, check_chain
 
 import discreet.data as data
 import discreet.offline
+from discreet.data import Bins, Dates
+from discreet.data.engines import IbisSource
 from discreet.errors import InvalidInput
 
 pytestmark = [
@@ -99,3 +104,57 @@ def test_errors_of_spark_are_not_repeated(both, capfd, recwarn):
     said = str(caught.value) + out + err + "".join(str(warning.message) for warning in recwarn)
     assert not any(cell in said for cell in (SECRET, "'ill'", "'well'", "'dead'"))
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "text"])
+def test_spark_counts_hostile_tables_as_the_compiled_rules_do(spark, tmp_path, text):
+    """NaN, infinities, numbers in odd text, quotes and line breaks: the same cells, levels and positions of rewards."""
+    for seed in range(3):
+        family = Family(seed, "text parquet" if text else "parquet", tmp_path, users=25)
+        here = family.table()
+        path = str(here.source.files[0].path)
+        name = f"hostile_{text}_{seed}_{next(family.version)}"
+        there = data.Table(IbisSource("Spark", spark.read_parquet(path, table_name=name)), here.declaration)
+        assert here.users() == there.users() == 25
+        for levels, first in ((2, False), (17, family.pooled)):
+            for ours, theirs in zip(here._sums(levels, first), there._sums(levels, first), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+def test_replacing_a_user_on_spark(spark, tmp_path):
+    """Ten neighbours: users, and every release, against what is stated."""
+    family = Family(11, "text parquet", tmp_path)
+    written = family.table
+
+    def table():
+        here = written()
+        path, name = str(here.source.files[0].path), f"neighbour_{next(family.version)}"
+        return data.Table(IbisSource("Spark", spark.read_parquet(path, table_name=name)), here.declaration)
+
+    family.table = table
+    assert check_chain(family, 10, 0) > 1
+
+
+@pytest.mark.parametrize("dates", [Dates(days=7), Dates(days=3, origin="2024-01-02")], ids=["own", "declared"])
+def test_dates_bins_and_several_columns_on_spark(spark, tmp_path, dates):
+    rng = np.random.default_rng(1)
+    rows = 300
+    days = np.datetime64("2024-01-01") + rng.integers(0, 40, rows)
+    written = np.where(rng.random(rows) < 0.1, "2024-02-30", days.astype(str))
+    columns = {
+        "u": pa.array(rng.integers(0, 40, rows)), "d": pa.array(days), "w": pa.array(written),
+        "x": pa.array(rng.normal(0, 2, rows)), "y": pa.array(rng.choice(["lo", "hi", "?"], rows)),
+        "a": pa.array(rng.integers(0, 3, rows)), "r": pa.array(rng.random(rows)),
+    }  # fmt: skip
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table(columns), path)
+    there = spark.read_parquet(str(path), table_name=f"dated_{dates.days}")
+    for step in ("d", "w"):
+        declared = {
+            "user": "u", "step": step, "state": ("x", "y"), "states": (Bins([-1, 0, 1, 9]), ["lo", "hi"]),
+            "action": "a", "actions": 2, "reward": "r", "horizon": 5, "dates": dates,
+        }  # fmt: skip
+        found, expected = (data.read(source, **declared)._sums(2, False) for source in (there, path))
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert found.counts.sum() > 20

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import discreet.data as data
+from discreet.data.checking import NOT_PRIVATE
 from discreet.encoders.base import encode
 from discreet.encoders.joint import MarginalTable
 from discreet.errors import InvalidInput, Unsupported
@@ -41,7 +42,7 @@ def test_both_forms_of_the_encoder_agree(write, name):
     """The relational query and the compiled kernel count the same cells."""
     path = write(name, **columns(records()))
     for homogeneous in (False, True):
-        table = data.read(path, **NAMES, **DOMAIN, homogeneous=homogeneous)
+        table = data.read(path, **NAMES, **DOMAIN, homogeneous=homogeneous, early_end=False)
         assert table.users() == 60
         for first_visit in (False, True) if homogeneous else (False,):
             joint = table.joint_counts(first_visit=first_visit)
@@ -104,6 +105,8 @@ REPAIRS = {
 @pytest.mark.parametrize("name", REPAIRS)
 def test_bad_content_is_repaired_by_the_public_rule(write, name, kind):
     rows, expected = REPAIRS[name]
+    if (name, kind) == ("infinite rewards", "csv"):  # the words inf and -inf are no numbers: the reward is missing
+        expected = {(0, 0, 0, 3, 0): 2}
     assert cells_of(write(f"rows.{kind}", **rows_of(*rows))) == expected
 
 
@@ -190,16 +193,22 @@ class TestDeclarations:
         with pytest.raises(Unsupported, match="too many transitions to number"):
             data.read(path, **NAMES, states=10**6, actions=10, horizon=500).joint_counts()
 
-    def test_pooled_steps_cannot_end_early(self, write):
-        with pytest.raises(Unsupported, match="absorbing state"):
-            data.read(write("r.parquet", **columns(records(2))), **NAMES, **DOMAIN, homogeneous=True, early_end=True)
+    def test_what_a_missing_reward_counts_as_is_declared(self, write):
+        path = write("r.csv", **rows_of(*((user, 0, 0, 0, "") for user in range(200))))
+        counted = lambda **how: data.read(path, **NAMES, **DOMAIN, **how).joint_counts(levels=3)  # noqa: E731
+        assert (counted().keys % 3).tolist() == [0]
+        assert (counted(rewards=(-1, 1)).keys % 3).tolist() == [1]  # zero, and not the lower end
+        assert (counted(rewards=(-1, 1), missing_reward=1.0).keys % 3).tolist() == [2]
+        assert (counted(rewards=(2, 4)).keys % 3).tolist() == [0]  # the value of the range next to zero
+        for bad in (2.0, "0", float("nan"), True):
+            with pytest.raises(InvalidInput, match="missing_reward must be a number in the declared range"):
+                counted(missing_reward=bad)
 
     def test_columns_of_the_wrong_type_are_named(self, write):
         rows = columns(records(3))
         path = write("rows.parquet", **{**rows, "s": [f"secret-{i}" for i in rows["s"]]})
-        table = data.read(path, **NAMES, states=["x", "y"], actions=["p", "q"], horizon=H)
         with pytest.raises(InvalidInput, match="column 'a' holds the action as declared labels and must be text"):
-            table.joint_counts()
+            data.read(path, **NAMES, states=["x", "y"], actions=["p", "q"], horizon=H)
 
     @pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing", b"\x00\xff" * 100])
     def test_damaged_files_are_refused_without_their_content(self, tmp_path, content):
@@ -227,7 +236,7 @@ class TestDeclarations:
 
 @pytest.mark.slow
 def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
-    rows = [(1, 0, 9, 0, 0.5), (1, 0, 1, 0, 7.0), (None, 1, 1, 0, 0.0), (2, 99, 0, 5, None), (3, 0, 0, 0, 0.5)]
+    rows = [(1, 0, 2, 0, 0.5), (1, 0, 1, 0, 7.0), (None, 1, 9, 0, 0.0), (2, 99, 0, 5, None), (3, 0, 0, 0, 0.5)]
     report = data.check(data.read(write("rows.parquet", **rows_of(*rows)), **NAMES, **DOMAIN))
     found = {what.split(" ")[3 if what.startswith("rows whose") else -1]: count for what, count in report.findings}
     counts = [count for _, count in report.findings]
@@ -242,4 +251,16 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
         report = data.check(data.read(write("gap.parquet", **gap), **NAMES, **DOMAIN, next_state=column))
         assert [count for what, count in report.findings if "before a step that is missing" in what] == [lost]
         assert not report.clean
-    assert "NOT private" in data.check.__globals__["NOT_PRIVATE"]
+    assert "NOT private" in NOT_PRIVATE
+
+
+def test_several_columns_and_bins_have_labels_that_people_read(write):
+    path = write("r.csv", u=["a"], t=[0], s=["low"], m=[0.5], a=["rest"], r=[1])
+    declared = {**NAMES, "horizon": 2, "state": ["s", "m"], "states": [("low", "high"), data.Bins([0, 1, 2])]}
+    table = data.read(path, **declared, actions=["rest", "walk"])
+    assert table.declaration.state_labels == ("low, 0 to 1", "low, 1 to 2", "high, 0 to 1", "high, 1 to 2")
+    assert table.declaration.action_labels == ("rest", "walk")
+    assert (
+        data.read(path, **{**NAMES, "state": "t"}, states=2, actions=["rest"], horizon=2).declaration.state_labels
+        is None
+    )

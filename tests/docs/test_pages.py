@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import discreet
 from discreet.cli import main
 from discreet.reproduce import FIGURES, Scale
 
@@ -72,6 +73,12 @@ def visits(tmp_path, monkeypatch):
     connection.execute("create table visits (patient int, day int, state int, drug int, outcome double)")
     connection.executemany("insert into visits values (?, ?, ?, ?, ?)", rows)
     connection.execute("copy visits to 'visits.parquet' (format parquet)")
+    hospital = runpy.run_path(str(ROOT / "examples" / "hospital" / "patients.py"))
+    hospital["make"](tmp_path / "patients.csv", 60, 0)
+    for name, labels in hospital["LISTS"].items():
+        (tmp_path / name).write_text("\n".join(labels))
+    treat = np.tile(hospital["BEST"], (14, 1))
+    discreet.Policy(treat, hospital["STATES"], hospital["TREATMENTS"]).save(tmp_path / "policy.json")
     return tmp_path
 
 

@@ -49,11 +49,11 @@ def random_release(groups: int, seed: int, noisy: bool) -> Release:
     )
 
 
-def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.0):
+def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.0, doubt: float = 0.0):
     """The formulas of the module, one row and one number at a time. Returns all Q and V."""
     visits, transitions, rewards = (release[name].values for name in ("visits", "transitions", "rewards"))
     noise = {name: np.sqrt(release[name].variance) for name in ("visits", "transitions", "rewards")}
-    groups, users = len(visits), release.users
+    groups, users, noise_scale = len(visits), release.users, learner.noise_scale - doubt
 
     def width(x):
         return math.log(1 + (1 + users) / x) / x
@@ -70,7 +70,7 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
             n = max(1.0, float(visits[row]))
             r = min(1.0, max(0.0, float(rewards[row]) / n))
             reward = r + learner.reward_scale * (math.sqrt(2 * r * (1 - r) * width(n)) + width(n))
-            reward += learner.noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2) / n
+            reward += noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2) / n
             w = [max(0.0, float(count) - learner.threshold * sd_t) for count in transitions[row]]
             m, future = sum(w), unseen * best
             if m > 0:
@@ -79,8 +79,8 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
                 apart = sum((v - mean) ** 2 for x, v in zip(w, following, strict=True) if x > 0)
                 future = mean + learner.spread_scale * math.sqrt(2 * variance * width(m))
                 future += learner.range_scale * (best - mean) * min(1.0, width(m))
-                future += learner.noise_scale * sd_t * math.sqrt(apart) / m
-                future += learner.noise_scale * learner.threshold * sd_t * (best - mean) / m
+                future += noise_scale * sd_t * math.sqrt(apart) / m
+                future += noise_scale * learner.threshold * sd_t * (best - mean) / m
             Q[h, s, a] = min(1.0, reward) + min(best, future)
         V[h] = np.minimum(horizon - h, Q[h].max(axis=1))
     return Q, V
@@ -132,19 +132,21 @@ def test_the_comparison_sees_every_knob(knob):
 
 @pytest.mark.parametrize("noisy", [False, True], ids=["clear", "noisy"])
 @pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
-def test_what_is_recommended_has_no_bonus_and_nothing_for_what_was_not_seen(homogeneous, noisy):
+def test_what_is_recommended_has_no_bonus_doubts_noise_and_gives_nothing_for_what_was_not_seen(homogeneous, noisy):
     learner, apart = UCBVI(), 0
     certain = replace(learner, **WITHOUT_BONUS)
     for seed in range(4):
         release = random_release(1 if homogeneous else H, seed, noisy)
         state = learner.update(learner.init(problem(homogeneous), stream(seed, 0, COINS)), release)
-        Q, V = reference(certain, release, H, unseen=0.0)
+        Q, V = reference(certain, release, H, unseen=0.0, doubt=0.5)
         arrays = learner.recommending(problem(homogeneous))
         policy, values = plan_backwards(arrays, problem(homogeneous), state.coins.copy(), release)
         assert agrees(values, policy, Q, V)
         assert learner.recommend(state) == policy
         assert recommended(problem(homogeneous), state.coins, release) == policy
-        apart += not agrees(values, policy, *reference(certain, release, H))  # the twin: all for what was not seen
+        apart += not agrees(
+            values, policy, *reference(certain, release, H, doubt=0.5)
+        )  # the twin: all for what was not seen
     assert apart
 
 

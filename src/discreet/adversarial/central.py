@@ -44,7 +44,7 @@ from discreet.channels.additive import Channel
 from discreet.channels.schedule import Equal, EveryEpisode
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.knorm import TableNoise
@@ -96,8 +96,7 @@ class Way(NamedTuple):
 def central_tables(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """Full information with pure noise."""
     shape, epsilon, kinds = layered(shape), epsilon_of(privacy), _kinds(options)
-    if options["losses"] not in _LOSSES:
-        raise unknown_name("kind of loss release", str(options["losses"]), _LOSSES)
+    check_name("kind of loss release", options["losses"], _LOSSES)
     if options["losses"] == "one-bit" and kinds == ["blocks"]:
         raise Unsupported("one-bit reports come from every user by herself: set accumulator='tree', or take k-norm")
     families = [name for name in ("k-norm", "laplace") if options["losses"] in ("auto", name)]
@@ -144,8 +143,7 @@ def observed(family: str, privacy: Privacy, shape: Shape, episodes: int, options
 def observed_blocks(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """Bandit feedback block by block, with the quieter of the noises that reach the target."""
     shape = layered(shape)
-    if options["noise"] not in _NOISES:
-        raise unknown_name("noise", str(options["noise"]), _NOISES)
+    check_name("noise", options["noise"], _NOISES)
     families = ["laplace"] * (privacy.epsilon is not None) + ["gaussian"] * (
         privacy.rho is not None or privacy.delta > 0
     )
@@ -273,8 +271,7 @@ def _largest_rho(epsilon: float, delta: float) -> float:
 def _kinds(options: Options) -> list[str]:
     """The accumulators that come into question."""
     kind, blocks = options["accumulator"], options["blocks"]
-    if kind not in _ACCUMULATORS:
-        raise unknown_name("accumulator", str(kind), _ACCUMULATORS)
+    check_name("accumulator", kind, _ACCUMULATORS)
     if kind not in ("auto", "blocks") and blocks is not None:
         raise InvalidInput(f"accumulator={kind!r} releases after every user: leave out blocks")
     if kind == "auto":

@@ -74,7 +74,7 @@ from discreet.adversarial.transition_box import (
     log_term,
     upper_occupancy,
 )
-from discreet.errors import Unsupported, unknown_name
+from discreet.errors import Unsupported, check_name
 from discreet.learners.base import HoldsPolicy, Problem
 from discreet.policies import StochasticPolicy
 from discreet.release import Release
@@ -171,8 +171,7 @@ class UOBLBPS(BoxKnobs):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("rate_scale", self.rate_scale)
-        if self.estimator not in ESTIMATORS:
-            raise unknown_name("estimator", str(self.estimator), ESTIMATORS)
+        check_name("estimator", self.estimator, ESTIMATORS)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
         """One step of mirror descent for all users since the last release."""

@@ -42,7 +42,7 @@ import numpy as np
 
 from discreet.adversarial.layers import Box, LayerArrays, Layers, check_box
 from discreet.compiled import kernel
-from discreet.errors import Unsupported, unknown_name
+from discreet.errors import Unsupported, check_name
 from discreet.planning.count_projection import project_row
 from discreet.release import Release
 from discreet.shape import LayeredShape
@@ -63,8 +63,7 @@ class Counts(NamedTuple):
 
 def check_width(width: str) -> None:
     """Refuse a width that does not exist."""
-    if width not in WIDTHS:
-        raise unknown_name("width", str(width), WIDTHS)
+    check_name("width", width, WIDTHS)
 
 
 def log_term(width: str, layers: Layers, episodes: int, failure_probability: float) -> float:

@@ -27,7 +27,7 @@ import numpy as np
 
 from discreet.adversarial.layers import LayerArrays, Layers, occupancy, pair_occupancy
 from discreet.compiled import kernel
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, check_name
 from discreet.policies import AnyPolicy, Mixture, Policy
 from discreet.shape import LayeredShape, layered_shape
 from discreet.streams import WORLD, Stream, categorical, generator, uniform
@@ -145,8 +145,7 @@ def layered(
     instance: int | None = None,
 ) -> LayeredWorld | WorldFamily[LayeredWorld]:
     """Random layered worlds: ``layers`` lists their sizes, ``adversary`` is fixed, switching, drifting or random."""
-    if adversary not in ADVERSARIES:
-        raise unknown_name("adversary", str(adversary), ADVERSARIES)
+    check_name("adversary", adversary, ADVERSARIES)
     drawn = Layers(_sizes(layers), actions)
     family = WorldFamily("layered", layered_shape(drawn.sizes, actions), lambda seed: _draw(drawn, adversary, seed))
     return family_or_member(family, instance)
@@ -211,12 +210,16 @@ def play(
 
 def _sizes(layers: str | Sequence[int]) -> tuple[int, ...]:
     """The sizes of layers, also from text as a command line gives them."""
-    if not isinstance(layers, str):
+    if isinstance(layers, Sequence) and not isinstance(layers, str):
         return tuple(layers)
+    if not isinstance(layers, str):
+        raise InvalidInput(f"layers must be a list of whole numbers, got a {type(layers).__name__}")
     try:
         return tuple(int(part) for part in layers.split(","))
     except ValueError:
-        raise InvalidInput(f"layers must be whole numbers with commas, such as 1,4,4,4,1, got {layers!r}") from None
+        raise InvalidInput(
+            f"layers must be whole numbers with commas, such as 1,4,4,4,1, got {layers[:60]!r}"
+        ) from None
 
 
 def _refuse_pooling(homogeneous: bool) -> None:
@@ -324,8 +327,7 @@ ADVERSARIES: dict[str, Callable[[Floats, Floats, int], Adversary]] = {
 
 def draw_adversary(name: str, layers: Layers, rng: np.random.Generator, seed: int) -> Adversary:
     """An adversary of that name whose tables are uniform on [0, 1]."""
-    if name not in ADVERSARIES:
-        raise unknown_name("adversary", str(name), ADVERSARIES)
+    check_name("adversary", name, ADVERSARIES)
     first, second = rng.random((2, layers.states, layers.actions))
     return ADVERSARIES[name](first, second, seed)
 

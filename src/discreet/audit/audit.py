@@ -2,34 +2,41 @@
 
 At the sizes of a real problem the output that tells most about a user is too rare to be seen, so the audit looks where
 it is frequent: a mechanism that takes any shape, number of episodes, epsilon and delta makes its promise for all of
-them, and is put on trial in a few settings with the fewest coordinates first. Two neighbours are found there by
-searching over records, both are run many times, and one exact test gives a lower bound on epsilon (see
-:mod:`discreet.audit.binomial_test`). A lower bound above the claim proves the claim wrong. One below it proves
-nothing: no violation was found.
+them, and is put on trial in a few settings with the fewest coordinates first. Three stages give one verdict:
+
+1. **Coupling.** Real sessions on two neighbouring populations, with noise that is moved until both say the same; the
+   exact loss must stay below the stated profile (:mod:`discreet.audit.coupling`). Messages that are answered and not
+   noised are read off the code that makes them (:mod:`discreet.audit.answers`).
+2. **Samplers.** What is drawn, in simulation and in earnest, against the stated law (:mod:`discreet.audit.samplers`).
+3. **Likelihoods.** Two neighbours are found by searching over records, transcripts of both are drawn many times by the
+   compiled laws (or, where no law is known, by whole sessions), and one exact test gives a lower bound on epsilon at
+   the point of the stated profile where that shows most (:mod:`discreet.audit.binomial_test`).
+
+A lower bound above the claim, an offence in a session or a sampler that draws another law convicts. Otherwise no
+violation was found, which proves nothing; the report says what would have been found.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
-from discreet.audit.binomial_test import Finding, audit_pairs, text_picture
+from discreet.audit.binomial_test import audit_pairs
 from discreet.audit.broken import broken, printed_messages, raw_counts
 from discreet.audit.likelihoods import PrintedPart, Together
+from discreet.audit.report import AuditReport
+from discreet.audit.stages import Stage, run_stages
 from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
 from discreet.channels.session import Privatizer
-from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
-from discreet.files import check_writable, write_atomically
+from discreet.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.papers import published
 from discreet.papers.mechanism import Published, Setting
-from discreet.privacy.guarantee import finite_or_none
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
-from discreet.privacy.words import rounded_up
 from discreet.recipes.registry import Target, build
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -39,115 +46,13 @@ _EASY_DELTA = 0.05  # a delta whose worst event is frequent enough to be counted
 _EASY_EPSILON = 1.0
 _LARGE_EPSILON = 6.0
 _FEW_USERS = (2, 4)
+_FEW_SESSIONS = 9  # users of a session whose losses are followed to the end: four levels of a tree
 _BATCH = 512  # users of a trial that needs many of them
-_FORMATS = (".png", ".svg", ".pdf")
+_POINTS = (1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # deltas at which a stated profile is tried besides
 
 
 class _Learner(Protocol):
     needs: frozenset[str]
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """The verdict on a claim, and the numbers behind it.
-
-    ``claimed``, ``certified`` and ``lower_bound`` belong to the setting that was tried (``case.setting``); ``exact`` is
-    the supremum of the privacy loss at the shape that was asked for (at its delta), where the law is known.
-    """
-
-    recipe: str
-    asked: Setting
-    exact: float | None
-    case: Case
-    finding: Finding
-
-    @property
-    def claimed(self) -> float:
-        """The epsilon that is on trial."""
-        return self.case.claimed
-
-    @property
-    def certified(self) -> float | None:
-        """The epsilon of the guarantee, where there is one."""
-        return self.case.certified
-
-    @property
-    def lower_bound(self) -> float:
-        """The epsilon that the runs prove to be needed at least."""
-        return self.finding.lower_bound
-
-    @property
-    def confidence(self) -> float:
-        """How sure the lower bound is."""
-        return self.finding.confidence
-
-    @property
-    def trials(self) -> int:
-        """How many runs there were in all."""
-        return self.finding.trials
-
-    @property
-    def holds(self) -> bool:
-        """Whether the claim survived: nothing above it was found."""
-        return self.lower_bound <= self.claimed
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; absent and infinite values are null."""
-        finding = self.finding
-        return {
-            "recipe": self.recipe,
-            "claimed": finite_or_none(self.claimed),
-            "certified": finite_or_none(self.certified),
-            "exact": finite_or_none(self.exact),
-            "lower_bound": self.lower_bound,
-            "delta": self.case.delta,
-            "confidence": self.confidence,
-            "trials": self.trials,
-            "holds": self.holds,
-            "shape": self.asked.as_dict(),
-            "compared": {
-                "setting": self.case.setting.as_dict(),
-                "records": self.case.compared,
-                "exact": finite_or_none(self.case.exact),
-                "known_law": finding.known,
-                "event_seen": [finding.high, finding.low],
-                "draws_counted": finding.counted,
-            },
-        }
-
-    def explain(self) -> str:
-        """The verdict in words."""
-        verdict = "holds up" if self.holds else "CONVICTED"
-        delta = f" with delta {self.case.delta:g}" if self.case.delta else ""
-        score = "exact log-likelihood ratio" if self.finding.known else "score trained on separate draws"
-        lines = [
-            f"{self.recipe}: the claim {verdict}",
-            *_stated(self.recipe),
-            f"claimed      epsilon {self.claimed:.4g}{delta}",
-            f"certified    {_epsilon_text(self.certified)}",
-            f"lower bound  epsilon {self.lower_bound:.4g}, with confidence {self.confidence:g}",
-            f"exact        {_epsilon_text(self.exact)} at the asked shape ({self.asked.describe()})",
-            f"tried at     {self.case.setting.describe()}",
-            f"compared     {self.case.compared}",
-            f"test         {score}; the event came {self.finding.high:,} times on one side and {self.finding.low:,} "
-            f"times on the other, in {self.finding.counted:,} draws each ({self.trials:,} runs in all)",
-        ]
-        if self.holds and self.certified is not None and self.certified > self.claimed * (1 + 1e-9):
-            lines.append("The runs do not show it, but the computed epsilon is above the claim: the claim is NOT TRUE.")
-        elif self.holds:
-            lines.append("A lower bound below the claim is no proof of privacy: it found no violation.")
-        return "\n".join(lines)
-
-    def picture(self) -> str:
-        """The two distributions of the score, for a terminal."""
-        return text_picture(self.finding)
-
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the two distributions of the score, and the event that was counted."""
-        file = check_writable(path)
-        if file.suffix not in _FORMATS:
-            raise InvalidInput(f"cannot draw {file.name!r}: the name must end in {', '.join(_FORMATS)}")
-        write_atomically(file, _draw(self, file.suffix[1:]))
 
 
 def audit(
@@ -159,13 +64,15 @@ def audit(
     trials: int = 100_000,
     seed: int = 0,
     confidence: float = 0.99,
+    sessions: bool = True,
 ) -> AuditReport:
     """Put a privacy target, a published recipe or a mechanism broken on purpose on trial.
 
     ``privacy`` is a target such as ``Central(epsilon=1.0)``, whose recipe may also be a name that starts with
     ``published/`` or ``broken/``; such a name by itself means epsilon 1. A privatizer that somebody built, or a
     function of shape and episodes that makes one, is tried as it is, against the guarantee that it carries. ``trials``
-    is the number of runs of the mechanism in all, both neighbours and every setting counted.
+    is the number of transcripts in all, both neighbours and every setting counted. ``sessions`` can be switched off to
+    leave out the first two stages, which open sessions and test samplers.
 
     >>> from discreet.audit.audit import audit
     >>> from discreet.recipes.trust import Central
@@ -182,29 +89,62 @@ def audit(
         if isinstance(privacy, Privatizer) and privacy.users is not None:
             episodes = min(episodes, privacy.users)  # it is tried as it was built
         privatizer = build(privacy, shape, episodes)
-        return _audit_privatizer(privatizer, episodes, trials, seed, confidence)
+        return _audit_privatizer(privatizer, episodes, trials, seed, confidence, sessions)
     asked = Setting(shape, episodes, privacy.epsilon, privacy.delta, privacy.rho)
     if privacy.model == "none":
         raise InvalidInput("NoPrivacy claims nothing, so there is nothing to audit")
+    stages: tuple[Stage, ...] = ()
     if privacy.recipe.startswith("published/"):
         name, exact, cases = _published_cases(published(privacy.recipe), asked)
     elif privacy.recipe.startswith("broken/"):
         name, exact, cases = privacy.recipe, None, _collect(broken(privacy.recipe).case, _settings(asked))
         exact = cases[0].exact
     else:
-        name, exact, cases = _recipe_cases(privacy, asked, () if learner is None else learner.needs)
+        needs = () if learner is None else learner.needs
+        name, exact, cases = _recipe_cases(privacy, asked, needs)
+        stages = _recipe_stages(privacy, asked, needs, seed) if sessions else ()
     charges = [case.charge() for case in cases]
     finding = audit_pairs(charges, trials=trials, seed=seed, confidence=confidence)
-    return AuditReport(name, asked, exact, cases[finding.charge], finding)
+    return AuditReport(name, asked, exact, cases[finding.charge], finding, stages)
 
 
-def _audit_privatizer(privatizer: Privatizer, episodes: int, trials: int, seed: int, confidence: float) -> AuditReport:
+def _audit_privatizer(
+    privatizer: Privatizer, episodes: int, trials: int, seed: int, confidence: float, sessions: bool
+) -> AuditReport:
     shape = privatizer.shape
     guarantee = privatizer.guarantee
+    stages = run_stages([privatizer], seed) if sessions else ()
     asked = Setting(shape, episodes, guarantee.epsilon, guarantee.delta)
-    case = _case_of(privatizer, asked, guarantee.epsilon, guarantee.delta)
+    if _concentrated(guarantee):
+        asked = Setting(shape, episodes, None, _EASY_DELTA, guarantee.rho)
+        claimed = ZeroConcentratedProfile(guarantee.rho or 0.0).epsilon(_EASY_DELTA)
+        case = _case_of(privatizer, asked, claimed, _EASY_DELTA)
+    else:
+        case = _case_of(privatizer, asked, guarantee.epsilon, guarantee.delta)
     finding = audit_pairs([case.charge()], trials=trials, seed=seed, confidence=confidence)
-    return AuditReport(privatizer.recipe, asked, case.exact, case, finding)
+    return AuditReport(privatizer.recipe, asked, case.exact, case, finding, stages)
+
+
+def _concentrated(guarantee: Guarantee) -> bool:
+    """Whether it promises a zero-concentrated parameter, and no epsilon at its delta."""
+    return math.isinf(guarantee.epsilon) and guarantee.rho is not None and math.isfinite(guarantee.rho)
+
+
+def _points(guarantee: Guarantee) -> tuple[tuple[float, float], ...]:
+    """Further points of what is stated: of the profile, or of the rho where that is the promise."""
+    profile = ZeroConcentratedProfile(guarantee.rho or 0.0) if _concentrated(guarantee) else guarantee.profile
+    found = ((profile.epsilon(delta), delta) for delta in _POINTS)
+    return tuple((epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon))
+
+
+def _recipe_stages(privacy: Privacy, asked: Setting, needs: Iterable[str], seed: int) -> tuple[Stage, ...]:
+    """Sessions in a small shape, where every loss can be reached, and of what was asked for, whose laws are in use."""
+    privatizer = build(privacy, asked.shape, asked.episodes, needs)
+    small = replace(privacy, recipe=privatizer.recipe, options=_given(privacy))
+    privatizers = [privatizer]
+    with suppress(DiscreetError):  # not every recipe serves so small a problem
+        privatizers.insert(0, build(small, _small(asked.shape, 2), _FEW_SESSIONS))
+    return run_stages(privatizers, seed)
 
 
 def _named(name: str) -> Privacy:
@@ -251,15 +191,8 @@ def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: fl
     exact = None if profile is None else profile.epsilon(delta)
     actions = None if pair.known else 1
     compared = "; ".join(sorted({compared_in(channel, actions) for channel in privatizer.channels}))
-    return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
-
-
-def _stated(recipe: str) -> tuple[str, ...]:
-    """Where a paper states the claim, and under which condition; nothing for recipes of other kinds."""
-    if not recipe.startswith("published/"):
-        return ()
-    entry = published(recipe)
-    return f"stated in    {entry.paper}, {entry.statement.where}", f"condition    {entry.statement.condition}"
+    points = _points(privatizer.guarantee)
+    return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared, points)
 
 
 def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | None, list[Case]]:
@@ -336,34 +269,3 @@ def _collect(case: Any, settings: Iterable[Setting]) -> list[Case]:
 
 def _usable_delta(setting: Setting) -> float:
     return _EASY_DELTA if setting.rho is not None and setting.delta == 0 else setting.delta
-
-
-def _epsilon_text(epsilon: float | None) -> str:
-    if epsilon is None:
-        return "not known"
-    return "no finite epsilon" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)}"
-
-
-def _draw(report: AuditReport, kind: str) -> bytes:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
-    finding = report.finding
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    for counts, label in ((finding.first, "first record"), (finding.second, "second record")):
-        axes.stairs([n / finding.counted for n in counts], finding.edges, fill=True, alpha=0.45, label=label)
-    if math.isfinite(finding.cut):
-        ends = (finding.edges[0], finding.cut) if finding.below else (finding.cut, max(finding.edges[-1], finding.cut))
-        axes.axvspan(*ends, alpha=0.12, color="black", label="event that was counted")
-    axes.set_xlabel("log-likelihood ratio" if finding.known else "trained score")
-    axes.set_ylabel("share of runs")
-    verdict = "holds up" if report.holds else "convicted"
-    axes.set_title(
-        f"{report.recipe}: claim {report.claimed:.3g}, lower bound {report.lower_bound:.3g} ({verdict})", fontsize=10
-    )
-    axes.legend(fontsize=8, frameon=False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=150)
-    return buffer.getvalue()

@@ -14,6 +14,11 @@ features, and a score is trained: each feature alone, and the linear combination
 Nothing here knows about decision problems. Several pairs may be offered, because a mechanism that takes any setting can
 be put on trial in the one where it is easiest to catch; a quarter of the draws chooses pair, a quarter the event, and
 half are counted, so the bound is one test and needs no correction for the choice.
+
+A promise is a whole curve of points (epsilon, delta), and a mechanism that breaks it does so at some of them more
+visibly than at others. A charge may list further points of its promise; the draws that choose the event choose the
+point as well, by how many standard deviations P(event) - delta - exp(epsilon) Q(event) is above zero. ``power`` says
+what the counted draws would have shown.
 """
 
 from __future__ import annotations
@@ -33,6 +38,10 @@ from discreet.validation import check_count, check_delta, check_open_unit
 _CUTS = 256  # thresholds tried per score
 _SHOWN = 40  # bins of the picture
 _DECIMALS = 8
+_DEVIATIONS = 2.5  # by which a further point of a promise must look broken before it is counted instead of the first
+_CLEARLY = 6.0  # deviations by which the first point looks broken, so that no other is needed
+_IMAGINED = 2000  # counts that the power is computed from
+_SURE = 0.95
 _FEWEST = 400  # trials below which no bound says anything
 
 
@@ -49,23 +58,27 @@ class Pair(Protocol):
 
 @dataclass(frozen=True)
 class Charge:
-    """A pair and the promise that it must keep."""
+    """A pair and the promise that it must keep; ``points`` are further (epsilon, delta) that it implies."""
 
     pair: Pair
     epsilon: float
     delta: float
+    points: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class Finding:
     """What fresh draws say about the event that was chosen before.
 
-    ``charge`` is the index of the pair that was tried; the event is ``score >= cut`` (or ``<= cut`` if ``below``).
+    ``charge`` is the index of the pair that was tried, at the point (``epsilon``, ``delta``) of its promise; the event
+    is ``score >= cut`` (or ``<= cut`` if ``below``).
     ``high`` counts it on the side where it should be likely, ``low`` on the other, in ``counted`` draws each.
     ``edges``, ``first`` and ``second`` are a histogram of the score on both sides.
     """
 
     charge: int
+    epsilon: float
+    delta: float
     lower_bound: float
     confidence: float
     high: int
@@ -111,13 +124,54 @@ def audit_pairs(charges: Sequence[Charge], *, trials: int, seed: int, confidence
         check_delta("delta", charge.delta)
     counted = trials // 4  # per side
     pilots = [_both(c.pair, max(32, trials // (8 * len(charges))), seed, i) for i, c in enumerate(charges)]
-    chosen = _weakest(charges, [_train(*pilot, c.delta, confidence) for c, pilot in zip(charges, pilots)])
+    events = [_train(*pilot, c.delta, confidence) for c, pilot in zip(charges, pilots)]
+    chosen = _weakest(charges, events)
+    if _clearest(*pilots[chosen], charges[chosen], ()).predicted < _CLEARLY:
+        elsewhere = [_clearest(*pilot, c, c.points) for c, pilot in zip(charges, pilots)]
+        clearest = max(range(len(charges)), key=lambda i: elsewhere[i].predicted)
+        chosen = clearest if elsewhere[clearest].predicted > _DEVIATIONS else chosen
     charge = charges[chosen]
     more = _both(charge.pair, trials // 8, seed, len(charges))
     first, second = (np.concatenate(both) for both in zip(pilots[chosen], more))
-    event = _train(first, second, charge.delta, confidence)
+    event, point = _event(first, second, charge, confidence)
     first, second = (_score(x, event.weights) for x in _both(charge.pair, counted, seed, len(charges) + 1))
-    return _count(event, first, second, chosen, charge, confidence, trials)
+    return _count(event, first, second, chosen, charge.pair.known, point, confidence, trials)
+
+
+def power(finding: Finding) -> float | None:
+    """The smallest r such that a loss of r times the promise, in the event that was counted, is convicted at 95%.
+
+    The event is taken to be as likely on the unlikely side as it was seen to be, and on the other side what a true
+    epsilon of r times the promise makes it. None if the draws cannot show any.
+    """
+    if not 0 < finding.epsilon < np.inf:
+        return None
+    n, rng = finding.counted, np.random.default_rng(0)
+    unlikely = (finding.low + 1) / (n + 2)
+    low = rng.binomial(n, unlikely, _IMAGINED)
+
+    def convicted(r: float) -> float:
+        likely = min(1.0, np.exp(min(r * finding.epsilon, 700.0)) * unlikely + finding.delta)
+        high = rng.binomial(n, likely, _IMAGINED)
+        bounds = epsilon_lower_bound(high, low, n, delta=finding.delta, confidence=finding.confidence)
+        return float(np.mean(bounds > finding.epsilon))
+
+    least, most = 1.0, 64.0
+    if convicted(most) < _SURE:
+        return None
+    while most - least > 0.005 * least:
+        middle = float(np.sqrt(least * most))
+        least, most = (least, middle) if convicted(middle) >= _SURE else (middle, most)
+    return most
+
+
+def _event(first: Floats, second: Floats, charge: Charge, confidence: float) -> tuple[_Event, tuple[float, float]]:
+    """The event and the point to count it at: the first promise, unless another one looks broken and it does not."""
+    if _clearest(first, second, charge, ()).predicted < _CLEARLY:
+        other = _clearest(first, second, charge, charge.points)
+        if other.predicted > _DEVIATIONS:
+            return other, other.point
+    return _train(first, second, charge.delta, confidence), (charge.epsilon, charge.delta)
 
 
 @dataclass(frozen=True)
@@ -125,7 +179,8 @@ class _Event:
     weights: Floats
     cut: float
     below: bool
-    predicted: float
+    predicted: float  # a lower bound on epsilon, or deviations above zero
+    point: tuple[float, float] = (0.0, 0.0)
 
 
 def _both(pair: Pair, trials: int, seed: int, phase: int) -> tuple[Floats, Floats]:
@@ -137,7 +192,7 @@ def _both(pair: Pair, trials: int, seed: int, phase: int) -> tuple[Floats, Float
 
 def _weakest(charges: Sequence[Charge], events: Sequence[_Event]) -> int:
     """The pair that is predicted to break its promise by most; if none is, the one that comes nearest to its own."""
-    excess = [event.predicted / charge.epsilon for charge, event in zip(charges, events)]
+    excess = [event.predicted / max(charge.epsilon, 1e-12) for charge, event in zip(charges, events)]
     asked = [i for i, charge in enumerate(charges) if (charge.epsilon, charge.delta) == _promise(charges[0])]
     best_asked = max(asked, key=lambda i: excess[i])
     best = max(range(len(charges)), key=lambda i: excess[i])
@@ -167,6 +222,29 @@ def _train(first: Floats, second: Floats, delta: float, confidence: float) -> _E
     return best
 
 
+def _clearest(first: Floats, second: Floats, charge: Charge, points: Sequence[tuple[float, float]]) -> _Event:
+    """The event and the point at which the promise is broken by most standard deviations in these draws."""
+    points = [point for point in (_promise(charge), *points) if point[0] < np.inf]
+    best = _Event(np.ones(first.shape[1]), 0.0, False, -np.inf)
+    n = len(first)
+    for weights in _directions(first, second) if points else []:
+        x, y = np.sort(_score(first, weights)), np.sort(_score(second, weights))
+        cuts = _cuts(np.concatenate([x, y]))
+        above = [(n - np.searchsorted(s, cuts, side="left")) for s in (x, y)]
+        under = [np.searchsorted(s, cuts, side="right") for s in (x, y)]
+        for below, (high, low) in ((False, (above[0], above[1])), (True, (under[1], under[0]))):
+            # Counted as if there had been one more of each kind, so that nothing is certain.
+            p, q = (high + 1) / (n + 2), (low + 1) / (n + 2)
+            for epsilon, delta in points:
+                odds = np.exp(epsilon)
+                spread = np.sqrt((p * (1 - p) + odds**2 * q * (1 - q)) / n)
+                deviations = (p - delta - odds * q) / spread
+                i = int(np.argmax(deviations))
+                if deviations[i] > best.predicted:
+                    best = _Event(weights, float(cuts[i]), below, float(deviations[i]), (epsilon, delta))
+    return best
+
+
 def _directions(first: Floats, second: Floats) -> list[Floats]:
     k = first.shape[1]
     directions = [np.eye(k)[i] for i in range(k)]
@@ -193,16 +271,25 @@ def _cuts(scores: Floats) -> Floats:
 
 
 def _count(
-    event: _Event, first: Floats, second: Floats, index: int, charge: Charge, confidence: float, trials: int
+    event: _Event,
+    first: Floats,
+    second: Floats,
+    index: int,
+    known: bool,
+    point: tuple[float, float],
+    confidence: float,
+    trials: int,
 ) -> Finding:
     likely, unlikely = (second, first) if event.below else (first, second)
     high, low = (int(np.count_nonzero(s <= event.cut if event.below else s >= event.cut)) for s in (likely, unlikely))
-    bound = float(epsilon_lower_bound(high, low, len(first), delta=charge.delta, confidence=confidence))
+    bound = float(epsilon_lower_bound(high, low, len(first), delta=point[1], confidence=confidence))
     edges = _edges(np.concatenate([first, second]))
     bins = np.concatenate([[-np.inf], edges[1:-1], [np.inf]])
     shown = [tuple(int(n) for n in np.histogram(s, bins)[0]) for s in (first, second)]
     return Finding(
         charge=index,
+        epsilon=point[0],
+        delta=point[1],
         lower_bound=bound,
         confidence=confidence,
         high=high,
@@ -211,7 +298,7 @@ def _count(
         trials=trials,
         cut=event.cut,
         below=event.below,
-        known=charge.pair.known,
+        known=known,
         edges=tuple(float(e) for e in edges),
         first=shown[0],
         second=shown[1],

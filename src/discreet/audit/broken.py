@@ -23,7 +23,7 @@ from discreet.channels.additive import Channel
 from discreet.compiled import kernel
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian, add_noise
 from discreet.noise.calibration import calibrate_noise
 from discreet.papers import raw_count_loss
@@ -45,8 +45,7 @@ class Broken:
 
 def broken(name: str) -> Broken:
     """The entry of that name."""
-    if name not in BROKEN:
-        raise unknown_name("broken mechanism", name, BROKEN)
+    check_name("broken mechanism", name, BROKEN)
     return BROKEN[name]
 
 

@@ -1,230 +1,346 @@
-"""Does the noise of a real release follow its stated law on this machine? Draws from the very samplers, three tests.
+"""Samplers on trial: what is drawn, in simulations and in earnest, against the law that the accounting states.
 
-A guarantee is computed from a law; a release draws from a sampler. A library that divides big numbers wrongly, a broken
-build or a frozen source of randomness would void every promise without any error. So this draws as a release does, from
-the operating system's entropy, and asks three questions of each sampler:
+The coupling check takes a law at its word. Here its draws are counted: those of the source that simulations use, those
+of the compiled kernel, and those from the operating system's entropy, alone and as sums of two. The test is Pearson's
+chi-square over bins whose probabilities come from ``log_probability``; two calls, and neighbours inside one, are tested
+for independence in the same way, so that noise which is drawn once and handed out again is seen.
 
-* **distribution**: is the largest difference between the share of draws up to x and the law's P(X <= x) small enough?
-  With probability a at most it is above sqrt(ln(2/a) / 2n), for every law (Dvoretzky, Kiefer, Wolfowitz; Massart 1990).
-* **tails**: do as many draws as should lie in the outer three thousandths? Noise that is cut off hides nobody there.
-* **neighbours**: are two draws in a row on the same side of the median as often as independent ones are?
-
-The last two count how often an event of known probability p happens. With probability a at most, a share f of n draws
-has n KL(f, p) > ln(2/a) (Chernoff). All bounds hold for every number of draws, so the false-alarm rate is what is
-stated: one run in a million convicts samplers that are right. Draws that are not whole numbers, and two equal runs,
-convict at once.
+**False alarms.** Each test errs with probability ``LEVEL`` (one in a million), so an audit of some dozens of them errs
+with probability below one in ten thousand. **Power** is computed, not guessed: against noise of the right form and the
+wrong scale the statistic has a noncentral chi-square law.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.accumulators.base import SecureNoise
-from discreet.errors import DiscreetError
-from discreet.noise.binomial import BinomialNoise
-from discreet.noise.discrete_gaussian import DiscreteGaussian, GridGaussian
-from discreet.noise.knorm import DiscreteKNorm
-from discreet.noise.laplace import DiscreteLaplace
-from discreet.noise.law import Law
-from discreet.noise.responses import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
-from discreet.scientific import special
-from discreet.types import Floats
-from discreet.validation import check_open_unit
+from discreet.accumulators.base import SecureNoise, SimulatedNoise
+from discreet.adversarial.channels import OneBitChannel
+from discreet.audit.goodness_of_fit import (
+    BINS,
+    FEWEST,
+    LEVEL,
+    bins_of,
+    chi_square,
+    counted,
+    independence,
+    merged,
+    quieter,
+    scale_seen,
+    share_seen,
+)
+from discreet.channels import sampled_item
+from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel
+from discreet.channels.base import AnyChannel
+from discreet.channels.sampled_item import ReportChannel
+from discreet.encoders.base import Context
+from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.noise import BinomialNoise, DiscreteGaussian, KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
+from discreet.noise.knorm import TableNoise
+from discreet.noise.law import add_noise
+from discreet.policies import Policy
+from discreet.shape import Shape
+from discreet.streams import NOISE, stream
+from discreet.types import Floats, Integers
 
-FALSE_ALARM = 1e-6
-_TESTS = 3
-_TAIL = 0.0015
-_MANY, _FEW = 20_000, 6_000
+SIMULATED, SECURE = 20_000, 3_000  # draws of each kind
+_REAL = "noise from the operating system"
+_COINS_AT_ONCE = 4_000_000  # coins that secure binomial noise may toss in one test
+_MESSAGES = 3_000  # of a bit each
+_FEW = 4  # answers of which pairs are counted too
+_TABLES = 600  # secure draws of noise for a whole table
+
+
+class Fault(NamedTuple):
+    """A sampler that does not draw the law that is stated."""
+
+    sampler: str
+    law: str
+    p_value: float
+
+    def __str__(self) -> str:
+        return f"{self.sampler} does not draw {self.law} (p-value {self.p_value:.1g})"
 
 
 @dataclass(frozen=True)
-class Sampler:
-    """A way in which a real release draws, and the law on the whole numbers that it states.
+class Tested:
+    """What was tested: how often, what was found, and the largest share of its scale at which noise is convicted."""
 
-    ``draw(n)`` makes n independent draws; ``up_to(x)`` is P(X <= x); all but 1e-12 of the law is in -reach..reach.
-    """
+    tests: int
+    faults: tuple[Fault, ...]
+    seen_simulated: float
+    seen_secure: float | None
 
-    name: str
-    draw: Callable[[int], Floats]
-    up_to: Callable[[Floats], Floats]
-    reach: int
-    draws: int = _MANY
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What came of one sampler: the largest difference that was seen, the one allowed, and what is wrong, or None."""
-
-    name: str
-    draws: int
-    difference: float
-    allowed: float
-    problem: str | None
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing speaks against it."""
-        return self.problem is None
+    def __add__(self, other: Tested) -> Tested:
+        secure = [one for one in (self.seen_secure, other.seen_secure) if one is not None]
+        return Tested(
+            self.tests + other.tests,
+            self.faults + other.faults,
+            min(self.seen_simulated, other.seen_simulated),
+            min(secure, default=None),
+        )
 
 
-def samplers() -> tuple[Sampler, ...]:
-    """Every sampler that real releases and reports draw from, at a few scales."""
-    laplace = (_additive(f"discrete Laplace, scale {b:g}", DiscreteLaplace(b), 45 * b) for b in (1.0, 6.0, 1000.5))
-    gaussian = (_additive(f"discrete Gaussian, sigma {s:g}", DiscreteGaussian(s), 10 * s) for s in (0.7, 6.0, 41.3))
-    return (*laplace, *gaussian, _grid(), _binomial(), _k_norm(), *_responses())
+NOTHING = Tested(0, (), 1.0, None)
 
 
-def check_samplers(chosen: Sequence[Sampler] | None = None, *, false_alarm: float = FALSE_ALARM) -> list[Checked]:
-    """Try every sampler; with probability ``false_alarm`` at most, any of them is convicted although all are right."""
-    tried = samplers() if chosen is None else chosen
-    each = check_open_unit("false_alarm", false_alarm) / (_TESTS * max(1, len(tried)))
-    return [_check(sampler, each) for sampler in tried]
+def try_law(law: Any, *, seed: int = 0, secure: bool = True) -> Tested:
+    """Every way in which a law is drawn, against what it says about itself."""
+    if isinstance(law, RandomizedResponse | KaryRandomizedResponse | UnaryEncoding):
+        return _test_answers(law, seed)
+    if isinstance(law, DiscreteSymmetricGaussianMatrix):
+        return _test_matrices(law, seed, secure)
+    if isinstance(law, TableNoise):
+        return _test_tables(law, seed, secure)
+    if float(law.variance) == 0:
+        return NOTHING
+    rng = np.random.default_rng((seed, 7))
+    simulated = SimulatedNoise(rng)
+    tested = _test_source("simulated noise", lambda n, size: simulated.draw(law, n, size), law, SIMULATED)
+    tested += _test_kernel(law, seed)
+    if secure and law.discrete:
+        tested += _test_source(_REAL, lambda n, size: _secure(law, n, size), law, _fits(law))
+    return tested
 
 
-def _check(sampler: Sampler, false_alarm: float) -> Checked:
-    half = sampler.draws // 2
-    allowed = math.sqrt(math.log(2 / false_alarm) / (4 * half))
-    try:
-        first, second = (np.asarray(sampler.draw(half), np.float64) for _ in range(2))
-    except DiscreetError as refusal:
-        return Checked(sampler.name, 0, math.nan, allowed, str(refusal))
-    except Exception as failure:  # whatever a broken library does: the others are tried all the same
-        return Checked(sampler.name, 0, math.nan, allowed, f"cannot be drawn: {type(failure).__name__}")
-    values = np.concatenate([first, second])
-    if first.shape != (half,) or second.shape != (half,) or not np.array_equal(values, np.round(values)):
-        return Checked(sampler.name, values.size, math.nan, allowed, "draws something else than whole numbers")
-    if np.array_equal(first, second):
-        return Checked(sampler.name, values.size, math.nan, allowed, "draws the same numbers again")
-    difference = _difference(sampler, values)
-    problem = None
-    if difference > allowed:
-        problem = f"does not follow its law: shares differ by {difference:.3f}, and {allowed:.3f} is allowed"
-    elif not _plausible(*_in_tails(sampler, values), false_alarm):
-        problem = "has tails of another law"
-    elif not _plausible(*_alike(sampler, values), false_alarm):
-        problem = "draws numbers that depend on the one before"
-    return Checked(sampler.name, values.size, difference, allowed, problem)
+def _secure(law: Any, copies: int, size: int) -> Floats:
+    drawn = SecureNoise().draw(law, copies, size)
+    return drawn - copies * law.mean if isinstance(law, BinomialNoise) else drawn
 
 
-def _difference(sampler: Sampler, values: Floats) -> float:
-    """The largest difference of the two distribution functions, which is at a value that was drawn or just below."""
-    seen, counts = np.unique(values, return_counts=True)
-    up_to = np.cumsum(counts) / len(values)
-    below = up_to - counts / len(values)
-    return float(max(np.abs(up_to - sampler.up_to(seen)).max(), np.abs(below - sampler.up_to(seen - 1)).max()))
+def _fits(law: Any) -> int:
+    if isinstance(law, BinomialNoise):
+        return max(200, min(SECURE, _COINS_AT_ONCE // law.trials))
+    return SECURE
 
 
-def _in_tails(sampler: Sampler, values: Floats) -> tuple[int, int, float]:
-    """How many of how many draws are in the tails, and the probability of that."""
-    low, high = _quantile(sampler, _TAIL), _quantile(sampler, 1 - _TAIL)
-    left, middle = sampler.up_to(np.array([low, high - 1], np.float64))
-    inside = (values > low) & (values < high)
-    return int((~inside).sum()), len(values), float(min(1.0, left + 1 - middle)) if low < high else 1.0
-
-
-def _alike(sampler: Sampler, values: Floats) -> tuple[int, int, float]:
-    """How many of how many disjoint pairs are on one side of the median, and the probability of that."""
-    middle = _quantile(sampler, 0.5)
-    below = float(sampler.up_to(np.array([middle], np.float64))[0])
-    sides = values[: len(values) // 2 * 2].reshape(-1, 2) <= middle
-    return int((sides[:, 0] == sides[:, 1]).sum()), len(sides), below**2 + (1 - below) ** 2
-
-
-def _plausible(count: int, total: int, probability: float, false_alarm: float) -> bool:
-    share, p = count / total, min(probability, 1.0)
-    divergence = 0.0
-    for seen, expected in ((share, p), (1 - share, 1 - p)):
-        if seen > 0:
-            divergence += seen * math.log(seen / expected) if expected > 0 else math.inf
-    return total * divergence <= math.log(2 / false_alarm)
-
-
-def _quantile(sampler: Sampler, probability: float) -> int:
-    """The smallest x with P(X <= x) >= probability."""
-    low, high = -sampler.reach - 1, sampler.reach
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = sampler.up_to(np.array([middle], np.float64))[0] >= probability
-        low, high = (low, middle) if enough else (middle, high)
-    return high
-
-
-def _table(log_probabilities: Floats, lowest: int) -> Callable[[Floats], Floats]:
-    cumulative = np.concatenate([[0.0], np.minimum(np.cumsum(np.exp(log_probabilities)), 1.0)])
-
-    def up_to(x: Floats) -> Floats:
-        return np.asarray(cumulative[np.clip(x - lowest + 1, 0, len(cumulative) - 1).astype(np.int64)])
-
-    return up_to
-
-
-def _additive(name: str, law: Law, reach: float) -> Sampler:
-    """Noise in every cell, drawn by the source of noise that a session has."""
-    ends = math.ceil(reach) + 2
-    table = _table(law.log_probability(np.arange(-ends, ends + 1)), -ends)
-    return Sampler(name, lambda n: SecureNoise().draw(law, 1, n), table, ends)
-
-
-def _grid() -> Sampler:
-    """In steps of its grid, 2^30 of which are one sigma; the law there is the Gaussian's to nine digits."""
-    law = GridGaussian(1.0, 30)
-    wide = law.sigma / law.step
-    return Sampler(
-        "discrete Gaussian, fine grid",
-        lambda n: SecureNoise().draw(law, 1, n) / law.step,
-        lambda x: np.asarray(special.ndtr((x + 0.5) / wide)),
-        math.ceil(10 * wide),
+def _test_source(name: str, draw: Callable[[int, int], Floats], law: Any, size: int) -> Tested:
+    """Two calls for one draw each, and one for sums of two."""
+    bins, doubled = bins_of(law, 1, size), bins_of(law, 2, size // 4)
+    first, second, sums = draw(1, size // 2), draw(1, size - size // 2), draw(2, size // 4)
+    n = min(len(first), len(second))
+    found = (
+        (name, chi_square(counted(np.concatenate([first, second]), bins), bins.masses)),
+        (f"{name}, a sum of two draws,", chi_square(counted(sums, doubled), doubled.masses)),
+        (f"{name}, called twice,", independence(first[:n], second[:n], bins)),
+        (f"{name}, cell by cell,", independence(first[: n - n % 2 : 2], first[1 : n - n % 2 : 2], bins)),
     )
+    return _tested(found, law, scale_seen(law, size), name == _REAL)
 
 
-def _binomial() -> Sampler:
-    law = BinomialNoise(200, 0.25)
-    counts = np.arange(law.trials + 1)
-    table = _table(law.log_probability(counts - law.mean), 0)
-    return Sampler("binomial, 200 coins of 1/4", lambda n: np.asarray(law.secure(n), np.float64), table, 201)
+def _tested(found: Iterable[tuple[str, float]], law: Any, seen: float, secure: bool) -> Tested:
+    found = list(found)
+    faults = tuple(Fault(name, _described(law), p) for name, p in found if p < LEVEL)
+    return Tested(len(found), faults, 1.0 if secure else seen, seen if secure else None)
 
 
-def _k_norm() -> Sampler:
-    """The largest entry of a table: (2r + 1)^d - (2r - 1)^d tables of d entries have it equal to r."""
-    law = DiscreteKNorm(3, 6.0)
-    radii = np.arange(1, 600)
-    log_tables = np.log((2.0 * radii + 1) ** 3 - (2.0 * radii - 1) ** 3)
-    logs = law.log_probability(np.stack([radii, 0 * radii, 0 * radii], axis=1)) + log_tables
-    zero = law.log_probability(np.zeros((1, 3)))
-    table = _table(np.concatenate([zero, logs]), 0)
-    return Sampler(
-        "K-norm, 3 cells, scale 6",
-        lambda n: np.asarray(np.abs(law.secure(n)).max(axis=-1), np.float64),
-        table, 600, _FEW,
-    )  # fmt: skip
+def _described(law: Any) -> str:
+    return repr(law) if len(repr(law)) < 100 else type(law).__name__
 
 
-def _responses() -> tuple[Sampler, ...]:
-    bit, item, unary = RandomizedResponse(1.0), KaryRandomizedResponse(1.0, 5), UnaryEncoding(1.0, 4)
+def _test_kernel(law: Any, seed: int) -> Tested:
+    """The compiled draws of the episode loop."""
+    bins, out = bins_of(law, 1, SIMULATED), np.zeros(SIMULATED)
+    add_noise(law.kernel(), out, stream(seed, 0, NOISE))
+    found = (
+        ("the compiled kernel", chi_square(counted(out, bins), bins.masses)),
+        ("the compiled kernel, cell by cell,", independence(out[::2], out[1::2], bins)),
+    )
+    return _tested(found, law, scale_seen(law, SIMULATED), secure=False)
 
-    def ones(probability: float) -> Callable[[Floats], Floats]:
-        return _table(np.log([1 - probability, probability]), 0)
 
-    return (
-        Sampler(
-            "randomised response, one bit",
-            lambda n: bit.randomize_securely(np.ones(n)).astype(np.float64), ones(bit.p), 2,
-        ),
-        Sampler(
-            "randomised response, 5 items",
-            lambda n: ((item.randomize_securely(np.full(n, 3)) - 3) % 5).astype(np.float64),
-            _table(np.log([item.p, *[item.q] * 4]), 0), 5,
-        ),
-        Sampler(
-            "unary encoding, true item",
-            lambda n: unary.randomize_securely(np.full(n, 2))[:, 2].astype(np.float64), ones(unary.p), 2,
-        ),
-        Sampler(
-            "unary encoding, false item",
-            lambda n: unary.randomize_securely(np.full(n, 2))[:, 0].astype(np.float64), ones(unary.q), 2,
-        ),
-    )  # fmt: skip
+def _test_tables(law: TableNoise, seed: int, secure: bool) -> Tested:
+    """The largest entry of a table, and signs."""
+    rng = np.random.default_rng((seed, 7))
+    simulated = SimulatedNoise(rng)
+    d, n = law.dimension, SIMULATED // 10
+    tables = np.stack([simulated.draw(law, 1, d) for _ in range(n)])
+    tested = _test_norms("simulated noise", law, tables)
+    compiled, draws = np.zeros((n, d)), stream(seed, 0, NOISE)
+    for table in compiled:
+        add_noise(law.kernel(), table, draws)
+    tested += _test_norms("the compiled kernel", law, compiled)
+    if secure:
+        drawn = np.stack([SecureNoise().draw(law, 1, d) for _ in range(_TABLES)])
+        tested += _test_norms(_REAL, law, drawn)
+    return tested
+
+
+def _test_norms(name: str, law: TableNoise, tables: Floats) -> Tested:
+    n = len(tables)
+    below = np.cumsum(_norms(law))
+    last = np.unique(np.searchsorted(below, np.arange(1, BINS) / BINS))
+    bins = merged(np.asarray(last + 0.5, np.float64), np.diff(np.concatenate([[0.0], below[last], [1.0]])), FEWEST / n)
+    norms = np.abs(tables).max(axis=1)
+
+    def masses_at(share: float) -> Floats:
+        if share == 1.0:
+            return bins.masses
+        other = _norms(quieter(law, max(share, 1e-3)))
+        shares = np.bincount(np.searchsorted(bins.edges, np.arange(len(other))), other, len(bins.masses))
+        return np.asarray(shares, np.float64)
+
+    signs = np.bincount((tables > 0).ravel().astype(np.int64) + (tables >= 0).ravel(), minlength=3)
+    found = (
+        (name, chi_square(counted(norms, bins), bins.masses)),
+        (f"{name}, table by table,", independence(norms[: n - n % 2 : 2], norms[1 : n - n % 2 : 2], bins)),
+        (f"{name}, its signs,", chi_square(signs[[0, 2]], np.array([0.5, 0.5]))),
+    )
+    return _tested(found, law, share_seen(masses_at, n), name == _REAL)
+
+
+def _norms(law: TableNoise) -> Floats:
+    """The probability of every largest entry: how many tables have it, times the probability of one of them."""
+    d = law.dimension
+    radii = np.arange(math.ceil(law.scale * (d + 1 + 12 * math.sqrt(d + 1) + 45)) + 2, dtype=np.float64)
+    corner = np.zeros((len(radii), d))
+    corner[:, 0] = radii
+    smaller = np.where(radii > 0, ((2 * radii - 1) / (2 * radii + 1)) ** d, 0.0)
+    number = d * np.log(2 * radii + 1) + np.log1p(-smaller)
+    return np.asarray(np.exp(np.asarray(law.log_probability(corner))[:, 0] + number), np.float64)
+
+
+def _test_matrices(law: DiscreteSymmetricGaussianMatrix, seed: int, secure: bool) -> Tested:
+    """Entries above the diagonal and on it, which have laws of their own."""
+    law = DiscreteSymmetricGaussianMatrix(law.dimension, law.off_diagonal)  # not a tape of it
+    rng, d = np.random.default_rng((seed, 7)), law.dimension
+    above = np.triu_indices(d, 1)
+    tested = NOTHING
+    kinds: list[tuple[str, Callable[[int], Floats], int]] = [
+        ("simulated noise", lambda n: law.draw(rng, (n,)), SIMULATED // 4)
+    ]
+    if secure:
+        kinds.append((_REAL, lambda n: law.secure((n,)).astype(np.float64), SECURE // d))
+    for name, draw, n in kinds:
+        drawn = draw(n)
+        parts = [("on the diagonal", np.einsum("nii->ni", drawn), 2.0)]
+        parts += [("above it", drawn[:, above[0], above[1]], 1.0)] if d > 1 else []
+        for where, entries, factor in parts:
+            one, flat = DiscreteGaussian(math.sqrt(factor * law.off_diagonal)), entries.ravel()
+            bins = bins_of(one, 1, len(flat))
+            pairs = flat[: len(flat) - len(flat) % 2]
+            found = (
+                (f"{name}, {where},", chi_square(counted(flat, bins), bins.masses)),
+                (f"{name}, {where}, entry by entry,", independence(pairs[::2], pairs[1::2], bins)),
+            )
+            tested += _tested(found, law, scale_seen(one, len(flat)), name == _REAL)
+    return tested
+
+
+def _test_answers(law: RandomizedResponse | KaryRandomizedResponse | UnaryEncoding, seed: int) -> Tested:
+    """Answers to two inputs, in simulations and in earnest."""
+    rng = np.random.default_rng((seed, 7))
+    found: list[tuple[str, float]] = []
+    for item in (0, 1):
+        inputs = np.full(SIMULATED, item)
+        simulated, real = law.randomize(inputs, rng), law.randomize_securely(inputs)
+        for name, answers in (("simulated answers", simulated), ("a device's answers", real)):
+            found += [(name, p) for p in _answer_tests(law, item, np.asarray(answers))]
+    faults = tuple(Fault(name, _described(law), p) for name, p in found if p < LEVEL)
+    seen = share_seen(lambda share: _two_ways(quieter(law, max(share, 0.05))), SIMULATED)
+    return Tested(len(found), faults, seen, seen)
+
+
+def _two_ways(law: RandomizedResponse | KaryRandomizedResponse | UnaryEncoding) -> Floats:
+    """How likely an item that the user has not is reported, or that a bit is."""
+    return np.array([1 - law.q, law.q])
+
+
+def _answer_tests(
+    law: RandomizedResponse | KaryRandomizedResponse | UnaryEncoding, item: int, answers: Integers
+) -> Iterator[float]:
+    if isinstance(law, UnaryEncoding):
+        for bit in range(min(law.items, 4)):
+            chance = law.p if bit == item else law.q
+            yield chi_square(np.bincount(answers[:, bit], minlength=2), np.array([1 - chance, chance]))
+        return
+    if isinstance(law, RandomizedResponse):
+        masses = np.array([law.p, law.q] if item == 0 else [law.q, law.p])
+    else:
+        masses = np.full(law.items, law.q)
+        masses[item] = law.p
+    yield chi_square(np.bincount(answers, minlength=len(masses)), masses)
+    pairs = answers[::2] * len(masses) + answers[1::2]
+    if len(masses) <= _FEW:
+        yield chi_square(np.bincount(pairs, minlength=len(masses) ** 2), np.outer(masses, masses).ravel())
+
+
+@singledispatch
+def try_session(channel: AnyChannel, shape: Shape, masked: bool, seed: int) -> Tested:
+    """The simulated answers of a channel's own run, against the law that its devices have; others have none."""
+    return NOTHING
+
+
+def _answers_tested(name: str, found: Iterable[float], law: Any) -> Tested:
+    values = list(found)
+    return Tested(len(values), tuple(Fault(name, _described(law), p) for p in values if p < LEVEL), 1.0, None)
+
+
+@try_session.register
+def _(channel: ReportChannel, shape: Shape, masked: bool, seed: int) -> Tested:
+    rng = np.random.default_rng((seed, 9))
+    domain = channel.domain(Policy(np.zeros((shape.horizon, shape.states), np.int64)), masked)
+    found = []
+    for h in range(shape.horizon):
+        law, cells = channel.law_at(domain, h), np.flatnonzero(domain.cells[h])
+        items, asked = np.zeros(domain.cells.shape), np.zeros(shape.horizon)
+        items[h].flat[cells[0]] = asked[h] = SIMULATED  # everybody has the same item
+        sent = sampled_item.draw_reports(channel, domain, items, asked, rng)[h].ravel()[cells]
+        if channel.response == "unary":
+            found += [
+                chi_square(np.array([SIMULATED - ones, ones]), np.array([1 - chance, chance]))
+                for ones, chance in zip(sent, [law.p, *[law.q] * (len(sent) - 1)], strict=True)
+            ]
+            continue
+        masses = np.array([law.p, *[law.q] * (len(sent) - 1)])
+        if channel.encoder.early_end:
+            sent, masses = np.append(sent, SIMULATED - sent.sum()), np.append(masses, law.q)
+        found.append(chi_square(sent, masses))
+    return _answers_tested("the simulated reports of a session", found, law)
+
+
+@try_session.register(AnsweredBitsChannel)
+@try_session.register(ResponseChannel)
+def _(channel: AnsweredBitsChannel | ResponseChannel, shape: Shape, masked: bool, seed: int) -> Tested:
+    rng = np.random.default_rng((seed, 9))
+    users = channel.block if isinstance(channel, ResponseChannel) else SIMULATED
+    law = channel.response(users).response if isinstance(channel, ResponseChannel) else channel.law
+    blocks = -(-SIMULATED // (4 * users))
+    encoder = channel.encoder
+    possible = encoder.possible()
+    bits = (np.arange(encoder.size) % 2).astype(np.float64) * possible
+    run = channel.start(shape, SimulatedNoise(rng), False)
+    context = Context(Policy(np.zeros((shape.horizon, shape.states), np.int64)))
+    for _ in range(blocks):
+        run.add(users * bits, users, context)
+    n = users * blocks
+    ones = np.rint(run._values * (law.p - law.q) + n * law.q)
+    found = []
+    for bit, chance in ((0.0, law.q), (1.0, law.p)):
+        answers = ones[possible & (bits == bit)]
+        total = n * len(answers)
+        found.append(chi_square(np.array([total - answers.sum(), answers.sum()]), np.array([1 - chance, chance])))
+    return _answers_tested("the simulated answers of a session", found, law)
+
+
+@try_session.register
+def _(channel: OneBitChannel, shape: Shape, masked: bool, seed: int) -> Tested:
+    rng, law, d = np.random.default_rng((seed, 9)), channel.law, channel.encoder.size
+    run = channel.start(shape, SimulatedNoise(rng), False)
+    context = Context(Policy(np.zeros((shape.horizon, shape.states), np.int64)))
+    answers, picks = np.zeros(2), np.zeros(d)
+    for _ in range(_MESSAGES):
+        before = run._values.copy()
+        run.add(np.ones(d), 1, context)
+        moved = (run._values - before - 0.5) / d
+        pick = int(np.argmax(np.abs(moved)))
+        picks[pick] += 1
+        answers[round(float((moved[pick] + 0.5) * (law.p - law.q) + law.q))] += 1
+    found = [chi_square(answers, np.array([law.q, law.p])), chi_square(picks, np.full(d, 1 / d))]
+    return _answers_tested("the simulated bits of a session", found, law)

@@ -72,10 +72,11 @@ class Case:
     certified: float | None
     exact: float | None
     compared: str
+    points: tuple[tuple[float, float], ...] = ()  # further (epsilon, delta) of the stated profile
 
     def charge(self) -> Charge:
         """What the test is told: the two samplers and the promise."""
-        return Charge(self.pair, self.claimed, self.delta)
+        return Charge(self.pair, self.claimed, self.delta, self.points)
 
 
 @singledispatch

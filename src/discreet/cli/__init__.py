@@ -20,10 +20,11 @@ from discreet.cli.output import plain_errors
 from discreet.cli.promises import audit, calibrate
 from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
+from discreet.cli.show import show
 from discreet.cli.simulate import evaluate, simulate
 from discreet.cli.train import check, train
 
-_OFFLINE = (check, train, evaluate)
+_OFFLINE = (check, train, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES

@@ -19,7 +19,7 @@ from discreet.cli.options import JsonFile
 from discreet.cli.output import check_outputs, print_table, write_json
 
 if TYPE_CHECKING:
-    from discreet.audit.samplers import Checked
+    from discreet.audit.this_machine import Checked
 
 _OK, _NOTE, _WRONG = "ok", "note", "WRONG"
 _NUMBERS = ("draws", "off by", "allowed")
@@ -64,7 +64,7 @@ def doctor(json: JsonFile = None) -> None:
     speaks against this machine. Exit code 1: something is wrong, do not release anything.
     """
     check_outputs(json_file=json)
-    from discreet.audit.samplers import check_samplers
+    from discreet.audit.this_machine import check_samplers
 
     findings = [*_versions(), _entropy(), _kernels()]
     noise = check_samplers()
@@ -100,7 +100,7 @@ def _verdict(wrong: list[str]) -> str:
 
 
 def _plain(findings: list[Finding], noise: list[Checked], wrong: list[str]) -> dict[str, Any]:
-    from discreet.audit.samplers import FALSE_ALARM
+    from discreet.audit.this_machine import FALSE_ALARM
 
     return {
         "sound": not wrong,

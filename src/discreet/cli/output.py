@@ -25,6 +25,9 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
         except DiscreetError as error:
             typer.echo(f"discreet: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from None
+        except (MemoryError, OSError, OverflowError, RecursionError) as error:
+            typer.echo(f"discreet: {_beyond(error)}", err=True)
+            raise typer.Exit(2) from None
         except KeyboardInterrupt:
             typer.echo("discreet: interrupted, nothing was written", err=True)
             raise typer.Exit(130) from None
@@ -32,12 +35,27 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def check_outputs(
-    *, json_file: Path | None = None, page: Path | None = None, plot: Path | None = None, folder: Path | None = None
-) -> None:
-    """Refuse, before any work, an output that could not be written after it."""
-    from discreet.files import check_writable
+def _beyond(error: BaseException) -> str:
+    """What the machine could not do, in one sentence; nothing of the error itself but the system's own words."""
+    if isinstance(error, OSError):
+        return f"the system refused: {error.strerror or type(error).__name__}"
+    if isinstance(error, MemoryError):
+        return "this needs more memory than there is: choose fewer states, actions, steps or users"
+    return "a number is too large to compute with: choose fewer states, actions, steps or users"
 
+
+def check_outputs(
+    *,
+    json_file: Path | None = None,
+    page: Path | None = None,
+    plot: Path | None = None,
+    folder: Path | None = None,
+    inputs: Iterable[tuple[str, Path]] = (),
+) -> None:
+    """Refuse, before any work, an output that could not be written after it, or would overwrite another or an input."""
+    from discreet.files import check_distinct, check_writable
+
+    check_distinct({"--json": json_file, "--out": page, "--plot": plot, "--save": folder}, inputs)
     for file in (json_file, page):
         if file is not None:
             check_writable(file)
@@ -123,6 +141,9 @@ def _check_can_draw() -> None:
 
 
 def _check_folder(folder: Path) -> None:
+    from discreet.files import as_path
+
+    as_path(folder.absolute())
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"cannot write results to {str(folder)!r}: it is a file; give a folder")
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())

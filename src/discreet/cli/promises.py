@@ -43,7 +43,7 @@ def audit(
         ),
     ] = False,
     episodes: o.Episodes = 20_000,
-    trials: Annotated[int, typer.Option(help="Runs of the mechanism, in all.", rich_help_panel=_TEST)] = 100_000,
+    trials: Annotated[int, typer.Option(help="Transcripts drawn, in all.", rich_help_panel=_TEST)] = 100_000,
     seed: Annotated[int, typer.Option(help="Of the runs.", rich_help_panel=_TEST)] = 0,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.", rich_help_panel=_TEST)] = 0.99,
     plot: Annotated[
@@ -52,9 +52,9 @@ def audit(
     ] = None,
     json: o.JsonFile = None,
 ) -> None:
-    """Put a privacy claim on trial: run both of two neighbours, and bound epsilon from below.
+    """Put a privacy claim on trial: couple sessions, test samplers, and bound epsilon from below.
 
-    Exit code 0: the claim holds up. Exit code 1: convicted, the lower bound is above the claim. Exit code 2: bad input.
+    Exit code 0: the claim holds up. Exit code 1: convicted by one of the stages. Exit code 2: bad input.
     """
     check_outputs(json_file=json, plot=plot)
     target = _target(privacy, recipe, epsilon, delta, rho)

@@ -91,16 +91,18 @@ def evaluate(
     homogeneous: o.Homogeneous = None,
     json: o.JsonFile = None,
 ) -> None:
-    """Compute what a policy is worth in a known world, next to the best policy and to uniform play."""
-    check_outputs(json_file=json)
+    """Compute what a policy is worth in a known world, next to the best policy and to uniform play; print its table."""
+    check_outputs(json_file=json, inputs=[("POLICY", policy)])
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen = o.choose_world(world, shorthands, world_option, homogeneous)
+    from discreet.cli.show import print_policy
     from discreet.policies import load_policy, uniform_policy
     from discreet.worlds.tabular import TabularWorld
 
     if not isinstance(chosen, TabularWorld):
         raise InvalidInput(f"world {world} is drawn at random: fix one with --instance SEED")
-    value = chosen.value(load_policy(policy))
+    loaded = load_policy(policy)
+    value = chosen.value(loaded)
     facts = {
         "world": chosen.name,
         "value": value,
@@ -113,3 +115,4 @@ def evaluate(
     print_facts(
         (words.get(name, name), f"{fact:.6g}" if isinstance(fact, float) else str(fact)) for name, fact in facts.items()
     )
+    print_policy(loaded, most=40, file=policy)

@@ -3,6 +3,8 @@ validator of such a table; what it prints is not private."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -13,9 +15,15 @@ from discreet.cli.output import print_facts, print_table
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from discreet.data.columns import Bins
     from discreet.data.table import Table
+    from discreet.offline.training import Fit
 
 _DATA, _OUTPUT = "Data", "Output"
+_MOST_ROWS = 40  # of a policy, as train prints it; show prints all
+_LONGEST_NUMBER = 18  # digits
+_LARGEST_LABELS = 1 << 26  # bytes of a file of labels
+_SPARE = 1 << 16  # bytes: headers, and what a receipt says whatever the sizes
 
 Source: TypeAlias = Annotated[
     str,
@@ -23,8 +31,15 @@ Source: TypeAlias = Annotated[
 ]
 User: TypeAlias = Annotated[str, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)]
 Step: TypeAlias = Annotated[str, typer.Option("--step", help="The column of steps.", rich_help_panel=_DATA)]
-State: TypeAlias = Annotated[str, typer.Option("--state", help="The column of states.", rich_help_panel=_DATA)]
-Action: TypeAlias = Annotated[str, typer.Option("--action", help="The column of actions.", rich_help_panel=_DATA)]
+State: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        "--state", help="The column of states; several if it is repeated, with as many --states.", rich_help_panel=_DATA
+    ),
+]
+Action: TypeAlias = Annotated[
+    list[str], typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
+]
 Reward: TypeAlias = Annotated[
     str | None, typer.Option("--reward", help="The column of rewards.", rich_help_panel=_DATA)
 ]
@@ -32,26 +47,63 @@ Episode: TypeAlias = Annotated[
     str | None, typer.Option("--episode", help="The column of episodes, if users have several.", rich_help_panel=_DATA)
 ]
 NextState: TypeAlias = Annotated[
-    str | None, typer.Option("--next-state", help="The column of next states, if there is one.", rich_help_panel=_DATA)
+    list[str] | None,
+    typer.Option("--next-state", help="The column of next states, if there is one.", rich_help_panel=_DATA),
 ]
 States: TypeAlias = Annotated[
-    str | None, typer.Option("--states", metavar="N|FILE", help="How many, or a file of labels.", rich_help_panel=_DATA)
+    list[str] | None,
+    typer.Option(
+        "--states",
+        metavar="N|FILE|EDGES",
+        help="How many, a file of labels, or edges of bins such as 0:60:100; one for each --state.",
+        rich_help_panel=_DATA,
+    ),
 ]
 Actions: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--actions", metavar="N|FILE", help="How many, or a file of labels.", rich_help_panel=_DATA),
+    list[str] | None,
+    typer.Option(
+        "--actions", metavar="N|FILE|EDGES", help="The same for actions, one for each --action.", rich_help_panel=_DATA
+    ),
 ]
 Horizon: TypeAlias = Annotated[
     int | None, typer.Option("--horizon", help="The largest number of steps.", rich_help_panel=_DATA)
 ]
 Rewards: TypeAlias = Annotated[
-    tuple[float, float], typer.Option("--rewards", help="The range of rewards.", rich_help_panel=_DATA)
+    tuple[float, float],
+    typer.Option(
+        "--rewards",
+        metavar="LOW HIGH",
+        help="The range of rewards, in your units; steps after the end of an episode are worth 0.",
+        rich_help_panel=_DATA,
+    ),
+]
+MissingReward: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--missing-reward",
+        help="What a missing reward counts as; 0 by default, or the end of the range next to it.",
+        rich_help_panel=_DATA,
+    ),
 ]
 PerUser: TypeAlias = Annotated[
     int, typer.Option("--per-user", help="Trajectories that one user may contribute.", rich_help_panel=_DATA)
 ]
 Homogeneous: TypeAlias = Annotated[
-    bool, typer.Option("--homogeneous", help="Declare that laws are the same at every step.", rich_help_panel=_DATA)
+    bool,
+    typer.Option(
+        "--homogeneous",
+        help="Declare that what follows a state and an action does not depend on the step: counts of all steps are "
+        "pooled, which takes far less noise.",
+        rich_help_panel=_DATA,
+    ),
+]
+EarlyEnd: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--early-end/--no-early-end",
+        help="Whether episodes may end before the horizon (then a last row is an end), or all have every step.",
+        rich_help_panel=_DATA,
+    ),
 ]
 FirstStep: TypeAlias = Annotated[
     int, typer.Option("--first-step", help="The number of the first step.", rich_help_panel=_DATA)
@@ -75,8 +127,10 @@ def train(
     actions: Actions = None,
     horizon: Horizon = None,
     rewards: Rewards = (0.0, 1.0),
+    missing_reward: MissingReward = None,
     per_user: PerUser = 1,
     homogeneous: Homogeneous = False,
+    early_end: EarlyEnd = True,
     first_step: FirstStep = 0,
     table: TableName = None,
     learner: Annotated[str, typer.Option(help="apvi, vapvi or pevi.", rich_help_panel="Learning")] = "apvi",
@@ -97,22 +151,32 @@ def train(
     ] = None,
 ) -> None:
     """Learn a policy from a table of trajectories under differential privacy; write it and its receipt."""
-    check_names(out, receipt)
+    check_names(
+        out,
+        receipt,
+        [("DATA", data), *_given("--states", states), *_given("--actions", actions), ("--features", features)],
+    )
+    from discreet.cli.show import print_policy
+    from discreet.files import reserve
+    from discreet.offline.receipt import receipt_text
     from discreet.offline.training import train as run
+    from discreet.policies import policy_content
     from discreet.privacy.words import rounded_up
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
-        states=states, actions=actions, horizon=horizon, rewards=rewards, per_user=per_user, homogeneous=homogeneous,
-        first_step=first_step, table=table,
+        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
+        per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
     )  # fmt: skip
-    fit = run(
-        opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe,
-        features=_features(features), options=options.learner_options(learner, option), progress=True,
-    )  # fmt: skip
-    if receipt is not None:
-        fit.receipt(receipt)
-    fit.policy.save(out)
+    knobs, table_of_features = options.learner_options(learner, option), _features(features)
+    with reserve(_sizes(opened, out, receipt)) as (room, *more):
+        fit = run(
+            opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
+            options=knobs, progress=True,
+        )  # fmt: skip
+        for other in more:
+            other.write(receipt_text(fit.facts, other.file.suffix))
+        room.write(policy_content(fit.policy, out.suffix))
     facts = fit.facts
     print_facts(
         [
@@ -121,8 +185,11 @@ def train(
             ("recipe", fit.recipe),
             *[("noise", f"{part['statistic']}: {_law(part['law'])}") for part in facts["mechanisms"]],
             *([] if receipt is None else [("receipt", str(receipt))]),
+            ("value", _values(fit)),
+            ("", facts["values"]["meaning"]),
         ]
     )
+    print_policy(fit.policy, most=_MOST_ROWS, file=out)
     typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {rounded_up(fit.guarantee.rho)}"))
 
 
@@ -139,19 +206,21 @@ def check(
     actions: Actions = None,
     horizon: Horizon = None,
     rewards: Rewards = (0.0, 1.0),
+    missing_reward: MissingReward = None,
     per_user: PerUser = 1,
     homogeneous: Homogeneous = False,
+    early_end: EarlyEnd = True,
     first_step: FirstStep = 0,
     table: TableName = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
-    from discreet.data.table import NOT_PRIVATE
-    from discreet.data.table import check as run
+    from discreet.data.checking import NOT_PRIVATE
+    from discreet.data.checking import check as run
 
     opened = open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
-        states=states, actions=actions, horizon=horizon, rewards=rewards, per_user=per_user, homogeneous=homogeneous,
-        first_step=first_step, table=table,
+        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
+        per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
@@ -160,32 +229,112 @@ def check(
     typer.echo(NOT_PRIVATE)
 
 
-def open_table(source: str, *, states: str | None, actions: str | None, **declared: Any) -> Table:
+def open_table(
+    source: str,
+    *,
+    state: list[str],
+    action: list[str],
+    next_state: list[str] | None,
+    states: list[str] | None,
+    actions: list[str] | None,
+    **declared: Any,
+) -> Table:
     """The table that the options describe."""
     from discreet.data.table import read
 
-    return read(source, states=_domain("states", states), actions=_domain("actions", actions), **declared)
+    return read(
+        source, state=_one_or_all(state), action=_one_or_all(action), next_state=_one_or_all(next_state or None),
+        states=_domains("states", states, state), actions=_domains("actions", actions, action), **declared,
+    )  # fmt: skip
 
 
-def check_names(out: Path, receipt: Path | None) -> None:
-    """Refuse, before any work, names that could not be written after it."""
-    from discreet.files import check_writable
+def _one_or_all(given: Any) -> Any:
+    """An option that was given once is that; if it was repeated, all of them."""
+    return given[0] if given is not None and len(given) == 1 else given
+
+
+def _domains(name: str, texts: list[str] | None, columns: list[str]) -> Any:
+    if texts is not None and len(texts) != len(columns):
+        raise InvalidInput(f"--{name} was given {len(texts)} times for {len(columns)} columns: give one for each")
+    return _one_or_all(None if texts is None else [_domain(name, text) for text in texts])
+
+
+def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
+    return [(option, text) for text in texts or ()]
+
+
+def check_names(out: Path, receipt: Path | None, inputs: Iterable[tuple[str, str | Path | None]]) -> None:
+    """Refuse, before any work, names that could not be written after it, or that would overwrite something."""
+    from discreet.files import check_distinct, check_writable, shortened
 
     if check_writable(out).suffix not in (".json", ".npz"):
-        raise InvalidInput(f"policy files end in .json or .npz, got {out.name!r}")
+        raise InvalidInput(f"policy files end in .json or .npz, got {shortened(out.name)}")
     if receipt is not None and check_writable(receipt).suffix not in (".json", ".html"):
-        raise InvalidInput(f"receipts end in .json or .html, got {receipt.name!r}")
+        raise InvalidInput(f"receipts end in .json or .html, got {shortened(receipt.name)}")
+    files = [(option, name) for option, name in inputs if name is not None and _exists(name)]
+    check_distinct({"--out": out, "--receipt": receipt}, files)
 
 
-def _domain(name: str, text: str | None) -> int | list[str] | None:
-    if text is None:
-        return None
-    if text.isdigit():
+def _exists(name: str | Path) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[str | os.PathLike[str], int]:
+    """How much room the outputs can take at most: reserved before noise is drawn."""
+    from discreet.shape import check_size
+
+    shape, declaration = table.shape, table.declaration
+    check_size(shape)
+    # A label is written as at most six bytes for each of its characters; actions as a number and a separator.
+    words = sum(8 + 6 * len(label) for label in (*(declaration.state_labels or ()), *(declaration.action_labels or ())))
+    entries = shape.horizon * shape.states * (12 if out.suffix == ".json" else 10)
+    sizes: dict[str | os.PathLike[str], int] = {out: _SPARE + words + entries}
+    return sizes if receipt is None else {**sizes, receipt: 4 * _SPARE + 2 * words}
+
+
+def _values(fit: Fit) -> str:
+    """What the policy is worth at the first step, in the owner's units."""
+    first = fit.values[0]
+    low, high = float(first.min()), float(first.max())
+    return f"at the first step {low:.4g}" + ("" if low == high else f" to {high:.4g}, by state")
+
+
+def _domain(name: str, text: str) -> int | list[str] | Bins:
+    """A whole number, the labels of a file, or bins by their edges."""
+    edges = _edges(text)
+    if edges is not None:
+        from discreet.data.columns import Bins
+
+        return Bins(edges)
+    if text.isascii() and text.isdigit():
+        if len(text) > _LONGEST_NUMBER:
+            raise InvalidInput(f"--{name} is a number of {len(text)} digits: nobody has so many; merge some")
         return int(text)
     try:
-        return [line for line in Path(text).read_text().splitlines() if line]
-    except (OSError, UnicodeDecodeError):
-        raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {text!r}") from None
+        with open(text, "rb") as file:
+            lines = file.read(_LARGEST_LABELS + 1)
+        if len(lines) > _LARGEST_LABELS:
+            raise InvalidInput(f"--{name} names a file of more than {_LARGEST_LABELS >> 20} MiB: give one of labels")
+        return [line for line in lines.decode("utf-8-sig").splitlines() if line]
+    except (OSError, UnicodeError):
+        pass
+    except ValueError as error:  # of the name: no file can have it
+        if isinstance(error, InvalidInput):
+            raise
+    from discreet.files import shortened
+
+    raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {shortened(text)}")
+
+
+def _edges(text: str) -> list[float] | None:
+    """The numbers of low:...:high, or None where the text is something else."""
+    try:
+        return [float(edge) for edge in text.split(":")] if ":" in text else None
+    except ValueError:
+        return None
 
 
 def _features(file: Path | None) -> Any:
@@ -193,10 +342,18 @@ def _features(file: Path | None) -> Any:
         return None
     import numpy as np
 
+    from discreet.files import as_path, shortened
+
     try:
-        return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise InvalidInput(f"features file {str(file)!r} cannot be read: save an array with numpy.save") from None
+        # Mapped, so that a header which claims more than there is does not take memory.
+        found = np.load(as_path(file), mmap_mode="r", allow_pickle=False)
+        if isinstance(found, np.ndarray) and found.dtype.kind in "iuf":
+            return found
+    except InvalidInput:
+        raise
+    except Exception:  # whatever is wrong with the file, the remedy is the same
+        pass
+    raise InvalidInput(f"features file {shortened(file)} cannot be read: save an array of numbers with numpy.save")
 
 
 def _law(law: dict[str, Any]) -> str:

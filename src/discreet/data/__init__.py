@@ -1,5 +1,8 @@
-"""Trajectories in tables: declared by their owner, counted where they lie, never read row by row."""
+"""Trajectories in tables: declared by their owner, counted by fixed rules, never shown."""
 
-from discreet.data.table import CheckReport, Table, check, read
+from discreet.data.checking import CheckReport, check
+from discreet.data.columns import Bins, Dates
+from discreet.data.dialect import Csv
+from discreet.data.table import Table, read
 
-__all__ = ["CheckReport", "Table", "check", "read"]
+__all__ = ["Bins", "CheckReport", "Csv", "Dates", "Table", "check", "read"]

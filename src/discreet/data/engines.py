@@ -1,4 +1,4 @@
-"""Where a table lies and who counts it: DuckDB for files and databases, any ibis backend for a warehouse.
+"""Where a table lies and who counts it: this process for files, frames and databases, any ibis backend for a warehouse.
 
 Errors of engines quote the cells that upset them. They never leave this module: an error here names the source and what
 to look at, and carries no trace of the one that caused it.
@@ -7,87 +7,25 @@ to look at, and carries no trace of the one that caused it.
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from discreet.data.query import load_ibis
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 from discreet.types import NDArray
 
-_NAME = "trajectories"
-_PARQUET, _TEXT, _DATABASE = (".parquet", ".pq"), (".csv", ".tsv", ".csv.gz"), (".duckdb", ".ddb", ".db")
-_MEMORY = "1GB"  # what the engine may hold; beyond it works on disk, in a private folder that is removed
+if TYPE_CHECKING:
+    from discreet.data.dialect import Csv
+    from discreet.data.local import DataFile, LocalSource
+
+_PARQUET, _TEXT, _DATABASE = (".parquet", ".pq"), (".csv", ".tsv", ".csv.gz", ".tsv.gz"), (".duckdb", ".ddb", ".db")
 
 Result = TypeVar("Result")
 Query = Callable[[Any], Any]
-
-
-class Source(Protocol):
-    """A table that can be queried and never shows a row."""
-
-    @property
-    def name(self) -> str:
-        """The name of the source in error messages."""
-
-    def columns(self) -> Mapping[str, str]:
-        """Names and types of the columns."""
-
-    def run(self, query: Query) -> dict[str, NDArray[Any]]:
-        """The columns of the result of a query, given as a function from an ibis table to an ibis expression."""
-
-
-@dataclass(frozen=True)
-class DuckDBSource:
-    """Files or a database table, counted by DuckDB in this process."""
-
-    name: str
-    relation: str
-    database: str | None = None
-
-    def columns(self) -> Mapping[str, str]:
-        """Names and DuckDB types of the columns, from a DESCRIBE of the source."""
-        with self._connection() as connection:
-            return dict(self._described(connection))
-
-    def run(self, query: Query) -> dict[str, NDArray[Any]]:
-        """Translate the query to SQL, run it in a fresh in-process connection, and return plain columns."""
-        ibis = load_ibis()
-        from ibis.backends.sql.datatypes import DuckDBType
-
-        with self._connection() as connection:
-            schema = {name: DuckDBType.from_string(kind) for name, kind in self._described(connection)}
-            expression = query(ibis.table(schema, name=_NAME))
-            text = str(ibis.to_sql(expression, dialect="duckdb"))
-            return quietly(self.name, lambda: _plain(connection.execute(text).fetchnumpy()))
-
-    def _described(self, connection: Any) -> list[tuple[str, str]]:
-        rows = quietly(self.name, lambda: connection.execute(f"DESCRIBE {_NAME}").fetchall())
-        return [(row[0], row[1]) for row in rows]
-
-    @contextmanager
-    def _connection(self) -> Iterator[Any]:
-        duckdb = load_duckdb()
-        folder = tempfile.mkdtemp(prefix="discreet-")  # readable by its owner alone
-        connection = quietly(self.name, duckdb.connect)
-        try:
-            connection.execute(f"SET temp_directory = {quoted(folder)}")
-            connection.execute(f"SET memory_limit = '{_MEMORY}'")
-            connection.execute("SET preserve_insertion_order = false")
-            if self.database is not None:
-                quietly(self.name, lambda: connection.execute(f"ATTACH {quoted(self.database or '')} AS d (READ_ONLY)"))
-            quietly(self.name, lambda: connection.execute(f"CREATE TEMP VIEW {_NAME} AS FROM {self.relation}"))
-            yield connection
-        finally:
-            connection.close()
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -97,9 +35,9 @@ class IbisSource:
     name: str
     table: Any
 
-    def columns(self) -> Mapping[str, str]:
+    def columns(self) -> Mapping[str, Any]:
         """Names and ibis types of the columns, from the schema of the table."""
-        return {name: str(kind) for name, kind in quietly(self.name, self.table.schema).items()}
+        return dict(quietly(self.name, self.table.schema).items())
 
     def run(self, query: Query) -> dict[str, NDArray[Any]]:
         """Let the backend run the query and fetch its result; Spark workers are kept from logging rows."""
@@ -127,12 +65,29 @@ def _silent_workers(table: Any) -> Iterator[None]:
             context.setLogLevel("WARN")
 
 
-def open_source(source: Any, table: str | None = None) -> Source:
-    """Find out what a source is: a file, a folder, a database, the address of a warehouse, an ibis table."""
-    if not isinstance(source, str | Path):
-        if hasattr(source, "schema") and hasattr(source, "group_by"):
-            return IbisSource("the table", source)
-        raise InvalidInput(f"a source is a path, an address or an ibis table, got {type(source).__name__}")
+def open_source(
+    source: Any, names: tuple[str, ...], *, table: str | None, csv: Csv, partitions: tuple[str, ...]
+) -> IbisSource | LocalSource:
+    """Find out what a source is: a file, a folder, a database, the address of a warehouse, a table in memory."""
+    load_arrow()
+    if isinstance(source, str | Path):
+        return _named(source, table, csv, partitions)
+    ibis = sys.modules.get("ibis")  # who holds a table of it has imported it
+    if ibis is not None and isinstance(source, ibis.expr.types.Table):
+        return IbisSource("the table", source)
+    from discreet.data.frames import frame_of
+
+    frame = quietly("the table", lambda: frame_of(source, names))
+    if frame is None:
+        raise InvalidInput(
+            f"a source is a path, an address, or a table of pandas, polars, Arrow or ibis, got {type(source).__name__}"
+        )
+    return frame
+
+
+def _named(source: str | Path, table: str | None, csv: Csv, partitions: tuple[str, ...]) -> IbisSource | LocalSource:
+    from discreet.data.local import CsvFiles, DatabaseTable, ParquetFiles
+
     if isinstance(source, str) and "://" in source:
         if table is None:
             raise InvalidInput("a warehouse has many tables: give table=")
@@ -140,21 +95,23 @@ def open_source(source: Any, table: str | None = None) -> Source:
         kind = address.split("://", 1)[0]
         return IbisSource(f"table {table!r} of {kind}", quietly(kind, lambda: ibis.connect(address).table(table)))
     path = Path(source)
-    if not path.exists():
+    if not _exists(path):
         raise InvalidInput(f"there is no file or folder {str(path)!r}")
     if path.suffix in _DATABASE:
-        return _database(path, table)
+        if table is None:
+            raise InvalidInput(f"database {path.name!r} needs table=, the name of the table of trajectories")
+        return DatabaseTable(f"table {table!r} of {path.name!r}", path, table)
     if table is not None:
         raise InvalidInput(f"table= is for databases, and {path.name!r} is none")
-    return DuckDBSource(repr(str(path)), _files(path))
+    kind, files = _files(path, partitions)
+    return ParquetFiles(repr(str(path)), files) if kind == "parquet" else CsvFiles(repr(str(path)), files, csv)
 
 
-def check_columns(source: Source, names: tuple[str, ...]) -> None:
-    """Refuse a table that lacks a declared column."""
-    present = source.columns()
-    for name in names:
-        if name not in present:
-            raise InvalidInput(f"{source.name} has no column {name!r}; it has {', '.join(present)}")
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def quietly(name: str, work: Callable[[], Result]) -> Result:
@@ -194,25 +151,84 @@ def load_duckdb() -> Any:
     return duckdb
 
 
-def quoted(text: str) -> str:
-    """Text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
+def load_ibis() -> Any:
+    """The ibis package, which writes the query for every warehouse."""
+    try:
+        import ibis
+    except ImportError:
+        raise MissingExtra("ibis-framework", "data") from None
+    return ibis
 
 
-def _files(path: Path) -> str:
+def load_arrow() -> Any:
+    """The pyarrow package, in whose columns rows travel."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtra("pyarrow", "data") from None
+    return pyarrow
+
+
+def arrow_reader(relation: Any, rows: int) -> Any:
+    """The result of DuckDB as a stream of Arrow, so many rows at a time."""
+    try:
+        return relation.to_arrow_reader(rows)
+    except AttributeError:  # its name before DuckDB 1.4
+        return relation.fetch_arrow_reader(rows)
+
+
+def in_memory() -> Any:
+    """A connection of DuckDB that never writes to disk, nor to the terminal."""
+    connection = load_duckdb().connect()
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET temp_directory = ''")
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@contextmanager
+def opened_database(path: Path, table: str) -> Iterator[tuple[Any, str]]:
+    """A DuckDB file, opened for reading, and the full name of a table in it."""
+    name = f"table {table!r} of {path.name!r}"
+    connection = in_memory()
+    try:
+        quietly(name, lambda: connection.execute(f"ATTACH '{_escaped(str(path))}' AS d (READ_ONLY)"))
+        query = (
+            "SELECT schema_name, name FROM (SELECT database_name, schema_name, table_name AS name FROM duckdb_tables() "
+            "UNION ALL SELECT database_name, schema_name, view_name FROM duckdb_views()) WHERE database_name = 'd'"
+        )
+        tables = quietly(name, lambda: connection.execute(query).fetchall())
+        matching = [(schema, each) for schema, each in tables if table in (each, f"{schema}.{each}")]
+        if len(matching) != 1:
+            raise InvalidInput(
+                f"database {path.name!r} has {'several tables' if matching else 'no table'} {table!r}"
+                + (": give table='schema.name'" if matching else "")
+            )
+        yield connection, "d." + ".".join('"' + part.replace('"', '""') + '"' for part in matching[0])
+    finally:
+        connection.close()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _files(path: Path, partitions: tuple[str, ...]) -> tuple[str, tuple[DataFile, ...]]:
+    from discreet.data.local import DataFile, folder_columns
+
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if _kind(file) is not None)
+        files = sorted(file for file in path.rglob("*") if _kind(file) is not None and file.is_file())
         if not files:
             raise InvalidInput(f"folder {str(path)!r} holds no .parquet or .csv files")
     kinds = {_kind(file) for file in files}
-    if len(kinds) > 1 or None in kinds:
+    kind = kinds.pop()
+    if kinds or kind is None:
         raise InvalidInput(f"{str(path)!r} must hold .parquet files or .csv files, and one kind only")
-    paths = "[" + ", ".join(quoted(str(file)) for file in files) + "]"
-    if kinds == {"parquet"}:
-        return f"read_parquet({paths})"
-    # Types are not guessed from the content: everything is text until the query turns it into numbers, or not.
-    return f"read_csv({paths}, header = true, all_varchar = true, ignore_errors = true, null_padding = true)"
+    below = path if path.is_dir() else path.parent
+    return kind, tuple(DataFile(file, folder_columns(file, below, partitions)) for file in files)
 
 
 def _kind(file: Path) -> str | None:
@@ -220,14 +236,3 @@ def _kind(file: Path) -> str | None:
     if name.startswith((".", "_")):
         return None
     return "parquet" if name.endswith(_PARQUET) else "csv" if name.endswith(_TEXT) else None
-
-
-def _database(path: Path, table: str | None) -> DuckDBSource:
-    if table is None:
-        raise InvalidInput(f"database {path.name!r} needs table=, the name of the table of trajectories")
-    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-    return DuckDBSource(f"table {table!r} of {path.name!r}", f"d.{name}", str(path))
-
-
-def _plain(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    return {name: np.ma.filled(column, 0) for name, column in columns.items()}

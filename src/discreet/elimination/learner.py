@@ -58,7 +58,7 @@ from discreet.elimination.absorbing_model import (
     start_law,
 )
 from discreet.elimination.active_sets import RULES, ActiveSet, Candidates, Rule, all_policies
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.learners.base import Problem
 from discreet.policies import Mixture, Policy
 from discreet.release import Layer, Release, Request
@@ -112,8 +112,7 @@ class PolicyElimination:
 
     def __post_init__(self) -> None:
         for what, value, known in (("rule", self.rule, RULES), ("repair", self.repair, REPAIRS)):
-            if value not in known:
-                raise unknown_name(what, str(value), known)
+            check_name(what, value, known)
         check_not_negative("statistical_scale", self.statistical_scale)
         check_not_negative("privacy_scale", self.privacy_scale)
         if self.threshold is not None:

@@ -44,7 +44,7 @@ from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.tree import Tree
 from discreet.channels.schedule import EveryEpisode, Growing
 from discreet.channels.session import Privatizer
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
@@ -114,8 +114,7 @@ def _repaired(model: str, privacy: Privacy, shape: Shape, episodes: int, options
 
 
 def _released(options: Options) -> bool:
-    if options["thresholds"] not in THRESHOLDS:
-        raise unknown_name("source of thresholds", str(options["thresholds"]), THRESHOLDS)
+    check_name("source of thresholds", options["thresholds"], THRESHOLDS)
     return bool(options["thresholds"] == "released")
 
 

@@ -59,7 +59,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, check_name
 from discreet.scientific import integrate, special, stats
 from discreet.shape import Moments, Shape
 from discreet.streams import WORLD, Stream, generator, uniform
@@ -183,8 +183,7 @@ class HeavyTailed(NamedTuple):
 
 def heavy_tailed(kind: str, means: Floats, alpha: float, scale: float = 1.0) -> HeavyTailed:
     """A law by name."""
-    if kind not in KINDS:
-        raise unknown_name("heavy-tailed law", kind, KINDS)
+    check_name("heavy-tailed law", kind, KINDS)
     alpha, scale = check_positive("alpha", alpha), check_positive("scale", scale)
     if kind == "two-point" and alpha > 1:
         raise InvalidInput(f"alpha of two-point rewards is a probability in (0, 1], got {alpha!r}")

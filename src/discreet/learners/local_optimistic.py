@@ -37,7 +37,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import inlined
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
 from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
@@ -84,10 +84,9 @@ class OBI(PlansBackwards):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.constants not in CONSTANTS:
-            raise unknown_name("constants", str(self.constants), CONSTANTS)
+        check_name("constants", self.constants, CONSTANTS)
         check_positive("scale", self.scale)
-        check_positive("alpha - 1", self.alpha - 1)
+        check_positive("alpha - 1", check_positive("alpha", self.alpha) - 1)
         check_open_unit("failure_probability", self.failure_probability)
 
     def arrays(self, problem: Problem) -> OBIArrays:

@@ -21,8 +21,9 @@ the scales of the knobs,
 A row with N < 1/2 + sd_n is *unseen*: its reward is 1 and its future max V, as is the future of a row with m = 0. The
 last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V.
 
-**Recommending** (what a person deploys in the end) is the same plan with all scales zero, and with unseen rows worth
-nothing: no bonus, no exploration.
+**Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
+the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
+unseen rows are worth nothing.
 
 **Formal guarantees.** None of the knobs touches privacy: everything here is post-processing of a release. The form of
 the bonus (empirical Bernstein, for rewards and successors apart, plus the noise) is that of the theory; its scales are
@@ -49,6 +50,8 @@ from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
 from discreet.types import Floats
 from discreet.validation import check_not_negative
+
+_DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
 
 
 class UCBVIArrays(NamedTuple):
@@ -127,9 +130,9 @@ class UCBVI(PlansBackwards):
         return arrays
 
     def recommending(self, problem: Problem) -> UCBVIArrays:
-        """The arrays of the plan without bonus, in which what was not seen is worth nothing."""
+        """The arrays of the plan without bonus: noise counts against a row, and unseen rows are worth nothing."""
         certain = replace(self, reward_scale=0.0, spread_scale=0.0, range_scale=0.0, noise_scale=0.0)
-        return certain.arrays(problem)._replace(unseen=0.0)
+        return certain.arrays(problem)._replace(noise_scale=-_DOUBT, unseen=0.0)
 
 
 def recommended(problem: Problem, coins: Stream, release: Release | None) -> Policy:

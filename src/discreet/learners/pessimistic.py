@@ -7,6 +7,8 @@ A actions, H steps, d half of the failure probability, whose other half is for t
 
     q(s, a) = r + P V - Gamma,    pi(s) = argmax_a q(s, a),    V(s) = min(max(q, 0), H - h).
 
+Rewards r and values V are shares of the declared range; an early end is a successor (:mod:`discreet.planning.units`).
+
 ``penalty="tight"`` (default), valid for every repair: with b a bound on the noise in every count and W on that in their
 sum, E = b + the largest change that the repair made to a count, k successors, R = max V - min V,
 
@@ -42,15 +44,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
 from discreet.planning.count_projection import project_counts
+from discreet.planning.units import end_value, value_limits, widest_step
 from discreet.policies import Policy, uniform_policy
 from discreet.release import Release
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
-from discreet.validation import check_not_negative, check_open_unit
+from discreet.validation import check_flag, check_not_negative, check_open_unit
 
 PENALTIES = ("tight", "bernstein", "hoeffding")
 REPAIRS = ("auto", "simplex", "gls", "projection")
@@ -73,7 +76,8 @@ class Model(NamedTuple):
 class APVI(AsksOnce, Replans):
     """Pessimistic value iteration on one release of counts, per step or pooled, as the release is.
 
-    ``ends`` says that episodes may end before the horizon: the end is then a successor that is worth nothing.
+    ``ends`` says that episodes may end before the horizon: the end is then a successor, worth what zero is worth in
+    shares of the declared range of rewards (:mod:`discreet.planning.units`).
     """
 
     penalty: str = "tight"
@@ -85,11 +89,10 @@ class APVI(AsksOnce, Replans):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.penalty not in PENALTIES:
-            raise unknown_name("penalty", str(self.penalty), PENALTIES)
-        if self.repair not in REPAIRS:
-            raise unknown_name("repair", str(self.repair), REPAIRS)
+        check_name("penalty", self.penalty, PENALTIES)
+        check_name("repair", self.repair, REPAIRS)
         check_not_negative("penalty_scale", self.penalty_scale)
+        check_flag("ends", self.ends)
         check_open_unit("failure_probability", self.failure_probability)
 
     def plan(self, problem: Problem, coins: Stream, release: Release | None) -> PlannedState:
@@ -106,9 +109,9 @@ class APVI(AsksOnce, Replans):
 
     def _step(self, shape: Shape, model: Model, h: int, following: Floats) -> tuple[Floats, Integers]:
         """Pessimistic values and actions of one step."""
-        g, left = h if shape.groups > 1 else 0, float(shape.horizon - h)
+        g, left = h if shape.groups > 1 else 0, shape.horizon - h
         P = model.probabilities[g]
-        V = np.append(following, 0.0)[: P.shape[1]]
+        V = np.append(following, end_value(shape, left - 1))[: P.shape[1]]
         # What was too rare to leave a sparse release may have led to the worst state.
         mean = P @ V + model.hidden[g] * V.min()
         spread = np.maximum(P @ (V * V) - mean**2, 0.0)
@@ -123,12 +126,12 @@ class APVI(AsksOnce, Replans):
         tied = q >= q.max(axis=1, keepdims=True)
         actions = np.where(tied, model.counts[g].reshape(q.shape), -np.inf).argmax(axis=1)
         values = np.take_along_axis(sure.reshape(q.shape), actions[:, None], axis=1)[:, 0]
-        return np.clip(values, 0.0, left), actions
+        return np.clip(values, *value_limits(shape, left, self.ends)), actions
 
     def _penalty(self, shape: Shape, model: Model, g: int, V: Floats, spread: Floats) -> tuple[Floats, Mask]:
         """Gamma of every row, and which rows anything is known about."""
-        H, S, A = shape.horizon, shape.states, shape.actions
-        iota = math.log(2 * H * S * A / (self.failure_probability / 2))
+        S, A, reach = shape.states, shape.actions, shape.horizon * widest_step(shape, self.ends)
+        iota = math.log(2 * shape.horizon * S * A / (self.failure_probability / 2))
         n, W, E, k = model.counts[g], model.sum_width[g], model.cell_error[g], model.successors[g]
         R = float(V.max() - V.min())
         if self.penalty == "tight":
@@ -140,8 +143,8 @@ class APVI(AsksOnce, Replans):
         E = 2 * E
         known = n > E
         m, n = np.maximum(n - E, 0.5), np.maximum(n, 0.5)
-        first = np.sqrt(2 * iota * (spread if self.penalty == "bernstein" else H * H) / m)
-        return np.where(known, first + 16 * S * H * E * iota / n, 2.0 * H), known
+        first = np.sqrt(2 * iota * (spread if self.penalty == "bernstein" else reach * reach) / m)
+        return np.where(known, first + 16 * S * reach * E * iota / n, 2.0 * reach), known
 
 
 def estimate_model(learner: APVI, shape: Shape, release: Release) -> Model:

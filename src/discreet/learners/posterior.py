@@ -56,7 +56,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import inlined
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.learners.base import PlannedState, PlansBackwards, Problem, fill_q, prepare
 from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
@@ -100,8 +100,7 @@ class PSRL(PlansBackwards):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        if self.prior not in PRIORS:
-            raise unknown_name("prior", str(self.prior), PRIORS)
+        check_name("prior", self.prior, PRIORS)
         check_open_unit("failure_probability", self.failure_probability)
         check_not_negative("noise_scale", self.noise_scale)
         check_count("draws", self.draws)

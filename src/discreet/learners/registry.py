@@ -110,17 +110,19 @@ def make_learner(name: str, /, **options: Any) -> Learner:
 
 
 def offline_learner(learner: Learner | str, /, **options: Any) -> Any:
-    """A learner from data, by name or as it is. Options that the one of that name does not have are left out."""
+    """A learner from data, by name with these options, or as it is."""
     from discreet.learners.base import OfflineLearner
 
     if not isinstance(learner, str):
         if not isinstance(learner, OfflineLearner):
-            raise InvalidInput(f"{learner.name} learns online; learners from data are {', '.join(offline_names())}")
+            name = getattr(learner, "name", type(learner).__name__)
+            raise InvalidInput(f"{name} learns online; learners from data are {', '.join(offline_names())}")
+        if options:
+            raise InvalidInput("options are for a learner that is given by its name: set them in the learner itself")
         return learner
     if learner not in offline_names():
         raise unknown_name("offline learner", learner, offline_names())
-    known = LEARNERS[learner].options
-    return LEARNERS.create(learner, **{name: value for name, value in options.items() if name in known})
+    return LEARNERS.create(learner, **options)
 
 
 def with_standing(name: str) -> str:

@@ -42,11 +42,12 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
+from discreet.planning.units import end_value, value_limits, widest_step
 from discreet.policies import AnyPolicy, Policy, StochasticPolicy, uniform_policy
 from discreet.release import Linear, Release, Request
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
-from discreet.validation import check_not_negative, check_open_unit, check_positive
+from discreet.validation import check_array, check_flag, check_not_negative, check_open_unit, check_positive
 
 _LEVELS = 17  # the reward levels that targets are tables over
 _DRAWS = 20_000
@@ -79,6 +80,7 @@ class LinearLearner(ABC):
     features: Any
     ridge: float
     noise_scale: float
+    ends: bool
     failure_probability: float
     name: ClassVar[str]
 
@@ -115,7 +117,7 @@ class LinearLearner(ABC):
 
     def ask(self, state: LinearState) -> Request:
         """About the step that is being planned, whoever collected the data."""
-        return question(state)
+        return question(state, self.ends)
 
     def policy(self, state: LinearState) -> AnyPolicy:
         """The plan once all steps have one, uniform play before."""
@@ -136,12 +138,15 @@ class VAPVI(LinearLearner):
     noise_scale: float = 1.0  # z
     variance: bool = False
     split: bool = False
+    ends: bool = False  # episodes may end before the horizon
     failure_probability: float = 0.1
     name: ClassVar[str] = "vapvi"
     needs: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
 
     def __post_init__(self) -> None:
         check_knobs(self, self.coefficient)
+        check_flag("variance", self.variance)
+        check_flag("split", self.split)
         if self.split and not self.variance:
             raise InvalidInput("split=True needs variance=True: without variances there is one kind of question only")
 
@@ -165,8 +170,9 @@ class VAPVI(LinearLearner):
 
     def _variance(self, state: LinearState, fit: Regression) -> Floats:
         """max(1, E V^2 - (E V)^2), both regressed on the features in units of their ranges."""
-        centre, half = _range(state.values[state.step + 1])
-        left = state.problem.shape.horizon - state.step - 1
+        centre, half = _range(_worth(state, self.ends))
+        shape = state.problem.shape
+        left = (shape.horizon - state.step - 1) * widest_step(shape, self.ends)
         phi = np.asarray(self.features, np.float64)
         low, high = centre - half, centre + half
         mean = np.clip(phi @ fit.coefficients[0] * half + centre, low, high)
@@ -182,6 +188,7 @@ class PEVI(LinearLearner):
     beta: float = 0.2
     ridge: float = 1.0
     noise_scale: float = 1.0
+    ends: bool = False  # episodes may end before the horizon
     failure_probability: float = 0.1
     name: ClassVar[str] = "pevi"
     needs: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
@@ -200,18 +207,19 @@ class PEVI(LinearLearner):
 
 def check_knobs(learner: LinearLearner, coefficient: float) -> None:
     """Refuse features that are no features, and knobs outside their range."""
-    if learner.features is not None and np.ndim(learner.features) != 3:
+    if learner.features is not None and check_array("features", learner.features).ndim != 3:
         raise InvalidInput(f"features must be a table of shape (S, A, d), got shape {np.shape(learner.features)}")
     check_positive("ridge", learner.ridge)
     check_not_negative("noise_scale", learner.noise_scale)
     check_not_negative("coefficient", coefficient)
+    check_flag("ends", learner.ends)
     check_open_unit("failure_probability", learner.failure_probability)
 
 
-def question(state: LinearState) -> Request:
+def question(state: LinearState, ends: bool = False) -> Request:
     """Targets in [-1, 1]: r + V centred, or V and its square centred, over (reward level, successor or end)."""
-    following = state.values[state.step + 1]
-    values = np.append(following, 0.0)
+    following = _worth(state, ends)
+    values = following if ends else np.append(following, 0.0)
     if state.weighing:
         centre, half = _range(following)
         scaled = np.clip((values - centre) / half, -1.0, 1.0)
@@ -240,7 +248,7 @@ def regress(learner: LinearLearner, release: Release, questions: int) -> Regress
 def plan_step(learner: LinearLearner, state: LinearState, fit: Regression, coefficient: float) -> LinearState:
     """Values and actions of the step that was asked about."""
     phi = np.asarray(learner.features, np.float64)
-    centre, half = _return_range(state.values[state.step + 1])
+    centre, half = _return_range(_worth(state, learner.ends))
     h, horizon = state.step, state.problem.shape.horizon
     solved = phi @ fit.inverse  # (S, A, d)
     length = np.sqrt(np.maximum((solved * phi).sum(axis=2), 0.0))
@@ -248,7 +256,7 @@ def plan_step(learner: LinearLearner, state: LinearState, fit: Regression, coeff
     q = phi @ fit.coefficients[0] * half + centre - gamma
     values, actions = state.values.copy(), state.actions.copy()
     actions[h] = q.argmax(axis=1)
-    values[h] = np.clip(q.max(axis=1), 0.0, horizon - h)
+    values[h] = np.clip(q.max(axis=1), *value_limits(state.problem.shape, horizon - h, learner.ends))
     return state._replace(step=h - 1, values=values, actions=actions)
 
 
@@ -264,6 +272,12 @@ def norm_quantile(d: int, matrices: int, failure_probability: float) -> float:
     z = np.random.default_rng(0).normal(size=(_DRAWS, d, d))
     norms = np.abs(np.linalg.eigvalsh((z + np.swapaxes(z, 1, 2)) / math.sqrt(2))).max(axis=1)
     return float(np.quantile(norms, 1 - failure_probability / matrices))
+
+
+def _worth(state: LinearState, ends: bool) -> Floats:
+    """What the successors of the step being planned are worth; the last of them is the end if there are ends."""
+    following, shape = state.values[state.step + 1], state.problem.shape
+    return np.append(following, end_value(shape, shape.horizon - state.step - 1)) if ends else following
 
 
 def _range(following: Floats) -> tuple[float, float]:

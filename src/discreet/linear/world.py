@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.shape import Shape
 from discreet.streams import WORLD, generator
 from discreet.types import Floats
@@ -38,8 +38,7 @@ def linear_benchmark(
 ) -> TabularWorld | WorldFamily[TabularWorld]:
     """The benchmark of appendix G; a fresh instance per seed."""
     check_count("horizon", horizon)
-    if rewards not in ("deterministic", "bernoulli"):
-        raise unknown_name("reward law", str(rewards), ("deterministic", "bernoulli"))
+    check_name("reward law", rewards, ("deterministic", "bernoulli"))
     raw = _raw_features()
 
     def draw(seed: int) -> TabularWorld:

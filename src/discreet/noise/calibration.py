@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian
@@ -62,8 +62,7 @@ def calibrate_noise(
 
 
 def _family(name: str) -> Callable[[float], Any]:
-    if name not in _FAMILIES:
-        raise unknown_name("noise law", name, _FAMILIES)
+    check_name("noise law", name, _FAMILIES)
     return _FAMILIES[name]
 
 

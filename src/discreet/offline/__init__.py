@@ -40,10 +40,12 @@ def simulate(
     """
     from discreet.learners.registry import offline_learner
     from discreet.simulation.run import simulate as run
+    from discreet.validation import check_options
 
+    chosen = offline_learner(learner, **check_options("options", options))
     return run(
-        world, offline_learner(learner, **(options or {})), privacy, episodes=users, behaviour=behaviour, runs=runs,
-        seed=seed, known_rewards=known_rewards, progress=progress,
+        world, chosen, privacy, episodes=users, behaviour=behaviour, runs=runs, seed=seed, known_rewards=known_rewards,
+        progress=progress,
     )  # fmt: skip
 
 

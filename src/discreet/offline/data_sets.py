@@ -152,6 +152,8 @@ def behaviour_policy(behaviour: Behaviour, shape: Shape) -> StochasticPolicy:
             return behaviour.stochastic(shape.actions)
         case Mixture():
             raise InvalidInput("users of a mixture follow one component each: give a stochastic policy")
+        case _ if not isinstance(behaviour, str):
+            raise unknown_name("behaviour policy", behaviour, BEHAVIOURS)
         case "uniform":
             return uniform_policy(shape)
         case "clinicians":

@@ -19,13 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from discreet import __version__
+from discreet.channels.session import Privatizer
+from discreet.channels.sparse import SparseChannel
 from discreet.data.columns import Declaration
 from discreet.errors import InvalidInput
-from discreet.files import check_writable, write_atomically
+from discreet.files import as_path, check_writable, shortened, write_atomically
+from discreet.learners.pessimistic import APVI
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.shape import Shape
 
+_SHOWN = 50  # entries of a list on the page; the JSON has all
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 _PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
 
@@ -53,10 +58,15 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
     rules.append(f"of several rows for one {_listed(keys)} the one with the smallest {_listed(values)} is kept")
     if columns.reward is not None and levels is not None:
         rules.append(
-            "rewards are clipped to the declared range, where missing ones count as its lower end, and rounded at "
-            f"random, without bias, to {levels} levels"
+            f"rewards are clipped to the declared range, missing ones count as {declaration.missing_reward:g}, and "
+            f"rounded at random, without bias, to {levels} levels"
         )
     rules += _SUCCESSORS[told]
+    if declaration.counted_steps < declaration.shape.horizon:
+        rules.append(
+            "rows at the last step of the horizon are not counted: where steps are pooled nothing tells an end there "
+            "from the horizon"
+        )
     if first_visit:
         rules.append("of a user's rows with one state and action the first is counted")
     return tuple(rules)
@@ -78,6 +88,27 @@ _SUCCESSORS = {
 
 def _listed(words: list[str]) -> str:
     return ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def value_facts(learner: Any, shape: Shape, privatizer: Privatizer) -> dict[str, Any]:
+    """What the stated values are: their unit, and of what they are a lower bound, or that they are none."""
+    proved = (
+        isinstance(learner, APVI)
+        and learner.penalty == "tight"
+        and learner.penalty_scale >= 1
+        and not shape.homogeneous
+        and not any(isinstance(channel, SparseChannel) for channel in privatizer.channels)
+    )
+    what = "the average sum of rewards that users who follow the policy collect, from a state at a step to the end"
+    if proved:
+        sure = 1 - learner.failure_probability
+        meaning = (
+            f"a lower bound on {what}; all bounds hold at once with probability {sure:g} over users and noise, if "
+            "users are independent and what happens next depends on step, state and action alone"
+        )
+    else:
+        meaning = f"a cautious estimate of {what}; with these options no bound is proved"
+    return {"unit": "the declared rewards; steps after the end of an episode are worth 0", "meaning": meaning}
 
 
 def law_facts(law: Any) -> dict[str, Any]:
@@ -105,7 +136,7 @@ def mechanism_facts(name: str, cells: int, sensitivity: Sensitivity, law: Any) -
 
 
 def policy_hash(policy: AnyPolicy) -> str:
-    """The SHA-256 of the policy's tables: their kind, shapes and little-endian bytes."""
+    """The SHA-256 of the policy: kind, shapes and little-endian bytes of its tables, and its labels if it has any."""
     match policy:
         case Policy(actions):
             kind, arrays = "deterministic", [actions.astype("<i8")]
@@ -117,6 +148,8 @@ def policy_hash(policy: AnyPolicy) -> str:
     digest = hashlib.sha256(kind.encode())
     for array in arrays:
         digest.update(str(array.shape).encode() + array.tobytes())
+    if policy.state_labels is not None or policy.action_labels is not None:
+        digest.update(json.dumps([policy.state_labels, policy.action_labels]).encode())
     return digest.hexdigest()
 
 
@@ -139,14 +172,21 @@ def versions() -> dict[str, str]:
 
 def write_receipt(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
     """Write a receipt as JSON, or as a page to read (.html)."""
-    file = check_writable(path)
-    match file.suffix:
-        case ".json":
-            write_atomically(file, json.dumps(facts, indent=1, allow_nan=False) + "\n")
-        case ".html":
-            write_atomically(file, page(facts))
-        case _:
-            raise InvalidInput(f"receipts end in .json or .html, got {Path(path).name!r}")
+    file = check_writable(checked_name(path))
+    write_atomically(file, receipt_text(facts, file.suffix))
+
+
+def checked_name(path: str | os.PathLike[str]) -> Path:
+    """The path of a receipt, whose name says its form."""
+    file = as_path(path)
+    if file.suffix not in (".json", ".html"):
+        raise InvalidInput(f"receipts end in .json or .html, got {shortened(file.name)}")
+    return file
+
+
+def receipt_text(facts: Mapping[str, Any], suffix: str) -> str:
+    """A receipt as JSON, or as a page to read."""
+    return page(facts) if suffix == ".html" else json.dumps(facts, indent=1, allow_nan=False) + "\n"
 
 
 def page(facts: Mapping[str, Any]) -> str:
@@ -157,7 +197,7 @@ def page(facts: Mapping[str, Any]) -> str:
         f"<h2>{html.escape(title)}</h2>{_table(facts[key])}"
         for title, key in (
             ("Noise", "mechanisms"), ("Budget", "budget"), ("Declared and enforced", "declared"),
-            ("Learner", "learner"), ("Policy", "policy"), ("Versions", "versions"),
+            ("Learner", "learner"), ("Policy", "policy"), ("Values", "values"), ("Versions", "versions"),
         )
     )  # fmt: skip
     rules = "".join(f"<li>{html.escape(rule)}</li>" for rule in facts["repairs"])
@@ -178,5 +218,6 @@ def _table(value: Any) -> str:
         )
         return f"<table>{rows}</table>"
     if isinstance(value, list):
-        return "".join(f"<div>{_table(entry)}</div>" for entry in value)
+        more = f"<div>... {len(value):,} in all</div>" if len(value) > _SHOWN else ""
+        return "".join(f"<div>{_table(entry)}</div>" for entry in value[:_SHOWN]) + more
     return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

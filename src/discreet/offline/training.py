@@ -1,19 +1,25 @@
-"""``offline.train``: a policy and a receipt from a table of trajectories. Real noise, real data, one release."""
+"""``offline.train``: a policy and a receipt from a table of trajectories. Real noise, real data, one release.
+
+Values are stated in the owner's units: the expected sum of rewards, as her table has them, until the episode ends
+(:mod:`discreet.planning.units`). What is too large for this machine is refused before noise is drawn.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet.accumulators.base import SecureNoise
+from discreet.channels.additive import Channel
 from discreet.channels.session import Privatizer
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.offline.data_sets import known_table, learn, privatizer_for
@@ -22,15 +28,20 @@ from discreet.offline.receipt import (
     mechanism_facts,
     policy_hash,
     repairs,
+    value_facts,
     versions,
     write_receipt,
 )
-from discreet.policies import AnyPolicy
+from discreet.planning.units import in_owner_units
+from discreet.policies import AnyPolicy, labelled
 from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.trust import Central
+from discreet.shape import check_size
 from discreet.simulation.progress import progress_bar
 from discreet.types import ArrayLike, Floats
+from discreet.validation import check_options
 
+_BYTES_PER_CELL = 64  # estimates, repaired counts, probabilities, and what is held while they are computed
 _COINS = 0  # planners here break no ties at random, so public coins are a constant
 
 
@@ -39,7 +50,7 @@ class Fit:
     """What training leaves: a policy, the guarantee of the release that it was planned from, and its receipt."""
 
     policy: AnyPolicy
-    values: Floats  # (H + 1, S): pessimistic values, in units of the declared reward range
+    values: Floats  # (H + 1, S): pessimistic values in the owner's units; facts["values"] says what they are
     guarantee: Guarantee
     recipe: str
     facts: Mapping[str, Any] = field(repr=False)
@@ -77,7 +88,9 @@ def train(
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
-    chosen = offline_learner(learner, **{"ends": data.declaration.early_end, **(options or {})})
+    if not isinstance(data, Table):
+        raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
+    chosen = _told_of_ends(offline_learner(learner, **check_options("options", options)), data.declaration.early_end)
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
         raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
@@ -85,20 +98,50 @@ def train(
         if known is not None:
             raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
+    check_size(data.shape)
     people, users = TableUsers(data), data.users()
-    target = Central(epsilon, delta, rho, recipe, recipe_options or {})
+    target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
+    check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     with progress_bar("drawing noise", cells, progress) as tick:
         session = privatizer.open(people, SecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
-    policy = chosen.policy(state)
+    policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
+    values = in_owner_units(data.shape, state.values)
     facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
-    return Fit(policy, state.values, release.guarantee, privatizer.recipe, facts)
+    facts["values"] = value_facts(chosen, data.shape, privatizer)
+    return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
+
+
+def _told_of_ends(learner: Any, ends: bool) -> Any:
+    """The learner, told what the table declares: whether episodes may end early is not a choice of the learner's."""
+    return replace(learner, ends=ends) if any(knob.name == "ends" for knob in fields(learner)) else learner
+
+
+def check_memory(cells: int) -> None:
+    """Refuse, before noise is drawn, a table of which planning would need more memory than is free."""
+    needed, free = cells * _BYTES_PER_CELL, free_memory()
+    if free is not None and needed > free:
+        raise Unsupported(
+            f"planning with {cells:,} noisy cells takes about {needed >> 20:,} MiB of memory and {free >> 20:,} are "
+            "free: merge states or steps, declare homogeneous=True, or use a larger machine"
+        )
+
+
+def free_memory() -> int | None:
+    """The bytes of memory that are free for programs, where the system tells."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
 
 
 def _with_features(learner: Any, features: ArrayLike | None) -> Any:
@@ -139,6 +182,9 @@ def _facts(
             "trajectories_per_user": declaration.per_user,
             "homogeneous": shape.homogeneous,
             "early_end": declaration.early_end,
+            "missing_reward": declaration.missing_reward,
+            "state_labels": _listed(declaration.state_labels),
+            "action_labels": _listed(declaration.action_labels),
             "public": list(guarantee.public),
         },
         "repairs": list(_rules(data, privatizer, rewards)),
@@ -147,6 +193,10 @@ def _facts(
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
         "versions": versions(),
     }
+
+
+def _listed(labels: tuple[str, ...] | None) -> list[str] | None:
+    return None if labels is None else list(labels)
 
 
 def plain(value: Any) -> Any:

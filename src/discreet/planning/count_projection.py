@@ -32,7 +32,7 @@ from typing import Literal
 import numpy as np
 
 from discreet.compiled import kernel
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, check_name
 from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_not_negative
 
@@ -58,8 +58,7 @@ def project_counts(
         raise InvalidInput(f"cells must have at least one count per row, got shape {noisy.shape}")
     sums = check_array("totals", totals, noisy.shape[:-1])
     width = check_not_negative("slack", slack)
-    if infeasible not in ("empty", "refuse"):
-        raise unknown_name("way to treat infeasible rows", infeasible, ("empty", "refuse"))
+    check_name("way to treat infeasible rows", infeasible, ("empty", "refuse"))
     if truncate:
         noisy, sums = np.maximum(noisy, 0.0), np.maximum(sums, 0.0)
     if infeasible == "refuse" and (sums < -width).any():

@@ -122,11 +122,12 @@ class Guarantee:
 
     def epsilon_at(self, delta: float) -> float:
         """The smallest epsilon that holds with this delta."""
-        return self.profile.epsilon(delta)
+        return self.profile.epsilon(check_delta("delta", delta))
 
     def delta_at(self, epsilon: float) -> float:
         """The smallest delta that holds with this epsilon."""
-        return self.profile.delta(epsilon)
+        # Delta falls with epsilon, so that of a smaller one holds; beyond a million nothing is computed.
+        return self.profile.delta(min(check_not_negative("epsilon", epsilon), 1e6))
 
     def statement(self) -> str:
         """The guarantee in one line."""

@@ -30,7 +30,7 @@ from discreet.channels.schedule import Equal
 from discreet.channels.session import Privatizer
 from discreet.channels.sparse import SparseChannel, SparseTable, calibrate_sparse
 from discreet.encoders.joint import MarginalTable
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, about, from_mechanism, nothing
@@ -76,8 +76,7 @@ class Tables:
 def tables(shape: Shape, options: Options) -> Tables:
     """The tables that the options describe."""
     for name, known in _CHOICES.items():
-        if options[name] not in known:
-            raise unknown_name(name, str(options[name]), known)
+        check_name(name, options[name], known)
     bits = options["rewards"] == "private"
     first = shape.homogeneous and options["pooling"] == "first-visit"
     m = check_count("per_user", options["per_user"])

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from discreet.channels.session import Privatizer
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.errors import InvalidInput, Unsupported, check_name, unknown_name
 from discreet.recipes.choice import choose
 from discreet.recipes.expectation import expected_regret, noise_of
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
 from discreet.recipes.trust import TRUSTS_LESS, Privacy
-from discreet.shape import LayeredShape, Shape
+from discreet.shape import LayeredShape, Shape, check_size
 from discreet.validation import check_count
 
 # What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
@@ -48,8 +48,10 @@ Target: TypeAlias = Privacy | Privatizer | Callable[[Shape, int], Privatizer]
 
 def recipes(model: str | None = None, problem: str | None = None) -> tuple[Recipe, ...]:
     """All recipes, or those of one trust model or for one problem (see ``discreet.recipes.recipe.PROBLEMS``)."""
-    if problem is not None and problem not in _HOMES:
-        raise unknown_name("problem", problem, _HOMES)
+    if problem is not None:
+        check_name("problem", problem, _HOMES)
+    if model is not None and not isinstance(model, str):
+        raise unknown_name("trust model", model, ("none", "central", "local", "shuffle"))
     return tuple(_known(_HOMES if problem is None else (problem,), model))
 
 
@@ -74,11 +76,14 @@ def build(
     and episodes that makes one, is taken as it is.
     """
     episodes, needs = check_count("episodes", episodes), frozenset(needs)
+    check_size(shape, successors=not data_set)
     if not isinstance(target, Privacy):
-        privatizer = target if isinstance(target, Privatizer) else target(shape, episodes)
+        privatizer = target if isinstance(target, Privatizer) else _made(target, shape, episodes)
         if privatizer.shape != shape:
             raise InvalidInput(f"the privatizer was built for {privatizer.shape}, not for {shape}: give its own shape")
         privatizer.check_users(episodes)
+    elif not isinstance(target.recipe, str):
+        raise unknown_name("recipe", target.recipe, ("auto", *(known.name for known in recipes(target.model))))
     elif data_set and target.model not in ("none", "central"):
         raise Unsupported(f"a data set is released by the one who holds it: the {target.model} model does not apply")
     elif target.recipe == "auto":
@@ -88,6 +93,16 @@ def build(
         privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes)
     privatizer.check(needs)
     return privatizer
+
+
+def _made(make: Callable[[Shape, int], Privatizer], shape: Shape, episodes: int) -> Privatizer:
+    made = make(shape, episodes) if callable(make) and not isinstance(make, type) else None
+    if not isinstance(made, Privatizer):
+        raise InvalidInput(
+            "privacy must be a trust model such as Central(epsilon=1.0), a privatizer, or a function of shape and "
+            f"episodes that makes one, got {type(make).__name__}"
+        )
+    return made
 
 
 def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Recipe:
@@ -102,7 +117,7 @@ def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Reci
                 if recipe.name == name:
                     return recipe
     others = {recipe.name: recipe for recipe in _known(problems)}
-    if name in others:
+    if isinstance(name, str) and name in others:
         raise InvalidInput(f"recipe {name!r} is for the {others[name].model} model, not for {model}")
     raise unknown_name("recipe", name, [known for known, recipe in others.items() if recipe.model == model])
 

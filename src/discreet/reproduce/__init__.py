@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from discreet.errors import unknown_name
+from discreet.errors import check_name
 from discreet.reproduce import adversarial, heavy_tailed, local, offline, shuffle
 from discreet.reproduce.figure import Claim, Figure, Job, Number, Scale
 from discreet.reproduce.run import Reproduction, reproduce
@@ -26,8 +26,7 @@ FIGURES: dict[str, Figure] = {
 
 def find_figure(name: str) -> Figure:
     """The figure of that name, or an error with the nearest names."""
-    if name not in FIGURES:
-        raise unknown_name("figure", name, FIGURES)
+    check_name("figure", name, FIGURES)
     return FIGURES[name]
 
 

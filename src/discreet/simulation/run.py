@@ -25,7 +25,7 @@ from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult, SimulationResult
 from discreet.streams import WORLD, seed_sequence
 from discreet.types import ArrayLike, Floats
-from discreet.validation import check_count
+from discreet.validation import check_count, shown
 from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.tabular import TabularWorld
 
@@ -84,6 +84,8 @@ def simulate(
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
     target = NoPrivacy() if privacy is None else privacy
     chosen = make_learner(learner) if isinstance(learner, str) else learner
+    if not isinstance(getattr(chosen, "needs", None), frozenset):
+        raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
     if behaviour is not None:
         learned: OfflineResult = load("discreet.offline.data_sets:simulate_data_sets")(
             world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,

@@ -31,11 +31,11 @@ from typing import Literal
 
 import numpy as np
 
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput, check_name
 from discreet.packages import load
 from discreet.planning.backward import best_policy
 from discreet.scientific import special
-from discreet.shape import Shape
+from discreet.shape import Shape, check_size
 from discreet.streams import WORLD, generator
 from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_count, check_not_negative, check_positive
@@ -63,7 +63,7 @@ def river_swim(
     1 + ``order``, by default one that exists with room to spare.
     """
     check_count("states", states, at_least=2)
-    check_count("horizon", horizon)
+    check_size(Shape(states, 2, horizon, homogeneous=True), successors=True)
     last = states - 1
     transitions = np.zeros((1, states, 2, states))
     for s in range(states):
@@ -76,7 +76,7 @@ def river_swim(
     means[0, 0, 0] = 0.005
     means[0, last, 1] = 1.0
     name, start = f"river-swim-{states}", _point(states, 0)
-    if rewards == "bernoulli":
+    if isinstance(rewards, str) and rewards == "bernoulli":
         return TabularWorld(name, transitions, Bernoulli(means), start, horizon)
     law, moments = load("discreet.heavy_tails.worlds:around")(rewards, means, alpha, scale, order)
     return TabularWorld(f"{name}-{rewards}", transitions, law, start, horizon, (-1.0, 1.0), moments)
@@ -107,6 +107,7 @@ def random_mdp(
 
     start = 0 if states == 1 else None
     shape = Shape(states, actions, horizon, homogeneous=True, start=start)
+    check_size(shape, successors=True)
     return family_or_member(WorldFamily("random-mdp", shape, draw), instance)
 
 
@@ -125,6 +126,7 @@ def bandit(arms: int = 20, sigma: float = 0.1, instance: int | None = None) -> T
         return TabularWorld("bandit", np.ones((1, 1, arms, 1)), Bernoulli(means), np.ones(1), 1)
 
     shape = Shape(1, arms, 1, homogeneous=True, start=0)
+    check_size(shape, successors=True)
     return family_or_member(WorldFamily("bandit", shape, draw), instance)
 
 
@@ -187,13 +189,12 @@ def _actions_matter(world: TabularWorld) -> bool:
 
 def _law(name: str, means: Floats) -> RewardLaw:
     laws: dict[str, type[Bernoulli] | type[Deterministic]] = {"bernoulli": Bernoulli, "deterministic": Deterministic}
-    if name not in laws:
-        raise unknown_name("reward law", str(name), laws)
+    check_name("reward law", name, laws)
     return laws[name](means)
 
 
 def _start(start: ArrayLike | int | None, states: int) -> Floats:
-    if start is None or np.ndim(start) == 0:
+    if start is None or isinstance(start, int | str) or np.ndim(check_array("start", start)) == 0:
         state = check_count("start", 0 if start is None else start, at_least=0)
         if state >= states:
             raise InvalidInput(f"start must be a state in 0..{states - 1}, got {state}")
@@ -216,6 +217,7 @@ def hard_local(
     instance: int | None = None,
 ) -> TabularWorld | WorldFamily[TabularWorld]:
     """The hard instance for ``episodes`` users at pure local ``epsilon``; which pair is lucky is drawn per instance."""
+    check_size(Shape(states, actions, horizon, homogeneous=True), successors=True)
     levels, leaves = _tree(states, actions)
     if horizon < levels + 1:
         raise InvalidInput(f"horizon must be at least {levels + 1} to leave the tree, got {horizon}")
@@ -252,7 +254,7 @@ def hard_local_bound(states: int, actions: int, horizon: int, epsilon: float, ep
 
 
 def _price(epsilon: float) -> float:
-    return min(math.expm1(check_positive("epsilon", epsilon)), 0.5)
+    return min(math.expm1(min(check_positive("epsilon", epsilon), 1.0)), 0.5)
 
 
 def _tree(states: int, actions: int) -> tuple[int, list[int]]:

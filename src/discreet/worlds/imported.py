@@ -148,7 +148,7 @@ def _make(name: str, options: Mapping[str, Any]) -> Any:
     try:
         return gymnasium.make(name, **options)
     except (gymnasium.error.Error, TypeError, ValueError, KeyError) as error:
-        raise InvalidInput(f"Gymnasium cannot make {name!r}: {error}") from None
+        raise InvalidInput(f"Gymnasium cannot make {name!r}: {' '.join(str(error).split())[:200]}") from None
 
 
 def _newest(family: str) -> str:

@@ -18,10 +18,10 @@ from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
 from discreet.planning.backward import best_policy, evaluate, evaluate_stochastic, group
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.shape import Moments, Shape
+from discreet.shape import Moments, Shape, check_size
 from discreet.streams import Stream, categorical, uniform
 from discreet.types import Floats, Integers
-from discreet.validation import check_array, check_count, check_probabilities, check_range
+from discreet.validation import check_array, check_count, check_flag, check_probabilities, check_range
 from discreet.worlds.rewards import (
     Deterministic,
     RewardLaw,
@@ -147,6 +147,7 @@ class TabularWorld:
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "reward_range", declared)
+        check_size(self.shape)
 
     @property
     def homogeneous(self) -> bool:
@@ -222,9 +223,11 @@ class TabularWorld:
 
     def with_time(self, homogeneous: bool) -> TabularWorld:
         """The same world declared time-homogeneous, or with separate laws per step."""
+        check_flag("homogeneous", homogeneous)
         if homogeneous == self.homogeneous or self.horizon == 1:
             return self
         if not homogeneous:
+            check_size(replace(self.shape, homogeneous=False), successors=True)
             return self._regrouped(lambda table: np.repeat(table, self.horizon, axis=0))
         grouped = [table for table in (self.transitions, *self.rewards) if table.ndim > 1]
         if any((table != table[:1]).any() for table in grouped):

@@ -1,0 +1,277 @@
+"""The coupling check: does a real session hide one user as well as its guarantee says? Exact, without statistics.
+
+A session answers adaptive requests about a population, and its noise is written down. One user is replaced, the same
+requests are put to the neighbouring population, and the noise is moved, draw by draw, until every noisy cell of every
+release is what it was. How far the noise had to move is the exact privacy loss of that pair, by the laws'
+log-probabilities (:mod:`discreet.audit.moved_noise`), and it must not exceed the stated profile. In the end the two
+releases are compared in full: estimates, variances, public tables.
+
+A session that adds no noise, adds a block twice, lets the replaced user decide which law is drawn or which rows are
+asked about, or shows her more often than was paid for, is found at once. What the check cannot see is a law whose
+*samples* are wrong: :mod:`discreet.audit.samplers` tests those.
+
+Where a release mixes several draws (the refined tree) there are many moves, and the least of them counts: the releases
+are then a linear map of Gaussian draws, which is read off the running session, and a user who shifts them by s loses
+mu = |s| in the metric of their covariance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+
+import numpy as np
+
+from discreet.accumulators.tree import RefinedTree
+from discreet.adversarial.channels import SampledLayerRun
+from discreet.audit.moved_noise import Key, Move, Moves, Offence, Tape, profile_of_moves
+from discreet.audit.population import Neighbours
+from discreet.channels.additive import AdditiveRun
+from discreet.channels.base import ChannelRun
+from discreet.channels.continual import ContinualChannel, ContinualRun
+from discreet.channels.focused import FocusedRun
+from discreet.channels.session import Privatizer, Session
+from discreet.channels.shuffled_bits import ShuffledRun
+from discreet.errors import Unsupported
+from discreet.heavy_tails.channel import ClippedRewardsRun
+from discreet.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.privacy.profiles import GaussianProfile, Profile
+from discreet.release import Release, Request
+from discreet.shape import Shape
+from discreet.types import Floats, Integers
+
+_SMALL = 1e-6  # releases are sums of whole numbers and of noise below some thousands
+_PROBE = 1e-4
+
+
+@singledispatch
+def noisy_cells(run: ChannelRun) -> Floats:
+    """The noisy vector that a channel's run holds: all that its releases are computed from."""
+    raise Unsupported(f"the coupling check does not know the noisy cells of a {type(run).__name__}")
+
+
+@noisy_cells.register(AdditiveRun)
+@noisy_cells.register(SampledLayerRun)
+def _(run: AdditiveRun | SampledLayerRun) -> Floats:
+    return run._run.values.copy()
+
+
+@noisy_cells.register(ContinualRun)
+@noisy_cells.register(FocusedRun)
+@noisy_cells.register(ShuffledRun)
+@noisy_cells.register(ClippedRewardsRun)
+def _(run: ContinualRun | FocusedRun | ShuffledRun | ClippedRewardsRun) -> Floats:
+    return run._values.copy()
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What a session published: after every release the noisy cells of all channels; and the last release itself."""
+
+    cells: list[list[Floats]]
+    policies: list[AnyPolicy]
+    users: list[int]
+    releases: list[Release]
+
+
+@dataclass(frozen=True)
+class Play:
+    """A privatizer, two populations, and how many users are asked, a block at a time."""
+
+    privatizer: Privatizer
+    both: Neighbours
+    total: int
+    block: int | None = None  # None leaves it to the schedule
+    most: int = 64  # releases, at most
+
+    @property
+    def seed(self) -> int:
+        """What its noise and its policies are drawn from."""
+        return self.both.seed + 17 * self.both.replaced
+
+    @cached_property
+    def written(self) -> tuple[Tape, Transcript, list[list[Floats]]]:
+        """The first run: its noise, what it published, and what was tallied on the way."""
+        tape = Tape(self.seed)
+        transcript, tallies = self._run(tape, second=False, policies=None, last=None)
+        return tape, transcript, tallies
+
+    def again(self, second: bool, moves: Moves, last: int) -> tuple[Transcript, list[list[Floats]]]:
+        """The same questions to one of the two populations, up to release ``last``, with noise that has moved."""
+        tape, transcript, _ = self.written
+        return self._run(Tape(self.seed, tape, moves), second, transcript.policies, last)
+
+    def _run(
+        self, tape: Tape, second: bool, policies: Sequence[AnyPolicy] | None, last: int | None
+    ) -> tuple[Transcript, list[list[Floats]]]:
+        people = self.both.side(second)
+        session = self.privatizer.open(people, tape, self.total)
+        out = Transcript([], [], [], [])
+        release: Release | None = None
+        end = self.most if last is None else last + 1
+        while session.left and len(out.cells) < end:
+            number, before = len(out.cells), session.served
+            tape.turn(number)
+            policy = self._policy(release, number) if policies is None else policies[number]
+            users = None if self.block is None else min(self.block, session.left)
+            release = session.answer(Request(policy, users=users))
+            out.policies.append(policy)
+            out.users.append(session.served - before)
+            out.cells.append([noisy_cells(run) for run in runs_of(session)])
+            out.releases.append(release)
+        return out, people.tallies
+
+    def _policy(self, release: Release | None, number: int) -> AnyPolicy:
+        """A policy that depends on everything released so far; or all actions, where no mask should hide anybody."""
+        shape = self.privatizer.shape
+        if self.both.everything:
+            return StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
+        return adaptive_policy(release, shape, number)
+
+
+def adaptive_policy(release: Release | None, shape: Shape, number: int) -> Policy:
+    """A deterministic policy that changes with every digit of what was released."""
+    statistics = {} if release is None else release.statistics
+    seen = b"".join(np.round(statistics[name].values, 5).tobytes() for name in sorted(statistics))
+    words = np.frombuffer(hashlib.sha256(seen + bytes([number % 256])).digest(), np.uint32)
+    return Policy(np.random.default_rng(words.tolist()).integers(0, shape.actions, (shape.horizon, shape.states)))
+
+
+def runs_of(session: Session) -> Sequence[ChannelRun]:
+    """The runs of a session's channels, which hold what releases are computed from."""
+    return session._intake._runs
+
+
+def moves_of(play: Play) -> list[Move]:
+    """The moves of noise that give the second population the transcript of the first; an offence if there are none."""
+    tape, first, tallies = play.written
+    moves: dict[Key, Floats] = {}
+    last = len(first.cells) - 1
+    for step in range(_first_seen(first.users, play.both.replaced), last + 1):
+        second, other = play.again(True, moves, step)
+        gaps = _gaps(first, second, step)
+        if not _differ(gaps):
+            continue
+        counted = [a - b for a, b in zip(tallies[step], other[step], strict=True)]
+        # What remains to be hidden; or, where a release reacts to itself, what was counted in this one.
+        for wanted in (gaps, counted):
+            tried = {**moves, **_moved(play, step, [gap.copy() for gap in wanted])}
+            second, _ = play.again(True, tried, step)
+            if not _differ(_gaps(first, second, step)):
+                moves = tried
+                break
+        else:
+            raise Offence(f"release {step + 1} tells the two populations apart, and no noise can hide it")
+    second, _ = play.again(True, moves, last)
+    for step in range(last + 1):
+        if _differ(_gaps(first, second, step)) or not _same(first.releases[step], second.releases[step]):
+            raise Offence(f"release {step + 1} shows more than its noisy cells do")
+    return [Move(tape.record[key].law, tuple(move.tolist())) for key, move in sorted(moves.items())]
+
+
+def _first_seen(users: Sequence[int], replaced: int) -> int:
+    """The first release that the replaced user is in."""
+    return int(np.searchsorted(np.cumsum(users), replaced, side="right"))
+
+
+def _gaps(first: Transcript, second: Transcript, step: int) -> list[Floats]:
+    return [a - b for a, b in zip(first.cells[step], second.cells[step], strict=True)]
+
+
+def _differ(gaps: Sequence[Floats]) -> bool:
+    return any(bool(np.any(np.abs(gap) > _SMALL)) for gap in gaps)
+
+
+def _moved(play: Play, step: int, gaps: list[Floats]) -> dict[Key, Floats]:
+    """Moves of the draws of one release that close these gaps."""
+    tape, first, _ = play.written
+    moves = {}
+    local = play.privatizer.guarantee.model == "local"
+    copies = [np.zeros(len(gap)) for gap in gaps]
+    moving = [np.abs(gap) > _SMALL for gap in gaps]
+    for key in sorted(key for key in tape.record if key[0] == step):
+        for channel, where, factors in _reach(play, step, key):
+            copies[channel][where] += tape.record[key].copies
+            move = gaps[channel][where] / factors
+            gaps[channel][where] = 0.0
+            if np.any(np.abs(move) > _SMALL):
+                moves[key] = np.where(np.abs(move - np.rint(move)) < 1e-5, np.rint(move), move)
+    if local and any(np.any(n[m] < first.users[step]) for n, m in zip(copies, moving, strict=True)):
+        raise Offence("there is less noise in a sum than one draw for each user, and each sends a message of her own")
+    return moves
+
+
+def _reach(play: Play, step: int, key: Key) -> Iterator[tuple[int, Integers, Floats]]:
+    """Where the numbers of a draw go: the channel, its cells, and by which factors."""
+    tape, first, _ = play.written
+    size = len(tape.record[key].values)
+    moved, _ = play.again(False, {key: np.full(size, _PROBE)}, step)
+    for channel, (new, old) in enumerate(zip(moved.cells[step], first.cells[step], strict=True)):
+        where = np.flatnonzero(np.abs(new - old) > _PROBE * 1e-3)
+        if len(where) == size:
+            yield channel, where, (new - old)[where] / _PROBE
+        elif len(where):
+            raise Offence(f"one draw of {size} numbers reaches {len(where)} cells: noise is shared between them")
+
+
+def _same(first: Release, second: Release) -> bool:
+    """Whether two releases show the same: every estimate, every variance, every public table."""
+    if first.users != second.users or set(first.statistics) != set(second.statistics):
+        return False
+    if set(first.public) != set(second.public):
+        return False
+    pairs = [(first.public[name], second.public[name]) for name in first.public]
+    for name, estimate in first.statistics.items():
+        pairs += zip(estimate, second.statistics[name], strict=True)
+    return all(np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-6, atol=1e-5) for a, b in pairs)
+
+
+def coupled(play: Play) -> Profile:
+    """The privacy that a session gave to the replaced user in this transcript."""
+    if any(_mixes(channel) for channel in play.privatizer.channels):
+        return _as_linear_map(play)
+    return profile_of_moves(moves_of(play))
+
+
+def _mixes(channel: object) -> bool:
+    return isinstance(channel, ContinualChannel) and isinstance(channel.accumulator, RefinedTree)
+
+
+def _as_linear_map(play: Play) -> GaussianProfile:
+    """All releases as a linear map of Gaussian draws: mu^2 = s (A A^T)^-1 s / sigma^2, cell by cell."""
+    tape, first, _ = play.written
+    last = len(first.cells) - 1
+    keys = sorted(tape.record)
+    sizes = {len(tape.record[key].values) for key in keys}
+    laws = {tape.record[key].law for key in keys}
+    if len(laws) != 1 or len(sizes) != 1:
+        raise Offence("a tree draws nodes of different laws or sizes")
+    (law,), (size,) = laws, sizes
+    columns = []
+    for key in keys:
+        moved, _ = play.again(False, {key: np.full(size, _PROBE)}, last)
+        columns.append([(new[0] - old[0]) / _PROBE for new, old in zip(moved.cells, first.cells, strict=True)])
+    influence = np.array(columns)  # (draws, releases, cells)
+    second, _ = play.again(True, {}, last)
+    shift = np.array([b[0] - a[0] for a, b in zip(first.cells, second.cells, strict=True)])  # (releases, cells)
+    squared = 0.0
+    for cell in np.flatnonzero(np.abs(shift).max(axis=0) > _SMALL):
+        map_of_noise = influence[:, :, cell].T
+        needed, *_ = np.linalg.lstsq(map_of_noise, shift[:, cell], rcond=None)
+        if np.abs(map_of_noise @ needed - shift[:, cell]).max() > 1e-3:
+            raise Offence("the releases tell the two populations apart, and no noise can hide it")
+        squared += float(needed @ needed)
+    if not _same_variances(first, second):
+        raise Offence("the stated variances depend on the replaced user")
+    return GaussianProfile(math.sqrt(squared / float(law.variance)))
+
+
+def _same_variances(first: Transcript, second: Transcript) -> bool:
+    return all(
+        np.array_equal(a.statistics[name].variance, b.statistics[name].variance)
+        for a, b in zip(first.releases, second.releases, strict=True)
+        for name in a.statistics
+    )

@@ -1,0 +1,55 @@
+"""``discreet show``: a policy as a table to read, one line for each state and run of steps with one action."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.output import print_facts, print_table
+from discreet.errors import InvalidInput, unknown_name
+
+if TYPE_CHECKING:
+    from discreet.policies import AnyPolicy
+
+
+def show(
+    policy: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy that discreet saved (.json, .npz).")],
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only this state, by label or number; may be repeated.")
+    ] = None,
+) -> None:
+    """Print a policy: for every state the action to take, with steps of the same action in one line."""
+    from discreet.policies import load_policy
+
+    loaded = load_policy(policy)
+    chosen = None if state is None else [state_number(loaded, text) for text in state]
+    print_policy(loaded, states=chosen)
+
+
+def print_policy(
+    policy: AnyPolicy, *, states: list[int] | None = None, most: int | None = None, file: Path | None = None
+) -> None:
+    """The table of a policy, or its first ``most`` rows and how to see the others."""
+    from discreet.offline.policy_table import policy_rows
+
+    rows = list(islice(policy_rows(policy, states), None if most is None else most + 1))
+    cut = most is not None and len(rows) > most
+    print_table(["state", "steps", "action"], rows[:most])
+    if cut:
+        typer.echo(f"... more rows: discreet show {file}")
+    if states is None:
+        print_facts([("", f"{policy.states:,} states; {policy.horizon:,} steps, counted from 0")])
+
+
+def state_number(policy: AnyPolicy, text: str) -> int:
+    """The number of a state that is given by its label, or by its number where there are no labels."""
+    if policy.state_labels is not None:
+        if text not in policy.state_labels:
+            raise unknown_name("state", text, policy.state_labels)
+        return policy.state_labels.index(text)
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) < policy.states):
+        raise InvalidInput(f"--state must be a number in 0..{policy.states - 1}, got {text[:40]!r}")
+    return int(text)

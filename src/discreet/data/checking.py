@@ -1,0 +1,128 @@
+"""``check``: a validator for the owner of a table, how many rows break which rule. Its output is NOT private.
+
+A real release repairs all of this silently, by the rules of :mod:`discreet.data.query`; a count of repaired rows would
+be a release of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.data import grouping, query
+from discreet.data.engines import IbisSource, quietly
+from discreet.data.local import CsvFiles, LocalSource
+from discreet.data.per_user import rules_of
+from discreet.data.table import Table
+from discreet.data.values import floats, plain
+
+NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What is wrong with a table, as (what, rows or users) pairs; only its owner may see it."""
+
+    rows: int
+    users: int
+    findings: tuple[tuple[str, int], ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing would be repaired."""
+        return all(count == 0 for what, count in self.findings if what != _LABELS["several_lines"])
+
+
+_LABELS = {
+    "unreadable": "records of a CSV file that cannot be read: quotes that do not match, too many or too few fields",
+    "several_lines": "records of a CSV file that go over several lines, as quotes allow",
+    "user": "rows without a user",
+    "episode": "rows without an episode",
+    "step": "rows whose step is not a whole number within the horizon",
+    "state": "rows whose state is outside the declared domain",
+    "action": "rows whose action is outside the declared domain",
+    "next_state": "rows whose next state is outside the declared domain",
+    "reward": "rows whose reward is missing, not a number or outside the declared range",
+    "duplicates": "rows of a (user, episode, step) that has a smaller row",
+    "episodes": "users with more trajectories than declared",
+    "gaps": "rows of which nothing tells what came next, before a step that is missing",
+}
+
+
+def check(table: Table) -> CheckReport:
+    """Count, for the owner, everything that a release would repair."""
+    source = table.source
+    found = _in_warehouse(source, table) if isinstance(source, IbisSource) else _here(source, table)
+    findings = tuple((label, found[name]) for name, label in _LABELS.items() if name in found)
+    return CheckReport(found["rows"], found["users"], findings)
+
+
+def _here(source: LocalSource, table: Table) -> dict[str, int]:
+    declaration = table.declaration
+    columns, (low, high) = declaration.columns, declaration.shape.rewards
+    found: Counter[str] = Counter()
+    batches = iter(quietly(source.name, lambda: source.batches(columns.names)))
+    while (batch := quietly(source.name, lambda: next(batches, None))) is not None:
+        domains, ids = grouping.checked(batch, source.encoding, declaration)
+        found["rows"] += batch.num_rows
+        for name, (_, inside) in domains.items():
+            found[name] += int((~inside).sum())
+        for name, array in zip(("user", "episode"), ids, strict=False):
+            found[name] += array.null_count
+        if columns.reward is not None:
+            reward, there = floats(plain(batch.column(columns.reward)))
+            found["reward"] += int((~(there & (reward >= low) & (reward <= high))).sum())
+    if isinstance(source, CsvFiles):
+        found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
+    packing = declaration.packing(2)
+    repaired = np.zeros(3, np.int64)
+    for counted in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
+        repaired += counted.repaired
+    found["duplicates"], found["gaps"], found["episodes"] = repaired.tolist()
+    found["users"] = grouping.count_users(source, columns.user)
+    return dict(found)
+
+
+def _in_warehouse(source: IbisSource, table: Table) -> dict[str, int]:
+    counted = source.run(lambda rows: _findings(rows, table))
+    counted |= source.run(lambda rows: _repeated(rows, table)) | source.run(lambda rows: _gaps(rows, table))
+    return {
+        name: 0 if values[0] is None or values[0] != values[0] else int(values[0]) for name, values in counted.items()
+    }
+
+
+def _findings(rows: Any, table: Table) -> Any:
+    declaration = table.declaration
+    columns, shape = declaration.columns, declaration.shape
+    user = query.identifier(rows, columns.user)
+    bad = {"user": user.isnull()}
+    bad |= {name: column.isnull() for name, column in query.columns_of(rows, declaration).items()}
+    if columns.episode is not None:
+        bad["episode"] = query.identifier(rows, columns.episode).isnull()
+    if columns.next_state is not None:
+        bad["next_state"] &= ~query.absent(rows, columns.next_state)
+    if columns.reward is not None:
+        reward = query.number_of(rows, columns.reward).cast("float64")
+        low, high = shape.rewards
+        bad["reward"] = reward.isnull() | (reward < low) | (reward > high)
+    counts = {name: condition.fill_null(False).sum() for name, condition in bad.items()}
+    return rows.aggregate(rows=rows.count(), users=user.nunique(), **counts)
+
+
+def _repeated(rows: Any, table: Table) -> Any:
+    declaration = table.declaration
+    valid = query.valid_rows(rows, declaration, declaration.packing(2))
+    per_user = valid.group_by("user").aggregate(kept=valid.episode.nunique())
+    second = per_user.aggregate(episodes=(per_user.kept > declaration.per_user).sum())
+    kept = query.kept_episodes(valid, declaration)
+    per_step = kept.group_by(["user", "episode", "step"]).aggregate(copies=kept.count())
+    first = per_step.aggregate(duplicates=(per_step.copies - 1).sum())
+    return first.cross_join(second)
+
+
+def _gaps(rows: Any, table: Table) -> Any:
+    kept = query.followed_rows(rows, table.declaration, table.declaration.packing(2))
+    return kept.aggregate(gaps=kept.successor.isnull().sum())

@@ -1,0 +1,251 @@
+"""From batches of rows to the rows of one user after another, in memory and nowhere else.
+
+Rows are checked and packed into one number each; DuckDB groups the numbers by user, which compares identifiers exactly,
+and streams the groups to the compiled rules. It may not write to disk: there is no temporary folder, so nothing is left
+if the process dies. Large tables are counted in several passes, each over the users whose identifier falls into one
+part. The number of passes comes from the size of the source and does not change the result: users do not meet.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.compiled import kernel
+from discreet.data.columns import Declaration, Packing, listed
+from discreet.data.engines import arrow_reader, in_memory, quietly
+from discreet.data.local import LocalSource
+from discreet.data.per_user import Counted, Rules, follow_users
+from discreet.data.rounding import CellSums
+from discreet.data.values import floats, identifiers, members, missing, plain, plain_type, spans, steps
+from discreet.types import Integers, Mask, NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS_IN_MEMORY = 2**25  # about a gigabyte in groups
+_USERS_AT_A_TIME = 2**15
+_DENSE = 2**22  # cells that are counted in a table; more are counted by sorting
+_PENDING = 2**22
+
+_USERS = "SELECT count(DISTINCT user) FROM rows"
+_BY_USER = "SELECT list(row) AS rows FROM rows GROUP BY user"
+_BY_EPISODE = """
+    SELECT list(rows ORDER BY episode) AS episodes
+    FROM (SELECT user, episode, list(row) AS rows FROM rows GROUP BY user, episode) GROUP BY user
+"""
+
+
+def count_users(source: LocalSource, user: str) -> int:
+    """How many different users there are, whatever their rows hold."""
+    parts, key = _parts(source), secrets.randbits(64)
+    total = 0
+    for part in range(parts):
+        batches = (_of_part([identifiers(batch.column(0))], parts, part, key) for batch in source.batches((user,)))
+        with _grouped(source, {"user": user}, batches) as connection:
+            total += int(quietly(source.name, partial(_first_value, connection, _USERS)))
+    return total
+
+
+def cell_sums(source: LocalSource, declaration: Declaration, packing: Packing, rules: Rules) -> CellSums:
+    """Count the cells of everybody."""
+    shape = declaration.shape
+    size = shape.groups * shape.states * shape.actions * (shape.states + 1) * (packing.levels - 1)
+    tally: _Dense | _Sparse = _Dense(size) if size <= _DENSE else _Sparse()
+    for counted in contributions(source, declaration, packing, rules):
+        tally.add(counted.keys, counted.above)
+    return tally.sums()
+
+
+def contributions(
+    source: LocalSource, declaration: Declaration, packing: Packing, rules: Rules
+) -> Iterator[Counted]:  # fmt: skip
+    """What every user adds, some users at a time, in no particular order."""
+    columns = declaration.columns
+    ids = {"user": columns.user} | ({} if columns.episode is None else {"episode": columns.episode})
+    parts, key = _parts(source), secrets.randbits(64)
+    for part in range(parts):
+        batches = (
+            _of_part(_packed(batch, source.encoding, declaration, packing), parts, part, key)
+            for batch in source.batches(columns.names)
+        )
+        with _grouped(source, ids, batches, packed=True) as connection:
+            query = _BY_USER if columns.episode is None else _BY_EPISODE
+            stream = quietly(source.name, partial(_streamed, connection, query))
+            while (batch := quietly(source.name, partial(next, stream, None))) is not None:
+                yield follow_users(*_lists(batch.column(0), columns.episode is not None), rules)
+
+
+def _first_value(connection: Any, query: str) -> Any:
+    return connection.execute(query).fetchall()[0][0]
+
+
+def _streamed(connection: Any, query: str) -> Any:
+    return arrow_reader(connection.sql(query), _USERS_AT_A_TIME)
+
+
+def checked(
+    batch: pa.RecordBatch, encoding: str, declaration: Declaration
+) -> tuple[dict[str, tuple[Integers, Mask]], list[pa.Array]]:
+    """Steps, states, actions and next states of some rows with which of them are in their domain; and identifiers."""
+    columns, shape = declaration.columns, declaration.shape
+    array = {name: plain(batch.column(name)) for name in dict.fromkeys(columns.names)}
+    pick = lambda names: [array[name] for name in listed(names)]  # noqa: E731
+    found = {
+        "step": steps(array[columns.step], declaration.first_step, shape.horizon, declaration.dates),
+        "state": members(pick(columns.state), declaration.state_parts, encoding),
+        "action": members(pick(columns.action), declaration.action_parts, encoding),
+    }
+    if columns.next_state is not None:
+        arrays = pick(columns.next_state)
+        position, inside = members(arrays, declaration.state_parts, encoding)
+        absent = np.logical_and.reduce([missing(each) for each in arrays])
+        found["next_state"] = np.where(inside, position, shape.states), inside | absent
+    return found, [identifiers(each) for each in (array[columns.user], *pick(columns.episode))]
+
+
+def reward_positions(batch: pa.RecordBatch, declaration: Declaration, packing: Packing) -> Integers | int:
+    """Rewards on the grid between levels: clipped to the declared range, missing ones as declared."""
+    name, (low, high) = declaration.columns.reward, declaration.shape.rewards
+    if name is None:
+        return 0
+    reward, found = floats(plain(batch.column(name)))
+    share = (np.where(found, np.clip(reward, low, high), declaration.missing_reward or 0.0) - low) / (high - low)
+    return np.floor(share * (packing.positions - 1) + 0.5).astype(np.int64)
+
+
+def _packed(batch: pa.RecordBatch, encoding: str, declaration: Declaration, packing: Packing) -> list[pa.Array]:
+    """Identifiers and packed rows, valid ones only."""
+    import pyarrow as pa
+
+    found, ids = checked(batch, encoding, declaration)
+    row = (found["step"][0] * packing.states + found["state"][0]) * packing.actions + found["action"][0]
+    row = row * packing.positions + reward_positions(batch, declaration, packing)
+    if "next_state" in found:
+        row = row * packing.following + found["next_state"][0]
+    valid = np.logical_and.reduce([inside for _, inside in found.values()])
+    for each in ids:
+        if each.null_count:
+            valid &= np.asarray(each.is_valid())
+    arrays = [*ids, pa.array(row)]
+    return arrays if valid.all() else [array.filter(pa.array(valid)) for array in arrays]
+
+
+def _parts(source: LocalSource) -> int:
+    return max(1, math.ceil(quietly(source.name, source.most_rows) / _ROWS_IN_MEMORY))
+
+
+def _of_part(arrays: list[pa.Array], parts: int, part: int, key: int) -> list[pa.Array]:
+    """The rows of users who belong to one part; ``key`` keeps them from choosing it."""
+    import pyarrow as pa
+
+    if parts == 1:
+        return arrays
+    mask = pa.array(_hashed(arrays[0], key) % np.uint64(parts) == part)
+    return [array.filter(mask) for array in arrays]
+
+
+def _hashed(ids: pa.Array, key: int) -> NDArray[np.uint64]:
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_integer(ids.type):
+        values = (ids.fill_null(0) if ids.null_count else ids).to_numpy(zero_copy_only=False).astype(np.int64)
+        content = values.view(np.uint8)
+        starts = np.arange(len(values), dtype=np.int64) * 8
+        ends = starts + 8
+    else:
+        text = ids if types.is_binary(ids.type) or types.is_large_binary(ids.type) else plain(ids.cast(pa.string()))
+        content, starts, ends = spans(text)
+    hashes = np.zeros(len(ids), np.uint64)
+    _hash(content, starts, ends, np.uint64(key), hashes)
+    return hashes
+
+
+@kernel
+def _hash(data: NDArray[np.uint8], starts: Integers, ends: Integers, key: np.uint64, out: NDArray[np.uint64]) -> None:
+    for row in range(len(starts)):
+        word = key
+        for i in range(starts[row], ends[row]):
+            word = (word ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
+            word ^= word >> np.uint64(29)
+        out[row] = word ^ (word >> np.uint64(32))
+
+
+@contextmanager
+def _grouped(
+    source: LocalSource, ids: dict[str, str], batches: Iterator[list[pa.Array]], packed: bool = False
+) -> Iterator[Any]:
+    """A connection in which ``rows`` are these columns. It can read nothing else, and write nothing."""
+    import pyarrow as pa
+
+    types = source.types(tuple(dict.fromkeys(ids.values())))
+    fields = [(name, plain_type(types[column])) for name, column in ids.items()]
+    schema = pa.schema([*fields, ("row", pa.int64())] if packed else fields)
+    stream = pa.RecordBatchReader.from_batches(
+        schema, (pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in batches)
+    )
+    connection = in_memory()
+    try:
+        connection.register("rows", stream)
+        yield connection
+    finally:
+        connection.close()
+
+
+def _lists(array: pa.Array, episodes: bool) -> tuple[Integers, Integers, Integers]:
+    """Rows of a column of lists (of lists), where episodes begin in them, and where users begin in those."""
+    users = array.offsets.to_numpy().astype(np.int64)
+    inner = array.values
+    if not episodes:
+        return np.array(inner.to_numpy(), np.int64), users, np.arange(len(array) + 1)
+    return np.array(inner.values.to_numpy(), np.int64), inner.offsets.to_numpy().astype(np.int64), users
+
+
+class _Dense:
+    """Sums in a table of all cells."""
+
+    def __init__(self, size: int) -> None:
+        self._counts, self._above = np.zeros(size, np.int64), np.zeros(size, np.int64)
+
+    def add(self, keys: Integers, above: Integers) -> None:
+        _add(keys, above, self._counts, self._above)
+
+    def sums(self) -> CellSums:
+        keys = np.flatnonzero(self._counts)
+        return CellSums(keys, self._counts[keys], self._above[keys])
+
+
+class _Sparse:
+    """Sums of the cells that occur, by sorting now and then."""
+
+    def __init__(self) -> None:
+        empty = np.zeros(0, np.int64)
+        self._parts, self._pending = [CellSums(empty, empty, empty)], 0
+
+    def add(self, keys: Integers, above: Integers) -> None:
+        self._parts.append(CellSums(keys, np.ones(len(keys), np.int64), above))
+        self._pending += len(keys)
+        if self._pending > _PENDING:
+            self._parts, self._pending = [self.sums()], 0
+
+    def sums(self) -> CellSums:
+        keys, counts, above = (np.concatenate(each) for each in zip(*self._parts, strict=True))
+        keys, where = np.unique(keys, return_inverse=True)
+        out = CellSums(keys, np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64))
+        np.add.at(out.counts, where, counts)
+        np.add.at(out.above, where, above)
+        return out
+
+
+@kernel
+def _add(keys: Integers, above: Integers, counts: Integers, sums: Integers) -> None:
+    for i in range(len(keys)):
+        counts[keys[i]] += 1
+        sums[keys[i]] += above[i]

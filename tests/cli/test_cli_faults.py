@@ -1,0 +1,172 @@
+"""Full disks, folders that take no files, names too long, sizes that no machine has: one sentence, and no noise."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from discreet.policies import load_policy
+
+COLUMNS = ["--user", "u", "--step", "t", "--state", "s", "--action", "a", "--reward", "r"]
+SIZES = {"--states": "2", "--actions": "2", "--horizon": "2"}
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("u,t,s,a,r\n" + "".join(f"{u},{t},{u % 2},{t % 2},1\n" for u in range(50) for t in range(2)))
+    return path
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    """Whoever draws noise fails the test."""
+
+    def drawn(*_arguments, **_keywords):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr("discreet.accumulators.base.SecureNoise.draw", drawn)
+
+
+def train(rows, **options):
+    words = [
+        word
+        for pair in {**SIZES, "--epsilon": "1", "--out": str(rows.parent / "p.json"), **options}.items()
+        for word in pair
+    ]
+    return ["train", str(rows), *COLUMNS, *words]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"--out": "{folder}/same.json", "--receipt": "{folder}/./same.json"},
+            "--out and --receipt name the same file",
+        ),
+        ({"--out": "{folder}/" + "x" * 300 + ".json"}, "is too long for a name: 305 bytes, where 255 are possible"),
+        ({"--out": "{folder}/" + "ä" * 130 + ".json"}, "is too long for a name: 265 bytes"),
+        ({"--states": "²"}, "--states takes a whole number or a file"),
+        ({"--states": "9" * 5000}, "a number of 5000 digits"),
+        ({"--states": "\udcff"}, "--states takes a whole number or a file"),
+        ({"--states": "4294967295", "--rho": "1"}, "are more than fits in memory here"),
+        ({"--states": "2147483648", "--delta": "1e-6"}, "are more than fits in memory here: merge states"),
+        ({"--actions": "1000000000"}, "are more than fits in memory here"),
+        ({"--horizon": "1000000000000000"}, "are more than fits in memory here"),
+        ({"--states": "9" * 18}, "states must be a whole number"),
+        ({"--rewards": "-1e308 1e308"}, "must span a finite width"),
+        ({"--missing-reward": "3"}, "missing_reward must be a number in the declared range 0 to 1"),
+        ({"--features": "{folder}/rows.csv"}, "cannot be read: save an array of numbers"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, dict) else "",
+)
+def test_one_sentence_before_any_noise(discreet, rows, no_noise, options, sentence):
+    before = sorted(rows.parent.iterdir())
+    words = []
+    for word in train(rows, **{name: text.replace("{folder}", str(rows.parent)) for name, text in options.items()}):
+        words += word.split() if word == "-1e308 1e308" else [word]
+    if "--rho" in options:
+        words = [word for i, word in enumerate(words) if word != "--epsilon" and words[i - 1] != "--epsilon"]
+    outcome = discreet(*words)
+    assert outcome.code == 2
+    assert outcome.err.startswith("discreet: ")
+    assert outcome.err.count("\n") == 1
+    assert sentence in outcome.err
+    assert sorted(rows.parent.iterdir()) == before
+
+
+def test_outputs_never_overwrite_inputs(discreet, rows, no_noise):
+    labels = rows.parent / "labels.json"
+    labels.write_text("a\nb\n")
+    outcome = discreet(*train(rows, **{"--states": str(labels), "--out": str(labels)}))
+    assert outcome.code == 2
+    assert "--states and --out name the same file" in outcome.err
+    assert labels.read_text() == "a\nb\n"
+
+
+def test_a_folder_that_takes_no_files_is_named(discreet, rows, no_noise, monkeypatch):
+    monkeypatch.setattr("discreet.files.os.access", lambda *_: False)
+    outcome = discreet(*train(rows))
+    assert (outcome.code, "no permission to write" in outcome.err) == (2, True)
+
+
+def test_a_full_disk_stops_the_release_before_noise_is_drawn(discreet, rows, no_noise, monkeypatch):
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("discreet.files.os.posix_fallocate", full)
+    outcome = discreet(*train(rows, **{"--receipt": str(rows.parent / "r.json")}))
+    assert outcome.code == 2
+    assert outcome.err.endswith("p.json': No space left on device\n")
+    assert [path.name for path in rows.parent.iterdir()] == ["rows.csv"]
+
+
+def test_a_real_limit_of_the_system_is_one_sentence(rows):
+    """In a process that may not write files of more than a kilobyte."""
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
+    code = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from discreet.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *train(rows)], preexec_fn=limit, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.endswith("p.json': File too large\n")
+    assert [path.name for path in rows.parent.iterdir()] == ["rows.csv"]
+
+
+def test_the_room_that_was_reserved_is_enough(discreet, rows, monkeypatch):
+    """Nothing that a release writes is longer than what was reserved for it: a disk may fill up meanwhile."""
+    from discreet.files import Room
+
+    write, sizes = Room.write, {}
+    original = Room.__init__
+
+    def noted(self, file, size):
+        original(self, file, size)
+        sizes[file.name] = size
+
+    def checked(self, content):
+        assert len(content.encode() if isinstance(content, str) else content) <= sizes[self.file.name]
+        write(self, content)
+
+    monkeypatch.setattr(Room, "__init__", noted)
+    monkeypatch.setattr(Room, "write", checked)
+    labels = rows.parent / "labels.txt"
+    labels.write_text("".join("ä" + 20 * "\U0001f600" + f"{i}\n" for i in range(60)))
+    for out, receipt in (("p.json", "r.html"), ("p.npz", "r.json")):
+        more = {"--out": str(rows.parent / out), "--receipt": str(rows.parent / receipt), "--states": str(labels)}
+        outcome = discreet(*train(rows, **more))
+        assert outcome.code == 0, outcome.err
+        assert sizes[out] > 0
+        assert load_policy(rows.parent / out).states == 60
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "--horizon", "4294967296"],
+        ["simulate", "--states", "100000"],
+        ["calibrate", "--states", "100000", "--epsilon", "1"],
+        ["audit", "--states", "100000", "--actions", "10", "--horizon", "20", "--epsilon", "1"],
+        ["evaluate", "{policy}", "--world", "random-mdp", "--states", "1000000", "--instance", "1"],
+    ],
+    ids=" ".join,
+)
+def test_sizes_that_no_machine_has_are_refused_everywhere(discreet, tmp_path, words):
+    outcome = discreet(*(word.replace("{policy}", str(tmp_path / "p.json")) for word in words))
+    assert outcome.code == 2
+    assert "more than fits in memory here" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(5, "Input/output error"), OverflowError(), RecursionError()])
+def test_what_the_machine_cannot_do_is_one_sentence(discreet, monkeypatch, error):
+    def fails(*_arguments, **_keywords):
+        raise error
+
+    monkeypatch.setattr("discreet.worlds.registry.make_world", fails)
+    outcome = discreet("simulate")
+    assert outcome.code == 2
+    assert outcome.err.startswith("discreet: ")
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,111 @@
+"""Wrong input, a million times over: every call ends well, or with an error of discreet's own, which is one sentence.
+
+``python -m tests.fuzz.fuzzer --inputs N --seed S`` prints the seed and, for every raw Python exception, where in the
+package it came from and how to see it again. An input is a function of (seed, number) alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import secrets
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import DiscreetError
+
+from .calls import cheap_calls, dear_calls
+from .command_lines import command_lines
+from .damaged_files import damaged
+
+Call = Callable[[np.random.Generator], Any]
+SHARES = {"cheap": 0.87, "files": 0.11, "dear": 0.012, "commands": 0.008}
+
+
+def targets(folder: Path) -> dict[str, list[Call]]:
+    """What is called, by kind."""
+    return {
+        "cheap": cheap_calls(folder),
+        "files": [damaged(folder)],
+        "dear": dear_calls(folder),
+        "commands": [command_lines(folder)],
+    }
+
+
+def one_input(seed: int, number: int, kinds: dict[str, list[Call]]) -> str | None:
+    """Try one input; None, or a raw exception and the line of the package that it came from."""
+    rng = np.random.default_rng([seed, number])
+    kind = str(rng.choice(list(SHARES), p=list(SHARES.values())))
+    call = kinds[kind][int(rng.integers(len(kinds[kind])))]
+    try:
+        call(rng)
+    except DiscreetError as error:
+        if "\n" in str(error).strip():
+            return f"{kind}: an error of more than one line: {str(error)[:100]!r}"
+    except Exception as error:
+        return f"{kind}: {type(error).__name__} at {place(error)}"
+    return None
+
+
+def place(error: BaseException) -> str:
+    """The innermost line of the package that an exception passed."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}discreet{os.sep}" in frame.filename
+    ]
+    if not frames:
+        return "the fuzzer itself"
+    return f"{frames[-1].filename.rpartition(f'{os.sep}discreet{os.sep}')[2]}:{frames[-1].lineno}"
+
+
+def fuzz(
+    seed: int, inputs: int, first: int = 0, *, say: Callable[[str], None] = lambda _text: None
+) -> dict[str, list[int]]:
+    """All inputs of a seed; the sites of raw exceptions, each with the numbers of the inputs that reached it."""
+    found: dict[str, list[int]] = {}
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        os.chdir(folder)  # odd names are files of this folder
+        try:
+            kinds = targets(Path(folder))
+            for number in range(first, first + inputs):
+                site = one_input(seed, number, kinds)
+                if site is not None:
+                    if site not in found:
+                        say(f"{site}  (seed {seed}, input {number})")
+                    found.setdefault(site, []).append(number)
+        finally:
+            os.chdir(before)
+            logging.disable(logging.NOTSET)
+    return found
+
+
+def main() -> int:
+    """Fuzz, and exit with 1 if anything but an error of discreet's own came out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--first", type=int, default=0)
+    given = parser.parse_args()
+    seed = secrets.randbelow(2**31) if given.seed is None else given.seed
+    print(f"seed {seed}", flush=True)
+    began = time.process_time()
+    found = fuzz(seed, given.inputs, given.first, say=lambda text: print(text, flush=True))
+    raw = sum(len(numbers) for numbers in found.values())
+    spent = time.process_time() - began
+    print(f"{given.inputs:,} inputs, {raw:,} raw exceptions at {len(found)} sites, {spent:.0f} CPU seconds")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
