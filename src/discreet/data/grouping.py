@@ -116,7 +116,7 @@ def reward_positions(batch: pa.RecordBatch, declaration: Declaration, packing: P
     if name is None:
         return 0
     reward, found = floats(plain(batch.column(name)))
-    share = (np.where(found, np.clip(reward, low, high), declaration.missing_reward) - low) / (high - low)
+    share = (np.where(found, np.clip(reward, low, high), declaration.missing_reward or 0.0) - low) / (high - low)
     return np.floor(share * (packing.positions - 1) + 0.5).astype(np.int64)
 
 
