@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from discreet.recipes.calibrate import calibrate
     from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
     from discreet.shape import Shape
+    from discreet.simulation.rehearse import rehearse
     from discreet.simulation.result import SimulationResult, load_result
     from discreet.simulation.run import simulate
 
@@ -52,6 +53,7 @@ _HOMES = {
     "Shape": "discreet.shape",
     "SimulationResult": "discreet.simulation.result",
     "load_result": "discreet.simulation.result",
+    "rehearse": "discreet.simulation.rehearse",
     "simulate": "discreet.simulation.run",
 }
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "load_result",
     "offline",
     "recipes",
+    "rehearse",
     "simulate",
     "worlds",
 ]

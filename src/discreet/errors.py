@@ -33,7 +33,8 @@ class MissingExtra(DiscreetError, ImportError):
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
-    text = name[:_LONGEST] if isinstance(name, str) else f"a {type(name).__name__}"
+    text = name if isinstance(name, str) else f"a {type(name).__name__}"
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
     near = difflib.get_close_matches(text, names, n=3, cutoff=0.5) if len(names) <= _MANY else []
     listed = ", ".join(names) if len(names) <= _MANY else f"the {len(names):,} that were declared"
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {listed}"

@@ -22,12 +22,13 @@ _WORDS = {bool: "true or false", int: "a whole number", float: "a number"}
 
 @dataclass(frozen=True)
 class Named:
-    """How to make a thing, what it is in one line, where it comes from, and of which kind it is."""
+    """How to make a thing, what it is in one line, where it comes from, its kind, and how far it is proved."""
 
     home: str | Callable[..., Any]
     summary: str
     source: str = ""
     kind: str = ""
+    standing: str = ""  # which part is theorem and which is heuristic, with the defaults
 
     @property
     def make(self) -> Callable[..., Any]:

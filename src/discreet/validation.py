@@ -15,10 +15,10 @@ import numpy as np
 from discreet.errors import InvalidInput
 from discreet.types import ArrayLike, Floats
 
-_LARGEST_COUNT = 2**53  # beyond it whole numbers are not exact in floating point
+_LARGEST_COUNT = 2**63 - 1  # what 64 bits hold
 _LONGEST_SHOWN = 60
 # Targets outside are slips or overflow something: at 1e-9 the noise is a billion users wide, at 1e6 there is none.
-_EPSILONS, _RHOS = (1e-9, 1e6), (1e-18, 1e6)
+_EPSILONS, _RHOS = (1e-9, 1e6), (1e-18, 1e12)
 # Noise narrower or wider than this is neither: squares under- or overflow, and whole numbers are exact up to 2^53.
 _SCALES = (1e-100, 2.0**53)
 
@@ -28,7 +28,7 @@ def check_count(name: str, value: Any, *, at_least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise InvalidInput(f"{name} must be a whole number of at least {at_least}, got {shown(value)}")
     if value > _LARGEST_COUNT:
-        raise InvalidInput(f"{name} must be a whole number of at most 2^53, got {shown(value)}")
+        raise InvalidInput(f"{name} must be a whole number below 2^63, got {shown(value)}")
     return int(value)
 
 
@@ -62,7 +62,7 @@ def check_epsilon(name: str, value: Any) -> float:
 
 
 def check_rho(name: str, value: Any) -> float:
-    """A zero-concentrated target: between 1e-18 and 1e6."""
+    """A zero-concentrated target: between 1e-18 and 1e12."""
     return _between(name, check_positive(name, value), _RHOS, "a target for privacy")
 
 
@@ -86,10 +86,12 @@ def check_delta(name: str, value: Any) -> float:
 
 
 def check_open_unit(name: str, value: Any) -> float:
-    """A probability strictly between 0 and 1."""
+    """A probability strictly between 0 and 1, and not so small that its inverse overflows."""
     number = _number(name, value)
     if not 0 < number < 1:
         raise InvalidInput(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
+    if number < 1e-300:
+        raise InvalidInput(f"{name} must be at least 1e-300, got {shown(value)}")
     return number
 
 

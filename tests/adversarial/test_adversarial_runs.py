@@ -35,6 +35,9 @@ class Plays:
     def policy(self, state):
         return self.policies[state % len(self.policies)]
 
+    def recommend(self, state):
+        return self.policy(state)
+
 
 def play(world, learner, episodes, recipe="none/loss-tables", seed=0, privatizer=None):
     privatizer = privatizer or build(discreet.NoPrivacy(recipe=recipe), world.shape, episodes)

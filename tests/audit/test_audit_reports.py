@@ -19,6 +19,7 @@ from discreet.channels.additive import Channel
 from discreet.encoders.joint import JointHistogram
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace
+from discreet.papers import published
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.registry import build
 from discreet.recipes.trust import Central, Local, NoPrivacy
@@ -178,25 +179,37 @@ def test_a_report_as_data_and_as_words(tmp_path):
 
 def test_a_published_recipe_is_reported_with_its_truth():
     report = audit(
-        Central(1.0, recipe="published/adversarial-full-information"), Shape(16, 3, 4), episodes=4096, trials=40_000
+        Central(1.0, recipe="published/adversarial-full-information"), Shape(16, 3, 4), episodes=4095, trials=40_000
     )
-    assert report.exact == pytest.approx(16 / 3 * 13 / 12)  # thirteen levels, and noise for twelve
+    assert report.exact == pytest.approx(16 / 3 * 12 / math.log2(4095))
     assert report.certified > report.lower_bound > report.claimed == 1.0
     assert "CONVICTED" in report.explain()
 
 
 def test_an_untrue_claim_that_runs_cannot_show_is_still_called_untrue():
-    report = audit("published/offline-vapvi", Shape(2, 2, 2), trials=FEW)
+    target = Central(1.0, 1e-5, recipe="published/ldp-obi-gaussian")
+    report = audit(target, Shape(2, 2, 2, homogeneous=True), trials=FEW)
     assert report.holds
     assert report.certified > report.claimed
     assert "NOT TRUE" in report.explain()
 
 
 def test_an_unbounded_recipe_has_no_certificate():
-    for name in ("published/heavy-tailed-central-raw-counts", "published/sdp-pe-integer-messages"):
-        report = audit(Central(1.0, 1e-5, recipe=name), Shape(4, 2, 6), trials=20_000)
+    for name, shape in (
+        ("published/heavy-tailed-central-raw-counts", Shape(4, 2, 6)),
+        ("published/sdp-pe-integer-messages", Shape(1, 20, 1)),
+    ):
+        report = audit(Central(1.0, 1e-5, recipe=name), shape, trials=2_000)
         assert (report.certified, report.as_dict()["exact"]) == (None, None)
         assert not report.holds
+        assert f"stated in    {published(name).paper}, {published(name).statement.where}" in report.explain()
+        assert published(name).statement.condition in report.explain()
+
+
+def test_integer_messages_are_not_convicted_where_everybody_has_many_noise_bits():
+    report = audit(Central(1.0, 1e-5, recipe="published/sdp-pe-integer-messages"), Shape(4, 2, 6), trials=FEW)
+    assert report.holds
+    assert report.exact == 1.0
 
 
 def test_a_promise_that_is_too_large_or_too_small_to_see_is_tried_at_another_epsilon():

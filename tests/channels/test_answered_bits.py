@@ -284,12 +284,11 @@ def test_a_batch_with_the_p_of_the_formula_is_convicted():
     assert 1.0 < finding.lower_bound < true
 
 
-def test_the_audit_convicts_it_by_name():
-    recipe = "published/ldp-shuffle-appendix-batch"
-    for name, holds in ((recipe, True), (f"{recipe}-root", False)):
-        report = audit(discreet.Shuffle(1.0, 1e-5, recipe=name), discreet.Shape(4, 2, 6), trials=60_000)
-        assert report.holds == holds
-        assert report.lower_bound <= report.certified
+def test_the_audit_does_not_convict_the_printed_formula():
+    name = "published/ldp-shuffle-appendix-batch"
+    report = audit(discreet.Shuffle(1.0, 1e-5, recipe=name), discreet.Shape(4, 2, 6), trials=60_000)
+    assert report.holds
+    assert report.lower_bound <= report.certified
 
 
 def test_as_printed_the_formula_is_safe_by_accident_and_not_at_long_horizons():
@@ -363,7 +362,7 @@ def test_the_printed_prefix_has_a_local_promise_and_nothing_else(horizon):
     assert guarantee.delta == 0.0
     assert guarantee.claimed.epsilon == 1.0
     assert "nothing is amplified" in guarantee.explain()
-    assert "NOT TRUE" in guarantee.explain()
+    assert "only up to a constant factor, and so it is said" in guarantee.explain()
     (channel,) = privatizer.channels
     assert channel.law.q == pytest.approx(1 / (math.exp(1 / horizon) + 1))  # p / 2
 

@@ -164,12 +164,13 @@ def test_a_public_choice_promises_the_weakest_of_its_parts():
     assert one_of([loud], "why") is loud
 
 
-def test_row_numbers_grow_by_at_most_a_half_and_end_with_all():
-    for rows in range(1, 70):
-        numbers = row_numbers(rows)
+@pytest.mark.parametrize("each", [8, 256])
+def test_every_small_number_of_rows_has_its_law_and_large_ones_waste_at_most_a_quarter(each):
+    for rows in (1, 2, 7, 8, 9, 69, 255, 256, 257, 3000):
+        numbers = row_numbers(rows, each)
+        assert numbers[: min(rows, each)] == tuple(range(1, min(rows, each) + 1))
         assert numbers[-1] == rows
-        assert numbers[0] == 1
-        assert all(b <= max(a + 1, 1.5 * a) for a, b in itertools.pairwise(numbers))
+        assert all(b <= max(a + 1, 1.25 * a) for a, b in itertools.pairwise(numbers))
 
 
 def test_widths_of_mixed_noise_hold_and_are_not_wasteful():
@@ -194,11 +195,16 @@ def test_blocks_are_as_long_as_the_noise_asks_for_and_can_be_set():
 
 
 def test_focus_learns_river_swim_where_unfocused_counts_do_not():
-    """Same guarantee, same episodes, half the regret or less."""
+    """Same guarantee, same episodes, same blocks, half the regret or less."""
     world = discreet.worlds.river_swim(states=5, horizon=12)
     focused, plain = (
         discreet.simulate(
-            world, discreet.learners.UCBVI(), discreet.Central(1.0, recipe=recipe), episodes=20_000, runs=12, seed=11
+            world,
+            discreet.learners.UCBVI(),
+            discreet.Central(1.0, recipe=recipe, options={"blocks": 60}),
+            episodes=20_000,
+            runs=12,
+            seed=11,
         )
         for recipe in (PURE, "central/first-visit-laplace")
     )

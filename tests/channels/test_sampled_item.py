@@ -54,6 +54,28 @@ def test_every_pair_of_items_is_told_apart_by_epsilon_at_most(response, steps, e
     assert channel.shipped_epsilon == pytest.approx(epsilon, rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 30.0])
+def test_the_stated_loss_covers_domains_of_every_size(epsilon):
+    """Rounding differs from size to size: at epsilon 30 by a millionth, and not always most in the largest domain."""
+    shape = Shape(3, 2, 3)
+    channel = ReportChannel(SampledStep(shape), epsilon, "kary")
+    policies = [Policy(np.array(table).reshape(3, 3)) for table in itertools.product([0, 1], repeat=9)]
+    domains = [channel.domain(policy, masked) for policy in (*policies, uniform_policy(shape)) for masked in (0, 1)]
+    losses = [math.log(step.truth / step.lie) for domain in domains for step in domain.steps]
+    assert max(losses) <= channel.shipped_epsilon <= epsilon
+    many = ReportChannel(SampledStep(Shape(70, 70, 2)), epsilon, "kary")
+    assert many.shipped_epsilon == epsilon
+
+
+def test_device_and_server_agree_about_items_that_the_policy_never_plays():
+    channel = ReportChannel(SampledStep(SHAPE, 2), 40.0, "kary")  # next to no lies
+    for masked in (True, False):
+        reports = randomize_record(channel, RECORD, POLICY, [0, 1], masked=masked)
+        counts, _ = count_reports(channel, POLICY, reports, masked=masked)
+        assert counts[0, 0, 0, 1, 1] == 1  # state 0, action 0, then state 1, reward 1
+        assert counts.sum() == 2
+
+
 def test_domains_count_what_the_public_knows():
     channel = ReportChannel(SampledStep(SHAPE), 1.0, "kary")
     assert [step.items for step in channel.domain(POLICY, masked=True).steps] == [8, 4]

@@ -38,12 +38,16 @@ BAD = [
     (("--world-option", "states=many"), "option states must be a whole number, got 'many'"),
     (("--states", "4", "--world-option", "states=5"), "states was given twice"),
     (("--option", "threshold=1", "--option", "threshold=2"), "threshold was given twice"),
-    (("--option", "bonus_scale=big"), "option bonus_scale must be a number, got 'big'"),
-    (("--option", "bonus=bernstien"), "did you mean bernstein?"),
+    (("--option", "reward_scale=big"), "option reward_scale must be a number, got 'big'"),
+    (("--learner", "obi", "--option", "constants=tigth"), "did you mean tight?"),
+    (("--option", "bonus_scale=0.1"), "reward_scale, spread_scale"),
     ((*CENTRAL, "--option", "blocks=some"), "blocks must be a whole number"),
     ((*CENTRAL, "--option", "blocks=0"), "blocks must be a whole number of at least 1, got 0"),
     ((*CENTRAL, "--option", "masked=perhaps"), "option masked must be true or false"),
-    ((*CENTRAL, "--recipe", "local/joint-histogram-laplace"), "is for the local model, not for central"),
+    (
+        ("--privacy", "local", "--epsilon", "1", "--recipe", "central/joint-histogram-laplace"),
+        "is for the central model, not for local",
+    ),
     ((*CENTRAL, "--recipe", "central/joint-histogram-laplac"), "did you mean central/joint-histogram-laplace"),
     ((*CENTRAL, "--recipe", "central/joint-histogram-gaussian"), "cannot give pure privacy"),
     (
@@ -74,7 +78,7 @@ def test_an_unknown_option_lists_those_of_learner_and_recipe(discreet):
     outcome = discreet("simulate", *CENTRAL, "--option", "block=4")
     assert outcome.code == 2
     assert "did you mean blocks" in outcome.err
-    assert "learner ucbvi takes bonus, bonus_scale" in outcome.err
+    assert "learner ucbvi takes reward_scale, spread_scale" in outcome.err
     assert "recipe central takes blocks, first, masked" in outcome.err
 
 

@@ -1,8 +1,8 @@
 """Mechanisms that are still to come fit the interfaces that there are: stubs of each, driven by the real block loop.
 
 Three of them: a stream (every user's own statistic is released by itself), a request for one layer, and a request for a
-linear statistic. Each is a session with ``answer(request) -> Release`` and a learner with init, ask, update and policy;
-none of them needs a change in Request, Release, Users or the loop.
+linear statistic. Each is a session with ``answer(request) -> Release`` and a learner with init, ask, update, policy and
+recommend; none of them needs a change in Request, Release, Users or the loop.
 """
 
 from __future__ import annotations
@@ -125,6 +125,9 @@ class StubLearner:
     def policy(self, state):
         fixed = [Policy(np.full((3, 3), action, np.int64)) for action in (0, 1)]
         return Mixture(tuple(fixed), [0.5, 0.5]) if len(state) % 2 else fixed[1]
+
+    def recommend(self, state):
+        return self.policy(state)
 
 
 @pytest.mark.parametrize(

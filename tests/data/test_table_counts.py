@@ -252,3 +252,15 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
         assert [count for what, count in report.findings if "before a step that is missing" in what] == [lost]
         assert not report.clean
     assert "NOT private" in NOT_PRIVATE
+
+
+def test_several_columns_and_bins_have_labels_that_people_read(write):
+    path = write("r.csv", u=["a"], t=[0], s=["low"], m=[0.5], a=["rest"], r=[1])
+    declared = {**NAMES, "horizon": 2, "state": ["s", "m"], "states": [("low", "high"), data.Bins([0, 1, 2])]}
+    table = data.read(path, **declared, actions=["rest", "walk"])
+    assert table.declaration.state_labels == ("low, 0 to 1", "low, 1 to 2", "high, 0 to 1", "high, 1 to 2")
+    assert table.declaration.action_labels == ("rest", "walk")
+    assert (
+        data.read(path, **{**NAMES, "state": "t"}, states=2, actions=["rest"], horizon=2).declaration.state_labels
+        is None
+    )

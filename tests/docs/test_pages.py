@@ -34,6 +34,7 @@ BEFORE = {
 ELSEWHERE = ("spark_session",)  # a Spark cluster
 SMALLER = {
     "simulate": ["--episodes", "50", "--users", "50", "--runs", "1"],
+    "rehearse": ["--episodes", "50", "--runs", "2"],
     "demo": ["--episodes", "50", "--runs", "1"],
     "audit": ["--trials", "2000", "--episodes", "20"],
     "reproduce": ["--executor", "threads:1"],

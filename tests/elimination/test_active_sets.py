@@ -31,7 +31,11 @@ def value(model, actions):
 
 
 def constrained():
-    return Constrained(np.zeros((H, X, A, X)), np.zeros((H, X, A)), np.zeros((H, X, A)))
+    return Constrained(np.zeros((H, X, A, X)), np.zeros((H, X, A)), np.zeros((H, X, A)), np.zeros((H, X, A)))
+
+
+def everybody():
+    return all_policies(SUPPORT, A, np.random.default_rng(0))
 
 
 def survivors(active):
@@ -39,18 +43,18 @@ def survivors(active):
 
 
 def test_the_form_depends_on_the_number_of_policies():
-    assert isinstance(all_policies(SUPPORT, A), Listed)
-    assert isinstance(all_policies(np.ones((6, 4), bool), 2), Constrained)
-    assert all_policies(SUPPORT, A).active.sum() == 2**5
+    assert isinstance(everybody(), Listed)
+    assert isinstance(all_policies(np.ones((6, 4), bool), 2, np.random.default_rng(0)), Constrained)
+    assert everybody().active.sum() == 2**5
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.03, 0.1])
 def test_the_paper_rule_drops_exactly_those_two_radii_below_the_best(scale):
     model, rule = random_model(), Rule("paper", scale, 0.0, 10.0)
-    left = all_policies(SUPPORT, A).eliminate(model, rule, 1000)
-    bar = max(value(model, a) for a in survivors(all_policies(SUPPORT, A))) - 2 * published_radius(model, rule, 1000)
+    left = everybody().eliminate(model, rule, 1000)
+    bar = max(value(model, a) for a in survivors(everybody())) - 2 * published_radius(model, rule, 1000)
     kept = {a.tobytes() for a in survivors(left)}
-    for actions in survivors(all_policies(SUPPORT, A)):
+    for actions in survivors(everybody()):
         assert (actions.tobytes() in kept) == (value(model, actions) > bar)
     assert 0 < len(kept) < 32
 
@@ -64,7 +68,7 @@ def test_the_published_radius_by_hand():
 
 
 def test_eliminated_policies_never_come_back():
-    first = all_policies(SUPPORT, A).eliminate(random_model(0), Rule("paper", 0.02, 0.0, 10.0), 1000)
+    first = everybody().eliminate(random_model(0), Rule("paper", 0.02, 0.0, 10.0), 1000)
     second = first.eliminate(random_model(1), Rule("paper", 0.1, 0.0, 10.0), 1000)
     assert not (second.active & ~first.active).any()
     assert second.active.any()
@@ -72,7 +76,7 @@ def test_eliminated_policies_never_come_back():
 
 def test_wider_noise_keeps_more_policies():
     sizes = [
-        all_policies(SUPPORT, A).eliminate(random_model(width=width), Rule("data", 0.1, 1.0, 10.0), 1).active.sum()
+        everybody().eliminate(random_model(width=width), Rule("data", 0.1, 1.0, 10.0), 1).active.sum()
         for width in (0.0, 300.0, 3000.0)
     ]
     assert sizes[0] < sizes[1] < sizes[2]
@@ -92,7 +96,7 @@ def test_the_sink_rule_keeps_what_the_data_rule_loses():
     model = absorbing_model()
     goes = np.array([[1, 0], [0, 0], [0, 0]])
     for rule, kept in (("data", False), ("sink", True)):
-        left = all_policies(SUPPORT, A).eliminate(model, Rule(rule, 0.1, 0.1, 10.0), 1000)
+        left = everybody().eliminate(model, Rule(rule, 0.1, 0.1, 10.0), 1000)
         assert bool(left.active[left.factors.encode(goes)]) is kept
     assert left.crude(model, 0).actions[:, 0, 0, 0].tolist() == [0, 1]
 
@@ -100,20 +104,20 @@ def test_the_sink_rule_keeps_what_the_data_rule_loses():
 @pytest.mark.parametrize(("rule", "then"), [("data", 0), ("sink", 1)])
 def test_equals_are_told_apart_by_what_they_may_be_worth(rule, then):
     """Staying put earns 0.2 a step; going at the second step earns nothing in this model, and up to 1 in truth."""
-    left = all_policies(SUPPORT, A).eliminate(absorbing_model(), Rule(rule, 0.1, 0.1, 10.0), 1000)
+    left = everybody().eliminate(absorbing_model(), Rule(rule, 0.1, 0.1, 10.0), 1000)
     stays_first = left.crude(absorbing_model(), 0).actions[0, 0]
     assert stays_first[:2, 0].tolist() == [0, then]
 
 
 def test_the_best_policy_has_the_highest_estimate_among_the_active():
     model = random_model(3)
-    for start in (all_policies(SUPPORT, A), constrained()):
+    for start in (everybody(), constrained()):
         best = start.eliminate(model, Rule("sink", 0.05, 0.1, 10.0), 1000).best()
         every = [np.array(a).reshape(H, X) for a in product(range(A), repeat=H * X)]
         assert value(model, best) == pytest.approx(max(value(model, a) for a in every))
 
 
-@pytest.mark.parametrize("make", [lambda: all_policies(SUPPORT, A), constrained])
+@pytest.mark.parametrize("make", [everybody, constrained])
 def test_before_any_test_every_pair_is_reached_as_often_as_can_be(make):
     model = random_model(5)
     for step in range(H):
@@ -156,9 +160,18 @@ def test_constrained_candidates_pass_the_test_on_average():
 def test_the_common_radius_covers_the_best_policy():
     """It must not be below the radius of its own, with the variance of its return."""
     model, rule = random_model(9, users=200.0, width=20.0), Rule("data", 1.0, 1.0, 10.0)
-    listed = all_policies(SUPPORT, A)
+    listed = everybody()
     values, variances = listed.factors.return_variances(
         model.transitions, model.start, model.rewards, model.rewards * (1 - model.rewards)
     )
     own = listed.factors.radii(model.transitions, model.start, model.visits, model.widths, variances, log_term=10.0)
     assert common_radius(model, rule) >= own[np.argmax(values)] - 1e-12
+
+
+def test_equals_are_decided_by_the_coins():
+    """Before any data all policies tie: which one is best must not be the order in which they are listed."""
+    listed = {all_policies(SUPPORT, A, np.random.default_rng(seed)).best().tobytes() for seed in range(20)}
+    assert len(listed) > 10
+    wide = np.ones((6, 8), np.bool_)
+    constrained = {all_policies(wide, 4, np.random.default_rng(seed)).best().tobytes() for seed in range(20)}
+    assert len(constrained) == 20

@@ -14,6 +14,7 @@ import numpy as np
 
 import discreet
 from discreet import learners, worlds
+from discreet.linear.learners import VAPVI
 
 FILE = Path(__file__).with_suffix(".json")
 DELTA = 1e-6
@@ -104,7 +105,14 @@ OFFLINE = {
     "offline/apvi-laplace": (PER_STEP, "apvi", "central", "offline/apvi-laplace", True, True),
     "offline vapvi": (worlds.linear_benchmark, "vapvi", "central", "auto", False, False),
     "offline pevi": (worlds.linear_benchmark, "pevi", "none", "auto", True, False),
-    "offline vapvi as printed": (worlds.linear_benchmark, "vapvi", "rho", "offline/linear-as-printed", False, False),
+    "offline vapvi as printed": (
+        worlds.linear_benchmark,
+        VAPVI(variance=True),
+        "rho",
+        "offline/linear-as-printed",
+        False,
+        False,
+    ),
     "offline/apvi-gaussian": (PER_STEP, "apvi", "rho", "offline/apvi-gaussian", False, True),
 }
 

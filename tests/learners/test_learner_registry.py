@@ -6,7 +6,7 @@ from discreet import learners
 from discreet.errors import InvalidInput
 from discreet.learners.base import CompiledLearner
 from discreet.learners.optimistic import UCBVI
-from discreet.learners.registry import LEARNERS, make_learner
+from discreet.learners.registry import LEARNERS, make_learner, with_standing
 from discreet.registry import parse_value
 
 
@@ -54,7 +54,9 @@ def test_options_are_the_knobs_with_their_defaults():
 
 
 def test_text_becomes_the_type_of_the_field():
-    assert make_learner("ucbvi", **{"bonus-scale": "0.5", "bonus": "bernstein"}) == UCBVI("bernstein", 0.5)
+    assert make_learner("ucbvi", **{"reward-scale": "0.25", "threshold": "2"}) == UCBVI(
+        reward_scale=0.25, threshold=2.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,3 +90,14 @@ def test_unknown_names_have_their_nearest():
         make_learner("ucbvi", treshold=1.0)
     with pytest.raises(InvalidInput, match="unknown option of learner ucbvi: 'name'"):
         make_learner("ucbvi", name="other")
+
+
+def test_every_learner_says_how_far_it_is_proved():
+    assert all(entry.standing for entry in LEARNERS.values())
+    assert with_standing("obi") == f"obi ({LEARNERS['obi'].standing})"
+    learners.register("own", UCBVI)
+    try:
+        assert with_standing("own") == "own"  # nobody knows
+    finally:
+        LEARNERS.forget("own")
+    assert with_standing("somebody-elses") == "somebody-elses"

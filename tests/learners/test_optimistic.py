@@ -1,4 +1,4 @@
-"""UCBVI against a slow plain version of its formulas, fair ties, and knobs that never touch privacy."""
+"""UCBVI against a slow plain version of its formulas, what it recommends, fair ties, knobs that never touch privacy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from scipy import stats
 import discreet
 from discreet.errors import InvalidInput
 from discreet.learners import UCBVI
-from discreet.learners.base import Problem
+from discreet.learners.base import Problem, plan_backwards
+from discreet.learners.optimistic import recommended
 from discreet.recipes.registry import build
 from discreet.release import Estimate, Release
 from discreet.streams import COINS, stream
@@ -48,46 +49,60 @@ def random_release(groups: int, seed: int, noisy: bool) -> Release:
     )
 
 
-def reference(learner: UCBVI, release: Release, horizon: int):
-    """The formulas of the module, one row at a time. Returns all Q and V."""
+def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.0):
+    """The formulas of the module, one row and one number at a time. Returns all Q and V."""
     visits, transitions, rewards = (release[name].values for name in ("visits", "transitions", "rewards"))
-    groups = len(visits)
-    log_term = math.log(S * A * EPISODES / learner.failure_probability)
+    noise = {name: np.sqrt(release[name].variance) for name in ("visits", "transitions", "rewards")}
+    groups, users = len(visits), release.users
+
+    def width(x):
+        return math.log(1 + (1 + users) / x) / x
+
     Q, V = np.zeros((horizon, S, A)), np.zeros((horizon + 1, S))
     for h in reversed(range(horizon)):
-        left, g = horizon - h, (h if groups > 1 else 0)
-        for s in range(S):
-            for a in range(A):
-                n = max(1.0, visits[g, s, a])
-                sd = math.sqrt(release["transitions"].variance[g, s, a])
-                weights = [max(0.0, count - learner.threshold * sd) for count in transitions[g, s, a]]
-                total = sum(weights)
-                P = [w / total for w in weights] if total > 0 else [0.0] * S
-                r = min(1.0, max(0.0, rewards[g, s, a] / n))
-                b = learner.noise_scale * math.sqrt(release["visits"].variance[g, s, a]) / n
-                if learner.bonus == "hoeffding":
-                    b += learner.bonus_scale * math.sqrt(log_term / n)
-                last_only = horizon == 1 or (groups > 1 and g == groups - 1)
-                known = visits[g, s, a] >= 1 if last_only else total > 0
-                b = min(1.0, b) if known else 1.0
-                mean = sum(p * v for p, v in zip(P, V[h + 1], strict=True))
-                q = r + mean + left * b
-                if learner.bonus == "bernstein":
-                    spread = sum(p * (v - mean) ** 2 for p, v in zip(P, V[h + 1], strict=True)) + r * (1 - r)
-                    width = math.sqrt(2 * spread * log_term / n) + 7 * left * log_term / (3 * n)
-                    q += learner.bonus_scale * min(left, width)
-                Q[h, s, a] = q
-            V[h, s] = min(left, max(Q[h, s]))
+        following, best = V[h + 1], max(V[h + 1])
+        for s, a in np.ndindex(S, A):
+            row = (h if groups > 1 else 0, s, a)
+            sd_n, sd_t, sd_r = (float(noise[name][row]) for name in ("visits", "transitions", "rewards"))
+            if visits[row] < 0.5 + sd_n:
+                Q[h, s, a] = unseen * (1 + best)
+                continue
+            n = max(1.0, float(visits[row]))
+            r = min(1.0, max(0.0, float(rewards[row]) / n))
+            reward = r + learner.reward_scale * (math.sqrt(2 * r * (1 - r) * width(n)) + width(n))
+            reward += learner.noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2) / n
+            w = [max(0.0, float(count) - learner.threshold * sd_t) for count in transitions[row]]
+            m, future = sum(w), unseen * best
+            if m > 0:
+                mean = sum(x * v for x, v in zip(w, following, strict=True)) / m
+                variance = sum(x * (v - mean) ** 2 for x, v in zip(w, following, strict=True)) / m
+                apart = sum((v - mean) ** 2 for x, v in zip(w, following, strict=True) if x > 0)
+                future = mean + learner.spread_scale * math.sqrt(2 * variance * width(m))
+                future += learner.range_scale * (best - mean) * min(1.0, width(m))
+                future += learner.noise_scale * sd_t * math.sqrt(apart) / m
+                future += learner.noise_scale * learner.threshold * sd_t * (best - mean) / m
+            Q[h, s, a] = min(1.0, reward) + min(best, future)
+        V[h] = np.minimum(horizon - h, Q[h].max(axis=1))
     return Q, V
 
 
 LEARNERS = [
     UCBVI(),
-    UCBVI(bonus="bernstein"),
-    UCBVI(bonus="bernstein", bonus_scale=0.4, noise_scale=1.0),
-    UCBVI(bonus_scale=0.3, noise_scale=0.7, threshold=0.5, failure_probability=0.01),
-    UCBVI(noise_scale=0.0, threshold=0.0),
+    UCBVI(reward_scale=0.1, spread_scale=0.05, range_scale=0.02, noise_scale=0.01),
+    UCBVI(reward_scale=0.0, spread_scale=0.9, range_scale=0.0, noise_scale=0.0, threshold=0.2),
+    UCBVI(reward_scale=0.02, spread_scale=0.0, range_scale=0.0, noise_scale=0.3, threshold=0.7),
+    UCBVI(reward_scale=0.0, spread_scale=0.0, range_scale=0.4, noise_scale=0.0, threshold=0.0),
 ]
+WITHOUT_BONUS = {"reward_scale": 0.0, "spread_scale": 0.0, "range_scale": 0.0, "noise_scale": 0.0}
+
+
+def agrees(values: np.ndarray, policy, Q: np.ndarray, V: np.ndarray) -> bool:
+    """Whether these values are V and the policy takes an action with the largest Q everywhere.
+
+    Up to 1e-6: the kernel takes a variance as the difference of two means, and then its root.
+    """
+    chosen = np.take_along_axis(Q, policy.actions[:, :, None], axis=2)[:, :, 0]
+    return np.allclose(values, V, rtol=0, atol=1e-6) and np.allclose(chosen, Q.max(axis=2), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("noisy", [False, True], ids=["clear", "noisy"])
@@ -98,10 +113,68 @@ def test_the_plan_is_that_of_the_formulas(learner, homogeneous, noisy):
         release = random_release(1 if homogeneous else H, seed, noisy)
         state = learner.update(learner.init(problem(homogeneous), stream(seed, 0, COINS)), release)
         Q, V = reference(learner, release, H)
-        np.testing.assert_allclose(state.values, V, rtol=1e-9, atol=1e-9)
-        chosen = np.take_along_axis(Q, learner.policy(state).actions[:, :, None], axis=2)[:, :, 0]
-        np.testing.assert_allclose(chosen, Q.max(axis=2), rtol=1e-9)
+        assert agrees(state.values, learner.policy(state), Q, V)
         assert (Q.max(axis=2) > Q.min(axis=2) + 1e-6).any()
+
+
+KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold")
+
+
+@pytest.mark.parametrize("knob", KNOBS)
+def test_the_comparison_sees_every_knob(knob):
+    """The twin of the test above: formulas with another value of one knob are told apart from the plan."""
+    small = UCBVI(reward_scale=0.1, spread_scale=0.05, range_scale=0.02, noise_scale=0.01)
+    release = random_release(1, 1, noisy=True)
+    state = small.update(small.init(problem(True), stream(1, 0, COINS)), release)
+    other = replace(small, **{knob: 1.3 * getattr(small, knob)})
+    assert not agrees(state.values, state.policy, *reference(other, release, H))
+
+
+@pytest.mark.parametrize("noisy", [False, True], ids=["clear", "noisy"])
+@pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
+def test_what_is_recommended_has_no_bonus_and_nothing_for_what_was_not_seen(homogeneous, noisy):
+    learner, apart = UCBVI(), 0
+    certain = replace(learner, **WITHOUT_BONUS)
+    for seed in range(4):
+        release = random_release(1 if homogeneous else H, seed, noisy)
+        state = learner.update(learner.init(problem(homogeneous), stream(seed, 0, COINS)), release)
+        Q, V = reference(certain, release, H, unseen=0.0)
+        arrays = learner.recommending(problem(homogeneous))
+        policy, values = plan_backwards(arrays, problem(homogeneous), state.coins.copy(), release)
+        assert agrees(values, policy, Q, V)
+        assert learner.recommend(state) == policy
+        assert recommended(problem(homogeneous), state.coins, release) == policy
+        apart += not agrees(values, policy, *reference(certain, release, H))  # the twin: all for what was not seen
+    assert apart
+
+
+def test_an_arm_that_nobody_tried_is_explored_and_not_recommended():
+    arms = Problem(discreet.Shape(1, 2, 1, homogeneous=True, start=0), EPISODES)
+    release = counts_release(visits=[200.0, 0.0], rewards=[20.0, 0.0])
+    for seed in range(20):
+        state = UCBVI().update(UCBVI().init(arms, stream(seed, 0, COINS)), release)
+        assert UCBVI().policy(state).actions.item() == 1
+        assert UCBVI().recommend(state).actions.item() == 0
+
+
+def counts_release(visits, rewards) -> Release:
+    """Exact counts of the arms of a bandit, from 200 users."""
+    rows = (1, 1, len(visits))
+    exact = np.zeros(rows)
+    tables = {
+        "visits": Estimate(np.reshape(visits, rows), exact),
+        "transitions": Estimate(np.zeros((*rows, 1)), exact),
+        "rewards": Estimate(np.reshape(rewards, rows), exact),
+    }
+    guarantee = build(discreet.NoPrivacy(), problem(True).shape, EPISODES).guarantee
+    return Release(tables, 200, guarantee, lambda n, p: exact)
+
+
+def test_before_any_release_nothing_is_recommended_above_anything_else():
+    policies = {UCBVI().recommend(UCBVI().init(problem(True), stream(seed, 0, COINS))) for seed in range(10)}
+    assert len(policies) > 1
+    values = plan_backwards(UCBVI().recommending(problem(True)), problem(True), stream(0, 0, COINS), None)[1]
+    np.testing.assert_array_equal(values, 0.0)
 
 
 def test_one_step_needs_no_successors():
@@ -152,7 +225,7 @@ def test_only_the_best_take_part_in_a_tie():
     tied["rewards"].values[0, :, 0] = 0.0
     tied["rewards"].values[0, :, 1:] = tied["visits"].values[0, :, 1:]
     release = replace(release, statistics=tied)
-    learner = UCBVI(bonus_scale=1e-6)
+    learner = UCBVI(**WITHOUT_BONUS)
     last = [
         learner.update(learner.init(problem(True), stream(seed, 0, COINS)), release).policy.actions[H - 1, 0]
         for seed in range(300)
@@ -205,11 +278,11 @@ def test_knobs_never_change_the_guarantee():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"bonus": "hoefding"},
-        {"bonus_scale": 0.0},
+        {"reward_scale": -0.5},
+        {"spread_scale": float("inf")},
+        {"range_scale": -1e-9},
         {"noise_scale": -1.0},
         {"threshold": float("nan")},
-        {"failure_probability": 1.0},
     ],
 )
 def test_knobs_outside_their_domain_are_refused(wrong):

@@ -15,8 +15,11 @@ import discreet
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput
 from discreet.learners.base import Problem
-from discreet.learners.posterior import PRIORS, PSRL, draw_world, gamma, normal
-from discreet.release import Statistics
+from discreet.learners.local_optimistic import OBI
+from discreet.learners.posterior import PRIORS, PSRL, draw_world, even_mixture, gamma, normal
+from discreet.policies import Mixture, Policy
+from discreet.privacy.guarantee import nothing
+from discreet.release import Estimate, Release, Statistics
 from discreet.streams import COINS, stream
 
 S, A, H, EPISODES = 3, 2, 4, 10_000
@@ -95,11 +98,110 @@ def test_the_posterior_of_clear_counts_is_the_textbook_one():
     np.testing.assert_allclose(models.sum(axis=1), 1.0)
 
 
-def test_the_noise_prior_is_as_wide_as_the_noise():
-    calm, _ = draws("noise", statistics(visits=500.0, rewards=200.0, sd=0.0))
-    noisy, _ = draws("noise", statistics(visits=500.0, rewards=200.0, sd=100.0))
-    expected = math.hypot(100.0, 50.0) / 501
-    assert math.sqrt(noisy.var() - calm.var()) == pytest.approx(expected, rel=0.06)
+def rejects(drawn, law) -> bool:
+    """Kolmogorov and Smirnov against a distribution function or a sample, at the false alarm rate 1e-6."""
+    return bool((stats.kstest(drawn, law) if callable(law) else stats.ks_2samp(drawn, law)).pvalue < 1e-6)
+
+
+@pytest.mark.parametrize("sd", [0.0, 50.0])
+def test_the_noise_prior_draws_rewards_as_uncertain_as_chance_and_noise_make_them(sd):
+    rewards, _ = draws("noise", statistics(visits=500.0, rewards=200.0, sd=sd))
+    mean, k = 200.5 / 501, PSRL().noise_scale
+    spread = math.sqrt(mean * (1 - mean) / 501 + k**2 * (sd**2 + mean**2 * sd**2) / 501**2)
+    assert not rejects(rewards, stats.norm(mean, spread).cdf)
+    assert rejects(rewards, stats.norm(mean, 1.3 * spread).cdf)
+    assert rejects(rewards, stats.norm(mean + spread / 4, spread).cdf)
+
+
+def test_the_noise_prior_keeps_rewards_in_their_range():
+    rewards, _ = draws("noise", statistics(visits=3.0, rewards=-40.0, sd=30.0))
+    assert rewards.min() == 0.0
+    assert rewards.max() == 1.0
+
+
+def test_without_noise_a_row_is_dirichlet_with_one_visit_more_at_a_random_successor():
+    _, models = draws("noise", statistics(visits=5.0, rewards=2.0, transitions=(3.0, 2.0, 0.0)))
+
+    def law(x):
+        """Three counts in five, with the visit more at this successor (one in three times) or at another one."""
+        return stats.beta(4, 2).cdf(x) / 3 + 2 * stats.beta(3, 3).cdf(x) / 3
+
+    assert not rejects(models[:, 0], law)
+    assert rejects(models[:, 0], stats.beta(3, 2).cdf)  # what was never seen forgotten
+    assert rejects(models[:, 0], stats.beta(4, 2).cdf)  # or always here
+    # A successor without visits is possible in one world of three, and not a little in all of them.
+    assert stats.binomtest(int((models[:, 2] > 0).sum()), len(models), 1 / 3).pvalue > 1e-6
+    np.testing.assert_allclose(models.sum(axis=1), 1.0)
+
+
+def plain_rows(counts, sd, seed, noise=1.0, cut=1.5):
+    """The formulas of the module for one row, in NumPy; ``noise`` and ``cut`` are there to get them wrong."""
+    rng, k, n = np.random.default_rng(seed), PSRL().noise_scale, 6000
+    weights = np.zeros((n, S))
+    for t, count in enumerate(counts):
+        if count > cut * sd:
+            shapes = count + noise * k * sd * rng.normal(size=n)
+            weights[:, t] = np.where(shapes > 0, rng.gamma(np.maximum(shapes, 1e-9)), 0.0)
+    weights[np.arange(n), rng.integers(S, size=n)] += rng.gamma(1 + 1.5 * k * sd, size=n)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("successor", range(S))
+def test_with_noise_a_row_has_the_law_of_the_formulas(successor):
+    counts, sd = (400.0, 120.0, 40.0), 60.0  # the last one does not stand out of the noise
+    _, models = draws("noise", statistics(visits=560.0, rewards=200.0, transitions=counts, sd=sd))
+    drawn, other = models[:, successor], plain_rows(counts, sd, seed=successor)
+    assert not rejects(drawn, other[:, successor])
+    assert abs(drawn.mean() - other[:, successor].mean()) < 0.01
+    if successor == 0:
+        assert rejects(drawn, plain_rows(counts, sd, seed=0, noise=0.0)[:, 0])  # as if counts were exact
+    if successor == 2:
+        assert rejects(drawn, plain_rows(counts, sd, seed=0, cut=0.5)[:, 2])  # as if everything stood out
+
+
+def told(users):
+    """A release about a world in which next to nothing is known, so that draws differ."""
+    rows = (1, S, A)
+    tables = {
+        "visits": Estimate(np.ones(rows), np.zeros(rows)),
+        "transitions": Estimate(np.full((*rows, S), 1 / S), np.zeros(rows)),
+        "rewards": Estimate(np.full(rows, 0.5), np.zeros(rows)),
+    }
+    return Release(tables, users, nothing(), lambda cells, tail: np.zeros(rows))
+
+
+def test_a_block_follows_several_draws_and_a_single_user_one():
+    learner = PSRL()
+    start = learner.init(PROBLEM, stream(5, 0, COINS))
+    many = learner.update(start, told(100))
+    assert isinstance(many.policy, Mixture)
+    assert len(many.policy.components) == learner.draws  # so many ways to be wrong that no two are the same
+    np.testing.assert_allclose(many.policy.weights, 1 / learner.draws)
+    assert learner.ask(many).policy == many.policy
+    assert isinstance(learner.update(many, told(101)).policy, Policy)  # one user more since the last release
+    assert len(learner.update(many, told(103)).policy.components) == 3
+    assert isinstance(PSRL(draws=1).update(start, told(100)).policy, Policy)
+    assert learner.update(start, told(100)).policy == many.policy  # pure
+    assert isinstance(learner.recommend(many), Policy)
+
+
+def test_draws_that_agree_are_one_component():
+    one, other = (Policy(np.full((H, S), action, np.int64)) for action in (0, 1))
+    assert even_mixture([one, one, one]) == one
+    mixture = even_mixture([one, other, one, one])
+    assert mixture == Mixture((one, other), [0.75, 0.25])
+
+
+@pytest.mark.parametrize("make", [PSRL, OBI], ids=["psrl", "obi"])
+def test_the_plan_that_is_recommended_neither_draws_nor_adds(make):
+    release = told(100)
+    for name, table in (("visits", [50.0, 0.0]), ("rewards", [5.0, 0.0])):
+        release.statistics[name].values[:] = table  # the first action is poor, the second was never tried
+    release.statistics["transitions"].values[:] *= np.array([50.0, 0.0])[:, None]
+    for seed in range(5):
+        state = make().update(make().init(PROBLEM, stream(seed, 0, COINS)), release)
+        assert make().recommend(state) == Policy(np.zeros((H, S), np.int64))
+        assert make().policy(state) != make().recommend(state)  # it would explore
 
 
 def test_the_published_prior_is_not_positive_and_the_other_is():
@@ -154,3 +256,7 @@ def test_wrong_knobs_are_refused():
         PSRL(prior="noisy")
     with pytest.raises(InvalidInput, match="failure_probability"):
         PSRL(failure_probability=0.0)
+    with pytest.raises(InvalidInput, match="noise_scale"):
+        PSRL(noise_scale=-1.0)
+    with pytest.raises(InvalidInput, match="draws"):
+        PSRL(draws=0)

@@ -13,6 +13,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.linear.learners import PEVI, VAPVI, norm_quantile
 from discreet.linear.world import linear_benchmark
+from discreet.offline.data_sets import privatizer_for
 from discreet.shape import Shape
 from discreet.streams import COINS, stream
 
@@ -44,6 +45,20 @@ def test_a_large_budget_is_as_good_as_none(options):
     exact = simulated("vapvi", users=2000, runs=2, **options)
     private = simulated("vapvi", discreet.Central(rho=1e6), users=2000, runs=2, **options)
     np.testing.assert_allclose(private.value, exact.value, atol=0.03)
+
+
+def test_under_the_printed_recipe_variances_come_from_one_half_and_values_from_the_other():
+    """Whether or not the learner would split: the users are divided, and each half is asked its kind of question."""
+    target = discreet.Central(rho=1.0, recipe="offline/linear-as-printed")
+    for split in (False, True):
+        learner = VAPVI(features=np.ones((2, 100, 1)), variance=True, split=split)
+        (channel,) = privatizer_for(learner, target, BENCHMARK.shape, 101).channels
+        assert channel.encoder.parts == 2
+        assert channel.about == tuple(int(n == 2) for n in learner.vectors(Problem(BENCHMARK.shape, 101)))
+    result = simulated("vapvi", target, users=101, runs=1, variance=True)
+    assert result.guarantee.rho == pytest.approx(0.8 * 19 / 20)  # nothing is asked about variances at the last step
+    with pytest.raises(InvalidInput, match="variance=True"):
+        simulated("vapvi", target, users=101, runs=1)
 
 
 def test_vapvi_and_pevi_with_one_coefficient_are_the_same():

@@ -1,12 +1,14 @@
 """The constants of the bounded law, and its rejection sampler, against multiprecision."""
 
 import math
+from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
 
 from discreet.noise.bounded import UNIT_MASS, UNIT_VARIANCE, BoundedNoise
+from discreet.privacy.sensitivity import Sensitivity
 
 
 def integral(function):
@@ -37,3 +39,11 @@ def test_its_variance_is_its_sub_gaussian_proxy(l):
 def test_draws_never_reach_the_radius():
     sample = BoundedNoise(2.0).draw(np.random.default_rng(0), 10_000)
     assert 1.0 < np.abs(sample).max() < 2.0
+
+
+def test_a_wide_law_is_certified_and_more_so_the_wider_it_is():
+    """Next to the ends of a wide law both densities vanish: the difference of two infinities is no loss."""
+    moved = Sensitivity.unit_shifts(2, 2)
+    deltas = [BoundedNoise(radius).profile(moved).delta(1e-3) for radius in (1e2, 1e3, 1e4, 1e6, 1e9)]
+    assert all(0 < later < earlier < 1 for earlier, later in pairwise(deltas))
+    assert deltas[-1] < 2e-10

@@ -27,12 +27,14 @@ from discreet.privacy.guarantee import (
     left_out,
     locally,
     nothing,
+    one_of,
     parallel,
     post_process,
     several_trajectories,
     shuffled,
     through_shuffler,
     unbounded,
+    with_more_trust,
 )
 from discreet.privacy.profiles import GaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -83,6 +85,10 @@ def test_composition_with_delta_is_better_than_adding_up_and_worse_than_one_part
 def test_guarantees_of_different_models_do_not_compose():
     with pytest.raises(Unsupported, match="central, local"):
         compose([laplace(), locally(laplace())], delta=0.0, why="mixed")
+    with pytest.raises(InvalidInput, match="at least one"):
+        compose([], delta=0.0, why="nothing")
+    with pytest.raises(InvalidInput, match="at least one"):
+        one_of([], "nothing")
 
 
 def test_disjoint_users_cost_what_one_group_costs():
@@ -231,6 +237,11 @@ def test_nobody_but_the_rules_makes_or_changes_a_guarantee(make):
         make()
 
 
+def test_nobody_makes_a_kind_of_guarantee_without_checks():
+    with pytest.raises(InvalidInput, match="no other kinds"):
+        type("Generous", (Guarantee,), {"__post_init__": lambda self, by: None})
+
+
 GAUSSIAN = GaussianProfile(1.0)
 
 
@@ -333,3 +344,17 @@ def test_json_has_no_infinities():
 def test_a_derivation_prints_as_a_tree():
     reason = Reason("a", "1", (Reason("b", "2", (Reason("c", "3"),)), Reason("d", "4")))
     assert reason.lines() == ["a: 1", "   └─ b: 2", "      └─ c: 3", "   └─ d: 4"]
+
+
+def test_a_promise_holds_where_more_is_trusted_and_nowhere_else():
+    own = locally(laplace())
+    for model in ("shuffle", "joint"):
+        restated = with_more_trust(own, model)
+        assert (restated.model, restated.epsilon, restated.delta) == (model, own.epsilon, own.delta)
+        assert restated.profile is own.profile
+        assert "more trust: a mechanism of the local model" in restated.explain()
+        assert "local randomiser" in restated.explain()
+    assert with_more_trust(with_more_trust(own, "shuffle"), "joint").model == "joint"
+    for part, model in ((billboard(laplace()), "local"), (billboard(laplace()), "shuffle"), (own, "central")):
+        with pytest.raises(Unsupported, match="does not hold in the"):
+            with_more_trust(part, model)

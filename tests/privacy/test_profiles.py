@@ -162,3 +162,19 @@ def test_impossible_parameters_are_refused(wrong):
 def test_delta_outside_the_unit_interval_is_refused():
     with pytest.raises(InvalidInput):
         GaussianProfile(1.0).epsilon(1.0)
+
+
+def test_what_a_pure_profile_grants_lies_on_its_curve():
+    """The closed form rounds; what it gives must hold exactly, or a guarantee would contradict itself."""
+    rng = np.random.default_rng(4)
+    for bound, delta in zip(10 ** rng.uniform(-3, 3, 3000), 10 ** rng.uniform(-14, -0.01, 3000)):
+        profile = PureProfile(bound)
+        assert profile.delta(profile.epsilon(delta)) <= delta
+        assert profile.epsilon(delta) <= bound
+
+
+def test_large_epsilons_are_found_and_larger_ones_are_infinite():
+    for profile in (responses_profile(1e5, 10), GaussianProfile(1400.0)):
+        assert 9e5 < profile.epsilon(1e-5) < 1.1e6
+    assert math.isinf(GaussianProfile(1e4).epsilon(1e-5))
+    assert ZeroConcentratedProfile(5e-324).epsilon(1e-5) < 1e-12

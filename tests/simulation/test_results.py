@@ -27,7 +27,7 @@ def result():
 def test_a_saved_result_reads_back(result, tmp_path):
     result.save(tmp_path / "deep" / "run")
     back = discreet.load_result(tmp_path / "deep" / "run")
-    for field in ("episodes", "regret", "final_gap", "switches", "deterministic_switches"):
+    for field in ("episodes", "regret", "final_gap", "deployed_gap", "switches", "deterministic_switches"):
         np.testing.assert_array_equal(getattr(back, field), getattr(result, field))
     for field in ("world", "learner", "privacy", "recipe", "seed", "seconds"):
         assert getattr(back, field) == getattr(result, field)
@@ -42,7 +42,7 @@ def test_plain_data_has_what_was_promised(result):
     data = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert set(data) >= {
         "world", "learner", "privacy", "recipe", "episodes", "runs", "seed", "regret", "checkpoints", "curve",
-        "final_gap", "switches", "guarantee", "seconds",
+        "final_gap", "deployed_gap", "switches", "guarantee", "seconds",
     }  # fmt: skip
     assert data["regret"]["mean"] == pytest.approx(result.regret[:, -1].mean())
     assert data["regret"]["std"] == pytest.approx(result.regret[:, -1].std(ddof=1))
@@ -57,10 +57,30 @@ def test_plain_data_has_what_was_promised(result):
 def test_absent_and_infinite_values_are_null(result, tmp_path):
     nothing = discreet.simulate(WORLD, discreet.learners.UCBVI(), episodes=5)
     assert nothing.as_dict()["guarantee"]["epsilon"] is None
-    adversarial = replace(nothing, final_gap=np.array([np.nan]))
-    assert adversarial.as_dict()["final_gap"] == {"mean": None, "per_run": None}
+    adversarial = replace(nothing, final_gap=np.array([np.nan]), deployed_gap=np.array([np.nan]))
+    for name in ("final_gap", "deployed_gap"):
+        assert adversarial.as_dict()[name] == {"mean": None, "per_run": None}
+    assert dict(adversarial.facts())["final gap"].startswith("none")
     adversarial.save(tmp_path)
     assert np.isnan(discreet.load_result(tmp_path).final_gap).all()
+    assert np.isnan(discreet.load_result(tmp_path).deployed_gap).all()
+
+
+def test_a_result_from_before_there_were_two_gaps_still_reads(result, tmp_path):
+    data = result.as_dict()
+    del data["deployed_gap"]
+    (tmp_path / "result.json").write_text(json.dumps(data))
+    back = discreet.load_result(tmp_path)
+    np.testing.assert_array_equal(back.final_gap, result.final_gap)
+    assert np.isnan(back.deployed_gap).all()
+    assert back.deployed_gap.shape == (3,)
+
+
+def test_a_person_reads_both_gaps_and_what_is_heuristic(result):
+    facts = dict(result.facts())
+    assert facts["learner"] == "ucbvi (heuristic constants)"
+    assert f"{result.final_gap.mean():.4g}" in facts["final gap"]
+    assert f"{result.deployed_gap.mean():.4g}" in facts["deployed gap"]
 
 
 def test_a_summary_in_one_line(result):

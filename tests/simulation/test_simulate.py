@@ -14,7 +14,7 @@ import pytest
 
 import discreet
 from discreet.errors import InvalidInput, Unsupported
-from discreet.learners import UCBVI
+from discreet.learners import OBI, PSRL, UCBVI
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Request
@@ -49,6 +49,9 @@ class Deploys:
 
     def policy(self, state):
         return self.policies[min(state, len(self.policies) - 1)]
+
+    def recommend(self, state):
+        return self.policies[0]
 
 
 def value_by_hand(world, policy):
@@ -87,6 +90,7 @@ def test_regret_of_a_fixed_policy_is_its_gap_times_the_episodes():
     gap = gap_by_hand(SMALL, UP)
     np.testing.assert_allclose(result.regret, np.tile(gap * result.episodes, (2, 1)), rtol=1e-12)
     np.testing.assert_allclose(result.final_gap, gap)
+    np.testing.assert_allclose(result.deployed_gap, gap)
     assert gap > 0
     assert (result.switches == 0).all()
 
@@ -98,6 +102,9 @@ def test_regret_follows_the_policies_that_were_deployed():
     per_episode = np.repeat([gap_by_hand(SMALL, policy) for policy in policies], 10)
     np.testing.assert_allclose(result.regret[0], np.cumsum(per_episode)[result.episodes - 1], rtol=1e-12)
     assert result.switches.tolist() == [3]
+    assert result.final_gap[0] == pytest.approx(gap_by_hand(SMALL, DOWN))  # the one that is recommended
+    assert result.deployed_gap[0] == pytest.approx(gap_by_hand(SMALL, UP))  # the one that is deployed in the end
+    assert result.final_gap[0] != pytest.approx(result.deployed_gap[0])
 
 
 def test_switches_of_mixtures_and_of_what_users_really_follow():
@@ -124,18 +131,30 @@ def certain_world(homogeneous):
 
 
 @pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
-@pytest.mark.parametrize("bonus", ["hoeffding", "bernstein"])
-def test_the_fast_loop_keeps_the_same_books_as_the_other(homogeneous, bonus):
+@pytest.mark.parametrize("learner", [UCBVI(), UCBVI(noise_scale=0.0, range_scale=0.05), OBI(), PSRL()], ids=repr)
+def test_the_fast_loop_keeps_the_same_books_as_the_other(homogeneous, learner):
     world = certain_world(homogeneous)
     privatizer = build(FAST, world.shape, 300)
-    assert compiles(UCBVI(), privatizer)
-    arguments = (world, UCBVI(bonus=bonus, bonus_scale=0.3), privatizer, 300, 7, 2, lambda _n: None)
+    assert compiles(learner, privatizer)
+    arguments = (world, learner, privatizer, 300, 7, 2, lambda _n: None)
     slow, fast = run_blocks(*arguments), run_episodes(*arguments)
     np.testing.assert_allclose(slow.regret, fast.regret, rtol=1e-12, atol=1e-12)
     assert (slow.switches, slow.deterministic_switches) == (fast.switches, fast.deterministic_switches)
-    assert slow.final_gap == pytest.approx(fast.final_gap)
+    assert slow.final_gap == pytest.approx(fast.final_gap, abs=1e-12)
+    assert slow.deployed_gap == pytest.approx(fast.deployed_gap, abs=1e-12)
     assert slow.switches > 0
     assert slow.regret[-1] > 0
+
+
+@pytest.mark.parametrize("loop", [run_blocks, run_episodes])
+def test_what_is_recommended_is_not_what_explores(loop):
+    """With a bonus that drowns everything the deployed policies wander, and the recommended one earns."""
+    world = certain_world(homogeneous=True)
+    drowned = UCBVI(reward_scale=1e3)
+    records = [loop(world, drowned, build(FAST, world.shape, 300), 300, 7, run, lambda _n: None) for run in range(8)]
+    final, deployed = (np.array([getattr(r, name) for r in records]) for name in ("final_gap", "deployed_gap"))
+    assert (final < 1e-12).all()
+    assert deployed.mean() > 0.3 * world.gap(uniform_policy(world.shape))
 
 
 def test_long_runs_are_cut_into_pieces_without_a_seam(monkeypatch):
@@ -157,7 +176,7 @@ def test_results_do_not_depend_on_the_number_of_threads(world, privacy):
         for threads in (1, 2, 5)
     )
     for other in (two, five):
-        for field in ("regret", "final_gap", "switches", "deterministic_switches", "episodes"):
+        for field in ("regret", "final_gap", "deployed_gap", "switches", "deterministic_switches", "episodes"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
     assert len(np.unique(one.regret[:, -1])) > 1
 

@@ -3,10 +3,9 @@
 The Kolmogorov-Smirnov distance of two samples is compared at 1e-6, the false-alarm rate; seeds are fixed. The twin, a
 learner with another bonus, must be rejected.
 
-The bounds on regret are far above what was measured on other seeds (RiverSwim-4, horizon 6, 20,000 episodes, 100 runs:
-715 with a delta, standard deviation 165; 1,166 without, standard deviation 770, the two worst runs 4,000 to 6,100;
-4 without privacy) and far below the 8,900 of a learner that learns nothing. The mean of twenty runs misses them only if
-five of twenty runs get stuck, which has a probability below 1e-4 at the measured rate of two in a hundred.
+The bounds on regret are far above what was measured on another seed (RiverSwim-4, horizon 6, 20,000 episodes, 40 runs:
+632 with a delta, standard deviation 146; 896 without, standard deviation 441, the worst run 2,994; 10 without privacy,
+the worst run 17) and far below the 8,900 of a learner that learns nothing.
 """
 
 from __future__ import annotations
@@ -49,22 +48,23 @@ PRIVACIES = {
 @pytest.mark.parametrize("privacy", PRIVACIES.values(), ids=PRIVACIES.keys())
 def test_the_block_loop_and_the_episode_loop_have_the_same_law(privacy):
     world = discreet.worlds.river_swim(states=3, horizon=4)
-    learner = UCBVI(bonus_scale=0.1)
+    learner = UCBVI()
     slow = regrets(run_blocks, world, learner, privacy, 1)
     assert not differ(slow, regrets(run_episodes, world, learner, privacy, 2))
-    assert differ(slow, regrets(run_episodes, world, UCBVI(bonus_scale=2.0, noise_scale=5.0), privacy, 2))
+    assert differ(slow, regrets(run_episodes, world, UCBVI(reward_scale=20.0, noise_scale=5.0), privacy, 2))
 
 
 @pytest.mark.parametrize(
     ("privacy", "bound"),
-    [(discreet.Central(1.0, 1e-5), 2200), (discreet.Central(1.0), 2800), (discreet.NoPrivacy(), 200)],
+    [(discreet.Central(1.0, 1e-5), 1300), (discreet.Central(1.0), 2000), (discreet.NoPrivacy(), 60)],
     ids=["approximate", "pure", "none"],
 )
 def test_regret_on_river_swim(privacy, bound):
     world = discreet.worlds.river_swim(states=4, horizon=6)
     result = discreet.simulate(world, UCBVI(), privacy, episodes=20_000, runs=20, seed=1)
     assert result.total_regret.mean() < bound
-    assert 20_000 * world.gap(uniform_policy(world.shape)) > 3 * bound  # the twin: not learning is caught
+    assert 20_000 * world.gap(uniform_policy(world.shape)) > 4 * bound  # the twin: not learning is caught
+    assert result.final_gap.mean() < 0.05 * world.gap(uniform_policy(world.shape))
 
 
 def test_more_privacy_costs_more_regret():

@@ -42,7 +42,7 @@ def test_options_may_be_text():
     ("name", "options", "message"),
     [
         ("riverswim", {}, "unknown world 'riverswim': did you mean river-swim"),
-        ("zzz", {}, "choose one of bandit"),
+        ("zzz", {}, "choose one of admission"),
         ("river-swim", {"state": 3}, "unknown option of world river-swim: 'state': did you mean states"),
         ("bandit", {"horizon": 3}, "unknown option of world bandit"),
         ("river-swim", {"states": "six"}, "option states must be a whole number, got 'six'"),

@@ -111,8 +111,8 @@ class Matrix:
     name: str = "matrix"
 
     def __post_init__(self) -> None:
-        check_count("releases", self.releases)
-        check_count("bits", self.bits)
+        object.__setattr__(self, "releases", check_count("releases", self.releases))
+        object.__setattr__(self, "bits", check_count("bits", self.bits))
 
     @property
     def column_norm(self) -> float:

@@ -57,7 +57,7 @@ class Tree:
     name: str = "tree"
 
     def __post_init__(self) -> None:
-        check_count("users", self.users)
+        object.__setattr__(self, "users", check_count("users", self.users))
 
     @property
     def levels(self) -> int:
@@ -85,7 +85,7 @@ class EqualLawTree:
     name: str = "equal-law tree"
 
     def __post_init__(self) -> None:
-        check_count("users", self.users)
+        object.__setattr__(self, "users", check_count("users", self.users))
 
     @property
     def levels(self) -> int:
@@ -109,7 +109,7 @@ class RefinedTree:
     name: str = "refined tree"
 
     def __post_init__(self) -> None:
-        check_count("users", self.users)
+        object.__setattr__(self, "users", check_count("users", self.users))
 
     @property
     def levels(self) -> int:
@@ -313,7 +313,7 @@ class EvenTree:
     name: str = "even-tree"
 
     def __post_init__(self) -> None:
-        check_count("users", self.users)
+        object.__setattr__(self, "users", check_count("users", self.users))
 
     @property
     def levels(self) -> int:

@@ -15,7 +15,7 @@ L = ln(2 C K / p) for C unknown triples and M = N - E, which is at most the true
 
     Why: |P - P_true_frequency| <= 2 E / N, so its variance is at most P (1 - P) + 2 E / N, and M - 1 is at most the
     count that Maurer and Pontil's bound divides by.
-``published``: sqrt(2 P (1 - P) L / N) + (4 E + 7 L) / N with L = ln(X A K / p), as printed; the root misses a factor.
+``published``: sqrt(2 P (1 - P) L / N) + (4 E + 7 L) / N with L = ln(X A K / p), as printed; see docs/adversarial.md.
 ``l1``: the smallest box around the ball |P - P_hat|_1 <= sqrt(2 X' L / max(1, N)) of Rosenberg and Mansour (2019).
 ``jin``: 2 sqrt(P L / max(1, N - 1)) + 14 L / (3 max(1, N - 1)), of Jin et al. (2020).
 

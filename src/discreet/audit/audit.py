@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from discreet.audit.binomial_test import Finding, audit_pairs, text_picture
-from discreet.audit.broken import broken, raw_counts, shuffled_bits
+from discreet.audit.broken import broken, printed_messages, raw_counts
 from discreet.audit.likelihoods import PrintedPart, Together
 from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
@@ -122,6 +122,7 @@ class AuditReport:
         score = "exact log-likelihood ratio" if self.finding.known else "score trained on separate draws"
         lines = [
             f"{self.recipe}: the claim {verdict}",
+            *_stated(self.recipe),
             f"claimed      epsilon {self.claimed:.4g}{delta}",
             f"certified    {_epsilon_text(self.certified)}",
             f"lower bound  epsilon {self.lower_bound:.4g}, with confidence {self.confidence:g}",
@@ -253,14 +254,22 @@ def _case_of(privatizer: Privatizer, setting: Setting, claimed: float, delta: fl
     return Case(setting, pair, claimed, delta, privatizer.guarantee.epsilon_at(delta), exact, compared)
 
 
+def _stated(recipe: str) -> tuple[str, ...]:
+    """Where a paper states the claim, and under which condition; nothing for recipes of other kinds."""
+    if not recipe.startswith("published/"):
+        return ()
+    entry = published(recipe)
+    return f"stated in    {entry.paper}, {entry.statement.where}", f"condition    {entry.statement.condition}"
+
+
 def _published_cases(entry: Published, asked: Setting) -> tuple[str, float | None, list[Case]]:
     if entry.concentrated and asked.delta == 0:
         asked = replace(asked, delta=_EASY_DELTA)
     truth = entry.truth(
         asked.shape, epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho, episodes=max(2, asked.episodes)
     )
-    if entry.unbounded is not None:
-        case = raw_counts(asked) if entry.model == "central" else shuffled_bits(asked, separate=False)
+    if entry.no_bound(asked):
+        case = raw_counts(asked) if entry.model == "central" else printed_messages(asked)
         return entry.name, math.inf, [replace(case, certified=None)]
 
     def one(setting: Setting) -> Case:

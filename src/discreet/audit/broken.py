@@ -28,6 +28,7 @@ from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, Gau
 from discreet.noise.calibration import calibrate_noise
 from discreet.papers import raw_count_loss
 from discreet.papers.mechanism import Setting
+from discreet.papers.shuffle import batch_sizes, noise_bits_of
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, uniform
 from discreet.types import Floats, Mask
@@ -175,6 +176,14 @@ def shuffled_bits(setting: Setting, *, separate: bool) -> Case:
     claimed = _epsilon(setting)
     compared = f"one user of {users} has the bit, or nobody has"
     return Case(replace(setting, delta=delta, episodes=users), sampler, claimed, delta, claimed, exact, compared)
+
+
+def printed_messages(setting: Setting) -> Case:
+    """One counter of the shuffle paper's largest batch, with the noise bits of its proof added to the true bit."""
+    bits, users = math.ceil(noise_bits_of(setting)), max(batch_sizes(setting.episodes))
+    compared = f"one user of {users} has the bit, or nobody has; {bits} noise bits"
+    sampler = _ShuffledMessages(bits, users, separate=False)
+    return Case(setting, sampler, _epsilon(setting), setting.delta, None, math.inf, compared)
 
 
 @lru_cache(maxsize=64)

@@ -194,11 +194,11 @@ def mixed_widths(laws: tuple[Law, ...], draws: Integers, failure_probability: fl
     return out.reshape(draws.shape[1:])
 
 
-def row_numbers(rows: int) -> tuple[int, ...]:
-    """Numbers of rows that get a law of their own: 1, 2, 3, 4, 6, 8, 12, 16, ... and all of them."""
-    numbers = {rows}
-    power = 1
+def row_numbers(rows: int, each: int) -> tuple[int, ...]:
+    """Numbers of rows that get a law of their own: each up to ``each``, a power of two; then 4 per octave; and all."""
+    numbers = {rows, *range(1, min(rows, each) + 1)}
+    power = each
     while power < rows:
-        numbers |= {power, min(rows, power + power // 2)}
+        numbers |= {min(rows, power + power * quarter // 4) for quarter in range(4)}
         power *= 2
     return tuple(sorted(numbers))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.sampled_item import Domain, ReportChannel
 from discreet.encoders.base import reward_bit
 from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import Policy
@@ -42,21 +42,27 @@ def randomize_record(
     policy: Policy,
     steps: Sequence[int],
     generator: np.random.Generator | None = None,
+    *,
+    masked: bool = True,
 ) -> list[Report]:
-    """The reports of one user about the picked steps; without a generator, from the operating system's entropy."""
+    """The reports of one user about the picked steps; without a generator, from the operating system's entropy.
+
+    ``masked`` is the privatizer's: whether items are only what the policy can play. The server must say the same.
+    """
     if len(record) != 1:
         raise InvalidInput(f"a device holds one user's record, got {len(record)}")
     if not isinstance(policy, Policy):
         raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
     if len(set(steps)) != len(steps) or len(steps) != channel.encoder.steps:
         raise InvalidInput(f"this channel asks about {channel.encoder.steps} different steps, got {list(steps)}")
-    positions = _positions(channel, policy)
+    domain = channel.domain(policy, masked=masked)
+    positions = _positions(domain)
     seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)
     coins: Stream = np.array([seed], np.uint64)  # for rounding rewards only, which is not what privacy rests on
     reports = []
     for h in steps:
         check_count("step", h, at_least=0)
-        law = channel.law_at(channel.domain(policy, masked=True), h)
+        law = channel.law_at(domain, h)
         item = _item(channel, record, positions[h], h, coins)
         if item is None:  # ended, and nobody declared that records may end: an even lie hides it
             item = secrets.randbelow(law.items) if generator is None else int(generator.integers(law.items))
@@ -65,11 +71,13 @@ def randomize_record(
     return reports
 
 
-def count_reports(channel: ReportChannel, policy: Policy, reports: Iterable[Report]) -> tuple[Floats, Floats]:
+def count_reports(
+    channel: ReportChannel, policy: Policy, reports: Iterable[Report], *, masked: bool = True
+) -> tuple[Floats, Floats]:
     """How often each cell was reported by users under one policy, and how many were asked at each step."""
     table = channel.encoder.table
     counts, asked = np.zeros((table[0], int(np.prod(table[1:])))), np.zeros(table[0])
-    positions = _positions(channel, policy)
+    positions = _positions(channel.domain(policy, masked=masked))
     for h, message in reports:
         asked[h] += 1
         items = np.flatnonzero(message) if channel.response == "unary" else message
@@ -78,9 +86,9 @@ def count_reports(channel: ReportChannel, policy: Policy, reports: Iterable[Repo
     return counts.reshape(table), asked
 
 
-def _positions(channel: ReportChannel, policy: Policy) -> list[Integers]:
+def _positions(domain: Domain) -> list[Integers]:
     """For each step the cells that items stand for, in the order of the items."""
-    return [np.flatnonzero(cells) for cells in channel.domain(policy, masked=True).cells]
+    return [np.flatnonzero(cells) for cells in domain.cells]
 
 
 def _item(channel: ReportChannel, record: Trajectories, cells: Integers, h: int, coins: Stream) -> int | None:

@@ -14,9 +14,11 @@ import typer
 
 from discreet import __version__
 from discreet.cli.demo import demo
+from discreet.cli.doctor import doctor
 from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
 from discreet.cli.promises import audit, calibrate
+from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.show import show
 from discreet.cli.simulate import evaluate, simulate
@@ -25,7 +27,7 @@ from discreet.cli.train import check, train
 _OFFLINE = (check, train, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, calibrate, audit, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+    demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
 )  # fmt: skip
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

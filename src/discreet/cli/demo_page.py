@@ -172,10 +172,10 @@ blocks.</figcaption></figure>
 <tbody>
 {_table(list(comparison.rows()))}
 </tbody></table></div>
-<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that would be
-deployed next loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other users see
-would have been almost as likely had one user been replaced. <em>Local</em>: the same holds for the message that leaves
-the user's own device.</p>
+<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that is
+recommended in the end loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other
+users see would have been almost as likely had one user been replaced. <em>Local</em>: the same holds for the message
+that leaves the user's own device.</p>
 <h2>Why the guarantees hold</h2>
 <p>Every epsilon is computed from what one user can change and from the exact law of the noise, never copied from a
 claim. Read each derivation from the bottom up.</p>

@@ -41,6 +41,7 @@ def learners(json: JsonFile = None) -> None:
             "needs": sorted(getattr(learner.make, "needs", ())),
             "options": learner.options,
             "source": learner.source,
+            "standing": learner.standing or None,
         }
         for name, learner in LEARNERS.items()
     ]
@@ -102,15 +103,16 @@ def _described(entry: Published, computed: bool) -> dict[str, Any]:
     facts = {
         "name": entry.name,
         "model": entry.model,
-        "summary": f"as printed: {entry.noise}; {entry.wrong}",
+        "summary": f"as printed: {entry.noise}; {entry.finding}",
         "options": {},
-        "source": entry.paper,
+        "source": f"{entry.paper}, {entry.statement.where}",
+        "condition": entry.statement.condition,
         "at": at.describe(),
         "claimed": _promise(at.epsilon, at.delta, at.rho),
     }
     if computed:
         truth = entry.truth(at.shape, epsilon=at.epsilon, delta=at.delta, rho=at.rho, episodes=at.episodes)
-        facts["true"] = _truth(truth, at)
+        facts["true"] = _truth(entry, truth, at)
     return facts
 
 
@@ -121,8 +123,8 @@ def _running(entry: Published, computed: bool) -> dict[str, str]:
     if entry.recipe is None:
         return {}
     at = example(entry.name)
-    less = computed and entry.unbounded is None and any(part.left_out for part in entry.parts(at))
-    return {"runs as": entry.recipe + (f", which sends less: {_truth(entry.as_run(at), at)}" if less else "")}
+    less = computed and not entry.no_bound(at) and any(part.left_out for part in entry.parts(at))
+    return {"runs as": entry.recipe + (f", which sends less: {_truth(entry, entry.as_run(at), at)}" if less else "")}
 
 
 def _promise(epsilon: float | None, delta: float, rho: float | None) -> str:
@@ -131,16 +133,18 @@ def _promise(epsilon: float | None, delta: float, rho: float | None) -> str:
     return f"epsilon {epsilon:g}" + (f", delta {delta:g}" if delta else "")
 
 
-def _truth(truth: Guarantee, at: Setting) -> str:
+def _truth(entry: Published, truth: Guarantee, at: Setting) -> str:
     """In the unit of the claim: the true rho, the true epsilon, or the true delta where delta is what is missed."""
     from discreet.privacy.words import rounded_up
 
+    if entry.reached is not None and entry.no_bound(at):
+        return "{} at least {:.4g}".format(*entry.reached(at))
+    most = "at most " if entry.bound else ""
     if at.rho is not None:
-        return f"rho {rounded_up(truth.rho)}"
+        return f"{most}rho {rounded_up(truth.rho)}"
     if not math.isfinite(truth.epsilon):
-        loss = truth.delta_at(at.epsilon or 0.0)
-        return "epsilon unbounded" if loss >= 1 else f"delta {rounded_up(loss)} at epsilon {at.epsilon:g}"
+        return f"delta {rounded_up(truth.delta_at(at.epsilon or 0.0))} at epsilon {at.epsilon:g}"
     if at.delta and truth.epsilon > (at.epsilon or 0.0):
         delta = rounded_up(truth.delta_at(at.epsilon or 0.0))
         return f"epsilon {rounded_up(truth.epsilon)} at delta {at.delta:g}, or delta {delta}"
-    return f"epsilon {rounded_up(truth.epsilon)}" + (f" at delta {at.delta:g}" if at.delta else "")
+    return f"{most}epsilon {rounded_up(truth.epsilon)}" + (f" at delta {at.delta:g}" if at.delta else "")

@@ -72,7 +72,11 @@ Rho: TypeAlias = Annotated[
 ]
 RecipeName: TypeAlias = Annotated[
     str,
-    typer.Option("--recipe", help="A name from discreet recipes; auto takes the quietest.", rich_help_panel=_PRIVACY),
+    typer.Option(
+        "--recipe",
+        help="A name from discreet recipes; auto takes what is expected to learn best.",
+        rich_help_panel=_PRIVACY,
+    ),
 ]
 JsonFile: TypeAlias = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.", rich_help_panel=_OUTPUT)
@@ -85,7 +89,7 @@ def choose_world(
     """The world that the options describe."""
     from discreet.worlds.registry import WORLDS, make_world
 
-    given: dict[str, Any] = _pairs("--world-option", options)
+    given: dict[str, Any] = pairs("--world-option", options)
     for option, value in shorthands.items():
         if value is not None and option in given:
             raise InvalidInput(f"world option {option} was given twice, as --{option} and as --world-option")
@@ -135,7 +139,7 @@ def _sorted_options(
     from discreet.learners.registry import LEARNERS
     from discreet.registry import parse_value
 
-    given = _pairs("--option", options)
+    given = pairs("--option", options)
     knobs = LEARNERS[learner].options
     for_learner = {option: text for option, text in given.items() if option in knobs}
     for_recipe: dict[str, Any] = {}
@@ -194,17 +198,23 @@ def learner_options(learner: str, options: Iterable[str] | None) -> dict[str, An
     offline = [name for name, entry in LEARNERS.items() if entry.kind == "offline"]
     if learner not in offline:
         raise unknown_name("offline learner", learner, offline)
-    return parse_options(f"learner {learner}", LEARNERS[learner].make, _pairs("--option", options))
+    return parse_options(f"learner {learner}", LEARNERS[learner].make, pairs("--option", options))
 
 
-def _pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
-    pairs: dict[str, str] = {}
+def several_values(texts: Iterable[str] | None) -> dict[str, list[Any]]:
+    """Options of recipes with one or several values each, separated by commas."""
+    return {name: [_parse_free(value) for value in text.split(",")] for name, text in pairs("--option", texts).items()}
+
+
+def pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
+    """Options as name=value, each at most once."""
+    found: dict[str, str] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not sign or not name or not value:
             raise InvalidInput(f"{option} takes name=value, got {text!r}")
-        if name in pairs:
+        if name in found:
             raise InvalidInput(f"{option} {name} was given twice; give it once")
-        pairs[name] = value.strip()
-    return pairs
+        found[name] = value.strip()
+    return found

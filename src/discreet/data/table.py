@@ -93,7 +93,9 @@ class TableUsers:
         counted = as_counted(encoder)
         if counted.parts > 1:
             raise Unsupported(
-                "split=True is for simulation: the users of a table are not assigned to halves, so ask all of them"
+                "split=True is for simulation, and so is recipe 'offline/linear-as-printed', which splits by itself: "
+                "the "
+                "users of a table are not assigned to halves, so ask all of them"
             )
         how = counted.reward_levels, counted.first_visit
         if how not in self._joint:

@@ -44,6 +44,9 @@ class Rule(NamedTuple):
     log_term: float
 
 
+_TINY = 1e-12  # what decides between equals, and between nobody else
+
+
 class Candidates(NamedTuple):
     """One point of the set for each (state, action) of a step: mixtures of m deterministic policies."""
 
@@ -67,13 +70,15 @@ class ActiveSet(Protocol):
         """The actions (H, X) of the policy with the highest estimated value."""
 
 
-def all_policies(support: Mask, actions: int) -> ActiveSet:
-    """Everybody, in the form that the number of policies allows."""
+def all_policies(support: Mask, actions: int, coins: np.random.Generator) -> ActiveSet:
+    """Everybody, in the form that the number of policies allows. ``coins`` are public and decide between equals."""
     H, X = support.shape
     if count_classes(support, actions) > LIMIT:
-        return Constrained(np.zeros((H, X, actions, X)), np.zeros((H, X, actions)), np.zeros((H, X, actions)))
+        nothing = np.zeros((H, X, actions))
+        return Constrained(np.zeros((H, X, actions, X)), nothing, nothing, _TINY * coins.random(nothing.shape))
     factors = PolicyFactors(support, actions)
-    return Listed(factors, np.ones(factors.count, np.bool_), np.zeros(factors.count), np.zeros(factors.count))
+    ties = _TINY * coins.random(factors.count)
+    return Listed(factors, np.ones(factors.count, np.bool_), np.zeros(factors.count), ties, ties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +89,7 @@ class Listed:
     active: Mask
     values: Floats
     scores: Floats
+    ties: Floats  # far below any difference that means something: among equals a random one wins
 
     def crude(self, model: Model, step: int) -> Candidates:
         """One class of active policies per (x, a) that any of them can visit."""
@@ -103,7 +109,7 @@ class Listed:
         if rule.name == "paper":
             values = factors.values(P, start, r)
             bar = factors.best(values, self.active)[1] - 2 * published_radius(model, rule, users)
-            return replace(self, active=self.active & (values > bar), values=values, scores=values)
+            return replace(self, active=self.active & (values > bar), values=values, scores=values + self.ties)
         values, variances = factors.return_variances(P, start, r, r * (1 - r))
         radii = factors.radii(
             P,
@@ -120,12 +126,12 @@ class Listed:
         if rule.name == "sink":
             upper += factors.sink_bias(P, start)
         # Where the model is blind its values are ties, and what might be good is then the better guess.
-        scores = upper if rule.name == "sink" else values
-        return Listed(factors, self.active & (upper >= bar), values, scores)
+        scores = (upper if rule.name == "sink" else values) + self.ties
+        return replace(self, active=self.active & (upper >= bar), values=values, scores=scores)
 
     def best(self) -> Integers:
         """The actions of the active class with the highest estimated value."""
-        return self.factors.decode(self.factors.best(self.values, self.active)[0])
+        return self.factors.decode(self.factors.best(self.values + self.ties, self.active)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +141,7 @@ class Constrained:
     transitions: Floats
     rewards: Floats
     upper: Floats  # rewards plus what the sink may hide
+    ties: Floats  # far below any reward: among equals a random one wins
     slack: float = math.inf
 
     def crude(self, model: Model, step: int) -> Candidates:
@@ -155,11 +162,11 @@ class Constrained:
             lost = np.maximum(1.0 - model.transitions.sum(axis=-1), 0.0)
             upper = upper + lost * np.arange(len(lost) - 1, -1, -1.0)[:, None, None]
         radius = published_radius(model, rule, users) if rule.name == "paper" else common_radius(model, rule)
-        return Constrained(model.transitions, model.rewards, upper, 2 * radius)
+        return Constrained(model.transitions, model.rewards, upper, self.ties, 2 * radius)
 
     def best(self) -> Integers:
         """The actions of the optimal policy of the newest model."""
-        return _best(self.transitions, self.rewards)[1]
+        return _best(self.transitions, self.rewards + self.ties)[1]
 
     def _within(self, model: Model, step: int) -> ImplicitSet:
         """The constraint with the steps before ``step`` as the current stage knows them, later ones as the last did.

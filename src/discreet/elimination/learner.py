@@ -152,7 +152,7 @@ class PolicyElimination:
             stage=0,
             step=0,
             served=0,
-            active=all_policies(support, shape.actions),
+            active=all_policies(support, shape.actions, np.random.default_rng(coins)),
             released=nothing,
             pooled=nothing,
             model=_blind_model(shape, nothing),

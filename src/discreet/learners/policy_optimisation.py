@@ -1,10 +1,10 @@
 r"""UCBPO: improve a stochastic policy a little after every release, along optimistic values of itself.
 
 Optimistic policy optimisation (Shani, Efroni, Rosenberg, Mannor 2020; Chowdhury and Zhou 2022 on private counts). With
-the estimated model P, reward r and bonus b of :mod:`discreet.learners.optimistic`, A actions, H steps (h counts from 0)
-and K episodes,
+the optimistic reward and future of a row as in :mod:`discreet.learners.optimistic`, A actions, H steps (h counts from
+0) and K episodes,
 
-    Q_h(s, a) = r + (H - h) b + P V_{h+1},     V_h(s) = min(H - h, sum_a pi_h(a | s) Q_h(s, a)),
+    Q_h(s, a) = reward + future of V_{h+1},     V_h(s) = sum_a pi_h(a | s) Q_h(s, a),
     pi_h(a | s)  <-  pi_h(a | s) exp(n eta Q_h(s, a)) / normaliser,     eta = eta_scale sqrt(2 ln A / (H^2 K)),
 
 for the n users that acted since the last update: the same Q would have been used for each of them.
@@ -12,7 +12,9 @@ for the n users that acted since the last update: the same Q would have been use
 **Formal guarantees.** Post-processing of releases.
 
 **Differences from the paper.** One update per release, weighted by its users. The update uses the unclipped Q, as the
-greedy learner does. The sign in the exponent is plus: rewards are to be gained.
+greedy learner does. The sign in the exponent is plus: rewards are to be gained. Log-weights fall at most 8 behind the
+best one, so that an action that looked bad can come back; actions with less than a twentieth of the best one's weight
+are not played, so that releases need not spend noise on them.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats
 from discreet.validation import check_positive
+
+_NEGLIGIBLE = 0.05  # of the weight of the best action: actions with less are not played
+_FURTHEST = 8.0  # that a log-weight falls behind the best one
 
 
 class PolicyState(NamedTuple):
@@ -86,7 +91,8 @@ def exponential_weights(
     eta = eta_scale * math.sqrt(2 * math.log(max(2, shape.actions)) / (largest**2 * state.problem.episodes))
     log_weights = state.log_weights + (release.users - state.users) * eta * q
     log_weights -= log_weights.max(axis=2, keepdims=True)
-    weights = np.exp(log_weights)
+    log_weights = np.maximum(log_weights, -_FURTHEST)
+    weights = np.where(log_weights < math.log(_NEGLIGIBLE), 0.0, np.exp(log_weights))
     policy = StochasticPolicy(weights / weights.sum(axis=2, keepdims=True))
     return PolicyState(state.problem, policy, log_weights, release.users, state.coins, release)
 

@@ -15,10 +15,23 @@ squares), transitions are Dirichlet and rewards normal with a normal-gamma prior
 "published"    alpha0 = c3, lambda0 = nu0 = c, beta0 = 5c, mu0 = 0. beta can be negative even while the bound holds
 "positive"     alpha0 = c3, lambda0 = beta0 = 2c, nu0 = c, mu0 = 0: then beta >= c and lambda >= c while it holds,
                because (R + c)^2 / (N + c) <= R^2 / N + c
-"noise"        unit prior, and the posterior is widened by the noise that is really there: counts are redrawn with
-               one standard deviation of their noise before they are used, and the mean reward gets the noise's
-               variance on top. No pseudo-counts that outweigh the data
+"noise"        what stands out of the noise is data, what does not is unknown: see below. No pseudo-counts that
+               outweigh the data
 =============  ======================================================================================================
+
+**The prior "noise"** (the default). With sd_n, sd_t, sd_r the deviations of the noise, k = ``noise_scale``, Z standard
+normal draws and n = max(0, N), a row is drawn as
+
+    r        = mean + Z sqrt(mean (1 - mean) / (n + 1) + k^2 (sd_r^2 + mean^2 sd_n^2) / (n + 1)^2),   in [0, 1],
+               mean = (R + 1/2) / (n + 1)
+    weight_t ~ Gamma(N(t) + k sd_t Z)   for the successors t with N(t) > 1.5 sd_t,  zero for the others,
+    and one successor, drawn at random, gets Gamma(1 + 1.5 k sd_t) more: what was never seen, or cut,
+
+and P is proportional to the weights. A row costs as many draws as it has successors that stand out.
+
+**Blocks.** Where many users act between two releases, one draw would be the policy of all of them, and exploring once
+would cost a whole block: with blocks that grow by a constant factor, regret then stays a constant share of the users.
+So a block follows an even mixture of ``draws`` policies, each the best of a world of its own.
 
 **A known property: lock-in.** With "published" and "positive" the prior holds of the order of sqrt(K) / epsilon
 pseudo-visits with reward zero, so a pair that was not played looks worthless *with certainty*: the posterior does not
@@ -35,6 +48,8 @@ noisy counts may be negative. Rewards are bits, so the fourth table, of squared 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -42,15 +57,18 @@ import numpy as np
 
 from discreet.compiled import inlined
 from discreet.errors import check_name
-from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.base import PlannedState, PlansBackwards, Problem, fill_q, prepare
 from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
+from discreet.policies import AnyPolicy, Mixture, Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
 from discreet.types import Floats
-from discreet.validation import check_open_unit
+from discreet.validation import check_count, check_not_negative, check_open_unit
 
 PRIORS = ("unit", "published", "positive", "noise")
+_NOISE = PRIORS.index("noise")
+_CUT = 1.5  # deviations of its noise by which a count must stand out, as for the other learners
 _SMALLEST = 1e-3  # parameters of the posterior are positive
 
 
@@ -59,6 +77,7 @@ class PSRLArrays(NamedTuple):
 
     groups: int
     prior: int
+    noise_scale: float
     pair_width: float  # c over the deviation of the noise after all users
     row_width: float  # c3 over the deviation of one successor's noise after all users
     episodes: float
@@ -75,12 +94,16 @@ class PSRL(PlansBackwards):
 
     prior: str = "noise"
     failure_probability: float = 0.1
+    noise_scale: float = 0.6
+    draws: int = 8
     name: ClassVar[str] = "psrl"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
         check_name("prior", self.prior, PRIORS)
         check_open_unit("failure_probability", self.failure_probability)
+        check_not_negative("noise_scale", self.noise_scale)
+        check_count("draws", self.draws)
 
     def arrays(self, problem: Problem) -> PSRLArrays:
         """Constants and scratch space; the clock stands at zero users."""
@@ -92,6 +115,7 @@ class PSRL(PlansBackwards):
         return PSRLArrays(
             groups=shape.groups,
             prior=PRIORS.index(self.prior),
+            noise_scale=self.noise_scale,
             # The paper's bounds are written with the scale b of Laplace noise; b sqrt(2 K) is the deviation of the sum.
             pair_width=max(math.sqrt(K), one) * math.sqrt(8 * one) / math.sqrt(2 * K),
             row_width=max(math.sqrt(K * S), many) * math.sqrt(8 * many) / math.sqrt(2 * K),
@@ -109,9 +133,26 @@ class PSRL(PlansBackwards):
         arrays.clock[0] = release.users
         return arrays
 
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
+        """The best policies of several worlds, if many users will follow them before the next release."""
+        block = release.users - (state.release.users if state.release is not None else 0)
+        draws = min(self.draws, block)
+        plans = [self.plan(state.problem, state.coins, release)]
+        while len(plans) < draws:
+            plans.append(self.plan(state.problem, plans[-1].coins, release))
+        return plans[-1]._replace(policy=even_mixture([plan.policy for plan in plans]))
+
     def recommending(self, problem: Problem) -> UCBVIArrays:
         """The estimated world as it is: nothing is drawn, what was not seen is worth nothing."""
         return UCBVI().recommending(problem)
+
+
+def even_mixture(policies: Sequence[AnyPolicy]) -> AnyPolicy:
+    """Each of the policies with the same probability; those that are the same are one component."""
+    counts = Counter(policy for policy in policies if isinstance(policy, Policy))
+    if len(counts) == 1:
+        return policies[0]
+    return Mixture(tuple(counts), np.array([*counts.values()]) / len(policies))
 
 
 @prepare.implement(PSRLArrays)
@@ -134,42 +175,67 @@ def _fill_q(learner: PSRLArrays, statistics: Statistics, following: Floats, h: i
 @inlined
 def draw_world(learner: PSRLArrays, statistics: Statistics, coins: Stream) -> None:
     """One draw of transitions and mean rewards from the posterior, into the learner's scratch space."""
-    model, reward, prior = learner.model, learner.reward, learner.prior
-    visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
-    visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
-    reward_noise = statistics.reward_noise
-    S, R = model.shape
-    to_the_end = math.sqrt(learner.episodes / max(1.0, learner.clock[0]))
+    R = learner.reward.shape[0]
     for row in range(R):
-        lambda0, nu0, beta0, mu0, alpha0 = 1.0, 1.0, 1.0, 0.5, 1.0 / S
-        if prior == 1 or prior == 2:
-            # A row without noise so far has the noise of the others ahead of it; one pseudo-visit at least.
-            c = max(1.0, learner.pair_width * visit_noise[row] * to_the_end)
-            alpha0 = max(1.0, learner.row_width * transition_noise[row] * to_the_end)
-            mu0, nu0 = 0.0, c
-            lambda0, beta0 = (c, 5.0 * c) if prior == 1 else (2.0 * c, 2.0 * c)
-        seen, earned, spread = visits[row], rewards[row], 0.0
-        if prior == 3:
-            seen = max(0.0, seen)
-            earned = min(seen, max(0.0, earned))
-            # R / N is off by the noise of both; half of N's is the most that can be lost on average.
-            spread = math.sqrt(reward_noise[row] ** 2 + 0.25 * visit_noise[row] ** 2) / (seen + lambda0)
-        precision = max(_SMALLEST, lambda0 + seen)
-        mean = (lambda0 * mu0 + earned) / precision
-        rate = max(_SMALLEST, beta0 + 0.5 * (earned + lambda0 * mu0 * mu0 - precision * mean * mean))
-        tau = gamma(max(_SMALLEST, nu0 + 0.5 * seen), coins) / rate
-        deviation = math.sqrt(1.0 / (precision * max(tau, 1e-12)) + spread * spread)
-        reward[row] = mean + deviation * normal(coins)
-        total = 0.0
-        for t in range(S):
-            count = transitions[t, row]
-            if prior == 3:
-                count = max(0.0, count + transition_noise[row] * normal(coins))
-            weight = gamma(max(_SMALLEST, alpha0 + count), coins)
-            model[t, row] = weight
-            total += weight
-        for t in range(S):
-            model[t, row] = model[t, row] / total if total > 0.0 else 1.0 / S
+        if learner.prior == _NOISE:
+            draw_noisy_row(learner, statistics, coins, row)
+        else:
+            draw_conjugate_row(learner, statistics, coins, row)
+
+
+@inlined
+def draw_noisy_row(learner: PSRLArrays, statistics: Statistics, coins: Stream, row: int) -> None:
+    """One row under the prior "noise"."""
+    model, (S, _) = learner.model, learner.model.shape
+    visit_noise, noise = statistics.visit_noise[row], statistics.transition_noise[row]
+    n, k = max(0.0, statistics.visits[row]), learner.noise_scale
+    mean = (min(n, max(0.0, statistics.rewards[row])) + 0.5) / (n + 1.0)
+    variance = (
+        mean * (1.0 - mean) * (n + 1.0) + k * k * (statistics.reward_noise[row] ** 2 + (mean * visit_noise) ** 2)
+    ) / ((n + 1.0) * (n + 1.0))
+    learner.reward[row] = min(1.0, max(0.0, mean + math.sqrt(variance) * normal(coins)))
+    total = 0.0
+    for t in range(S):
+        weight = 0.0
+        if statistics.transitions[t, row] > _CUT * noise:
+            count = statistics.transitions[t, row] + (k * noise * normal(coins) if noise > 0.0 else 0.0)
+            weight = gamma(count, coins) if count > 0.0 else 0.0
+        model[t, row] = weight
+        total += weight
+    # What was never seen, or cut, is one successor drawn at random.
+    other = int(uniform(coins) * S)
+    weight = gamma(1.0 + k * _CUT * noise, coins)
+    model[other, row] += weight
+    total += weight
+    for t in range(S):
+        model[t, row] /= total
+
+
+@inlined
+def draw_conjugate_row(learner: PSRLArrays, statistics: Statistics, coins: Stream, row: int) -> None:
+    """One row under the priors "unit", "published" and "positive"."""
+    model, prior, (S, _) = learner.model, learner.prior, learner.model.shape
+    to_the_end = math.sqrt(learner.episodes / max(1.0, learner.clock[0]))
+    lambda0, nu0, beta0, mu0, alpha0 = 1.0, 1.0, 1.0, 0.5, 1.0 / S
+    if prior > 0:
+        # A row without noise so far has the noise of the others ahead of it; one pseudo-visit at least.
+        c = max(1.0, learner.pair_width * statistics.visit_noise[row] * to_the_end)
+        alpha0 = max(1.0, learner.row_width * statistics.transition_noise[row] * to_the_end)
+        mu0, nu0 = 0.0, c
+        lambda0, beta0 = (c, 5.0 * c) if prior == 1 else (2.0 * c, 2.0 * c)
+    seen, earned = statistics.visits[row], statistics.rewards[row]
+    precision = max(_SMALLEST, lambda0 + seen)
+    mean = (lambda0 * mu0 + earned) / precision
+    rate = max(_SMALLEST, beta0 + 0.5 * (earned + lambda0 * mu0 * mu0 - precision * mean * mean))
+    tau = gamma(max(_SMALLEST, nu0 + 0.5 * seen), coins) / rate
+    learner.reward[row] = mean + math.sqrt(1.0 / (precision * max(tau, 1e-12))) * normal(coins)
+    total = 0.0
+    for t in range(S):
+        weight = gamma(max(_SMALLEST, alpha0 + statistics.transitions[t, row]), coins)
+        model[t, row] = weight
+        total += weight
+    for t in range(S):
+        model[t, row] = model[t, row] / total if total > 0.0 else 1.0 / S
 
 
 @inlined

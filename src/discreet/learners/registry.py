@@ -17,70 +17,83 @@ LEARNERS = Registry(
             "discreet.learners.optimistic:UCBVI",
             "optimistic value iteration: plan in the estimated world with a bonus for what is uncertain",
             "Azar, Osband, Munos (2017), on private counts",
+            standing="heuristic constants",
         ),
         "ucbpo": Named(
             "discreet.learners.policy_optimisation:UCBPO",
             "optimistic policy optimisation: improve a stochastic policy along optimistic values of itself",
             "Shani, Efroni, Rosenberg, Mannor (2020); Chowdhury, Zhou (2022)",
+            standing="heuristic constants",
         ),
         "heavy-ucbvi": Named(
             "discreet.heavy_tails.learners:HeavyUCBVI",
             "optimistic value iteration for rewards of which only a moment is bounded",
             "Private-Heavy-UCBVI, repaired; Zhuang, Sui (2021) without privacy",
+            standing="heuristic constants",
         ),
         "heavy-ucbpo": Named(
             "discreet.heavy_tails.learners:HeavyUCBPO",
             "optimistic policy optimisation for rewards of which only a moment is bounded",
             "Private-Heavy-UCBPO, its sign corrected",
+            standing="heuristic constants",
         ),
         "obi": Named(
             "discreet.learners.local_optimistic:OBI",
             "optimism with bounds on the noise of every count, as printed or tight; made for the local model",
             "LDP-OBI of Garcelon, Perchet, Pike-Burke, Pirotta (2021)",
+            standing="heuristic constants; optimism is proved with scale=1",
         ),
         "psrl": Named(
             "discreet.learners.posterior:PSRL",
             "posterior sampling: play the best policy of a world drawn from what is known",
             "Osband, Russo, Van Roy (2013); LDP-PSRL of Garcelon et al. (2021)",
+            standing="heuristic prior; no regret bound is known for private counts",
         ),
         "apvi": Named(
             "discreet.learners.pessimistic:APVI",
             "offline: pessimistic value iteration, plans with a penalty for what the data do not show",
             "Yin and Wang (2021); DP-APVI, Qiao and Wang (2023)",
             kind="offline",
+            standing="proved lower bound on the value, per step; heuristic where steps are pooled",
         ),
         "policy-elimination": Named(
             "discreet.elimination.learner:PolicyElimination",
             "explore with all policies that may still be the best, drop those that cannot be; few policy changes",
             "Qiao, Yin, Min, Wang (2022); SDP-PE of Bai, Talebi, Zhao, Cheng, Chen",
+            standing="heuristic constants; the paper's are PolicyElimination.published()",
         ),
         "uc-o-reps": Named(
             "discreet.adversarial.learners:UCOREPS",
             "layered worlds, adversarial losses, full information: follow the regularised leader over occupancy "
             "measures",
             "Rosenberg, Mansour (2019); Private-UC-O-REPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen",
+            standing="constants of the theory",
         ),
         "uob-lbps": Named(
             "discreet.adversarial.learners:UOBLBPS",
             "layered worlds, adversarial losses, bandit feedback: mirror descent with a log barrier",
             "Private-UOB-LBPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, its loss estimate corrected",
+            standing="constants of the theory, with our loss estimate",
         ),
         "uob-reps": Named(
             "discreet.adversarial.learners:UOBREPS",
             "layered worlds, adversarial losses, bandit feedback without privacy: mirror descent with relative entropy",
             "Jin, Jin, Luo, Sra, Yu (2020)",
+            standing="constants of the paper",
         ),
         "vapvi": Named(
             "discreet.linear.learners:VAPVI",
             "offline, linear features: pessimistic value iteration on weighted regressions, by linear questions",
             "Yin, Duan, Wang, Wang (2022); DP-VAPVI, Qiao and Wang (2023)",
             kind="offline",
+            standing="heuristic constants",
         ),
         "pevi": Named(
             "discreet.linear.learners:PEVI",
             "offline, linear features: pessimistic value iteration on plain regressions, by linear questions",
             "Jin, Yang, Wang (2021)",
             kind="offline",
+            standing="heuristic constants",
         ),
     },
 )
@@ -89,8 +102,8 @@ LEARNERS = Registry(
 def make_learner(name: str, /, **options: Any) -> Learner:
     """Make a learner by name; option values may be text, as a command line gives them.
 
-    >>> make_learner("ucbvi", bonus_scale="0.1")
-    UCBVI(bonus='hoeffding', bonus_scale=0.1, noise_scale=0.2, threshold=1.5, failure_probability=0.1)
+    >>> make_learner("ucbvi", threshold="2").threshold
+    2.0
     """
     learner: Learner = LEARNERS.create(name, **options)
     return learner
@@ -110,6 +123,12 @@ def offline_learner(learner: Learner | str, /, **options: Any) -> Any:
     if learner not in offline_names():
         raise unknown_name("offline learner", learner, offline_names())
     return LEARNERS.create(learner, **options)
+
+
+def with_standing(name: str) -> str:
+    """The name of a learner and, where it is known, what is theorem and what is heuristic about its defaults."""
+    entry = LEARNERS.get(name)
+    return f"{name} ({entry.standing})" if entry is not None and entry.standing else name
 
 
 def offline_names() -> list[str]:

@@ -20,7 +20,8 @@ among them would show exactly when its cell is not empty, so they are refused be
 that depends on the question alone; and a row that is no vector of norm at most one never gets past the grid.
 
 **Differences from the paper.** DP-VAPVI prints matrix noise of variance 1 / (4 rho_0), which is right for adding a user
-and gives 2 rho_0 for replacing one: 1.4 rho in all. ``as_printed`` has that noise, and its true guarantee.
+and gives 2 rho_0 for replacing one. Its theorem holds all the same, because it divides the users into two halves, of
+which each is asked for fewer statistics than the budget is divided by: ``offline/linear-as-printed`` does that.
 """
 
 from __future__ import annotations

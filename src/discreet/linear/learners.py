@@ -20,7 +20,7 @@ c is the middle of the range that r + V(s') can have, lo and hi the released ext
 ``VAPVI(variance=True)`` estimates sigma^2 = max(1, Var V) first, from two more vectors and one more matrix per step, as
 the paper does. By default it does not: wherever V spans at most 2 the variance is at most 1 and sigma^2 = 1 exactly,
 and the budget saved is worth more than weights. ``split=True`` asks the variance questions of other users than the
-rest.
+rest, as the paper's Algorithm 2 does; under ``offline/linear-as-printed`` the users are divided in any case.
 
 **Formal guarantees.** Post-processing of answers and adaptive questions: no knob touches privacy. With z = 1 and
 coefficients below the theory's the penalty is a heuristic.

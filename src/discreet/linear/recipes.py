@@ -3,6 +3,11 @@
 What a learner will ask is public and comes as options: ``features`` (S, A, d), how many vectors each question has
 (``vectors``), and which part of the users it is about (``parts``; a user is in one part, so each part has the whole
 budget).
+
+**As printed.** ``offline/linear-as-printed`` is Algorithm 2 of DP-VAPVI: the users are divided into two halves,
+questions about variances (two vectors) go to D' and all others to D, and every statistic has rho_0 = rho / (5 H). Its
+matrix noise is that of the paper, for adding a trajectory, so a matrix costs 2 rho_0; a trajectory in D' costs at most
+0.8 rho and one in D at most 0.6 rho, which keeps the promise of rho.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from discreet.shape import Shape
 from discreet.types import ArrayLike, Floats
 from discreet.validation import check_array, check_count
 
+_PRINTED = "Qiao and Wang (2023)"
 OPTIONS: dict[str, Any] = {"features": None, "vectors": None, "parts": None, "per_user": 1}
 
 
@@ -35,12 +41,16 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
     channel = _questions(shape, options)
     if shape.homogeneous and shape.horizon > 1:
         raise Unsupported("linear statistics are released step by step: declare homogeneous=False")
-    rho, per_user = concentrated_budget(privacy), channel.per_user
+    channel = _in_halves(channel, shape.horizon) if as_printed else channel
+    rho, per_user, dimension = concentrated_budget(privacy), channel.per_user, channel.features.shape[2]
     asked = {
         part: [n for n, p in zip(channel.vectors, channel.about, strict=True) if p == part] for part in _parts(channel)
     }
-    shares = {part: rho / sum(1 + n for n in vectors) for part, vectors in asked.items()}
-    laws = {part: _laws(channel.features.shape[2], share, per_user, as_printed) for part, share in shares.items()}
+    if as_printed:
+        laws = dict.fromkeys(asked, _laws(dimension, rho / (5 * shape.horizon), per_user, 1))
+    else:
+        shares = {part: rho / sum(1 + n for n in vectors) for part, vectors in asked.items()}
+        laws = {part: _laws(dimension, share, per_user, 2) for part, share in shares.items()}
     promises = [_whole(laws[part], vectors, per_user, privacy.delta) for part, vectors in asked.items()]
     guarantee = max(promises, key=lambda each: float(each.rho or 0.0))
     if len(promises) > 1:
@@ -48,11 +58,31 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
         guarantee = parallel(guarantee, why)
     if as_printed:
         delta = privacy.delta or 1e-5
-        guarantee = claimed(guarantee, Claim(ZeroConcentratedProfile(rho).epsilon(delta), delta, "DP-VAPVI"))
+        epsilon, source = ZeroConcentratedProfile(rho).epsilon(delta), f"{_PRINTED}, Theorem 4.1: rho = {rho:g}"
+        guarantee = claimed(guarantee, Claim(epsilon, delta, source, "two halves of the data, features of norm one"))
     unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
     noisy = _with_laws(channel, tuple(laws[part] for part in channel.about))
     name = "offline/linear-as-printed" if as_printed else "offline/linear"
     return Privatizer(name, shape, (noisy,), SameUsers(), about(guarantee, unit=unit), masked=False, options=options)
+
+
+def _in_halves(channel: LinearChannel, horizon: int) -> LinearChannel:
+    """The same questions about two halves of the users: those about variances to the second, all others to the first.
+
+    Refused if they are not those of DP-VAPVI: at most one of each kind per step, and some about variances.
+    """
+    values, variances = channel.vectors.count(1), channel.vectors.count(2)
+    if values + variances < len(channel.vectors) or max(values, variances) > horizon or (horizon > 1 and not variances):
+        raise InvalidInput(
+            "recipe 'offline/linear-as-printed' is DP-VAPVI, which asks one half of the users about variances and the "
+            f"other about values, once per step; {variances} and {values} questions of these kinds, of "
+            f"{len(channel.vectors)} in all, are not that: give learner vapvi variance=True, or take 'offline/linear'"
+        )
+    halves = tuple(int(vectors == 2) for vectors in channel.vectors)
+    if any(channel.about) and channel.about != halves:
+        raise InvalidInput("DP-VAPVI as printed divides the users by itself: leave the option parts out")
+    encoder = FineCounts(channel.encoder.shape, 2)
+    return LinearChannel(encoder, channel.features, channel.vectors, halves, channel.laws, channel.per_user)
 
 
 def _nothing(privacy: Privacy, shape: Shape, users: int, options: Options) -> Privatizer:
@@ -106,9 +136,9 @@ def bounded_features(features: ArrayLike, shape: Shape) -> Floats:
     return np.asarray(phi / np.maximum(1.0, norms))
 
 
-def _laws(dimension: int, share: float, per_user: int, as_printed: bool) -> Laws:
+def _laws(dimension: int, share: float, per_user: int, squared: int) -> Laws:
+    """Noise that gives ``share`` to a vector, and to a matrix that moves by ``squared``: 1 if added, 2 if replaced."""
     m = per_user**2
-    squared = 1 if as_printed else 2  # what the proof assumes a matrix can move, and what it can
     off_diagonal = squared * m * MATRIX_GRID**4 / (4 * share)
     return (
         DiscreteSymmetricGaussianMatrix(dimension, off_diagonal),
@@ -144,14 +174,14 @@ RECIPES = (
     Recipe(
         "offline/linear-as-printed",
         "central",
-        "the same with the matrix noise of DP-VAPVI, which is sized for adding a user",
+        "DP-VAPVI as printed: two halves of the users, rho / (5 H) for every statistic (simulation only)",
         partial(_build, True),
         pure=False,
         automatic=False,
         encoder="linear statistics",
         law="gaussian",
         accumulator="once per question",
-        source="Qiao and Wang (2023), algorithm 2",
+        source=f"{_PRINTED}, algorithm 2",
         options=OPTIONS,
     ),
 )

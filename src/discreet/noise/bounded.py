@@ -26,7 +26,7 @@ from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream, fast_log, uniform
 from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_positive
+from discreet.validation import check_count, check_open_unit, check_scale
 
 # By numerical integration; a test computes them again in multiprecision.
 UNIT_MASS = 0.05496605470902302
@@ -50,7 +50,7 @@ class BoundedNoise:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", check_positive("radius", self.radius))
+        object.__setattr__(self, "radius", check_scale("radius", self.radius))
 
     @property
     def variance(self) -> float:
@@ -167,6 +167,8 @@ def _cells(shift: float) -> tuple[Floats, Floats, float]:
     q = np.exp(-_exponent(points + shift)) @ weights * (width / 2) / UNIT_MASS
     with np.errstate(invalid="ignore"):
         loss = _exponent(edges + shift) - _exponent(edges)
+    # Next to the ends both are infinite: there the loss is beyond all bounds, down on the left and up on the right.
+    loss = np.where(np.isnan(loss), np.copysign(np.inf, edges), loss)
     loss[-1] = np.inf
     # The lowest losses, of next to no mass, move up; the highest become infinite. That keeps the grid short.
     loss[0] = -np.inf

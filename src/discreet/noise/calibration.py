@@ -20,7 +20,7 @@ from discreet.noise.gaussian import Gaussian
 from discreet.noise.laplace import DiscreteLaplace, Laplace
 from discreet.noise.law import Law
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.validation import check_count, check_delta, check_open_unit, check_positive
+from discreet.validation import check_count, check_delta, check_epsilon, check_number, check_open_unit, check_rho, shown
 
 _TOLERANCE = 1e-7
 _LARGEST = 1e9  # times the sensitivity: nobody wants more noise than that
@@ -54,8 +54,8 @@ def calibrate_noise(
     if sensitivity.l1 == 0:
         raise InvalidInput("nothing to calibrate: the statistic does not move when a user is replaced")
     if rho is not None:
-        return _scaled(family, sensitivity, check_positive("rho", rho), concentrated=True)
-    epsilon = check_positive("epsilon", epsilon)
+        return _scaled(family, sensitivity, check_rho("rho", rho), concentrated=True)
+    epsilon = check_epsilon("epsilon", epsilon)
     if delta == 0:
         return _scaled(family, sensitivity, epsilon, concentrated=False)
     return _searched(family, sensitivity, epsilon, delta)
@@ -124,9 +124,9 @@ def calibrate_binomial(
     proof of monotonicity is known, so the one returned is certified itself but might not be the smallest.
     """
     users, sensitivity = check_count("users", users), Sensitivity.unit_shifts(up, down)
-    epsilon, delta = check_positive("epsilon", epsilon), check_open_unit("delta", delta)
-    if not 0 <= dropout < 1:
-        raise InvalidInput(f"dropout must lie in [0, 1), got {dropout!r}")
+    epsilon, delta = check_epsilon("epsilon", epsilon), check_open_unit("delta", delta)
+    if not 0 <= check_number("dropout", dropout) < 1:
+        raise InvalidInput(f"dropout must lie in [0, 1), got {shown(dropout)}")
     return _shuffled_bits(math.floor((1 - dropout) * users), sensitivity, epsilon, delta)
 
 

@@ -57,7 +57,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
 from discreet.streams import Stream
 from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_positive
+from discreet.validation import check_count, check_open_unit, check_scale
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2
@@ -77,7 +77,7 @@ class DiscreteGaussian:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
+        object.__setattr__(self, "sigma", check_scale("sigma", self.sigma))
 
     @property
     def variance(self) -> float:
@@ -257,9 +257,9 @@ class GridGaussian:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
-        check_count("bits", self.bits, at_least=0)
-        if not _FINEST <= self.sigma / self.step <= _COARSEST:
+        object.__setattr__(self, "sigma", check_scale("sigma", self.sigma))
+        object.__setattr__(self, "bits", check_count("bits", self.bits, at_least=0))
+        if self.bits > 1000 or not _FINEST <= self.sigma / self.step <= _COARSEST:
             raise Unsupported(
                 f"sigma must be between 2^23 and 2^46 steps of the grid, got sigma={self.sigma:g} at bits={self.bits}: "
                 "choose other bits, or DiscreteGaussian on whole numbers"

@@ -25,7 +25,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import special
 from discreet.streams import Stream, fast_log, to_unit
 from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_positive
+from discreet.validation import check_count, check_open_unit, check_scale
 
 
 class GaussianKernel(NamedTuple):
@@ -43,7 +43,7 @@ class Gaussian:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_positive("sigma", self.sigma))
+        object.__setattr__(self, "sigma", check_scale("sigma", self.sigma))
 
     @property
     def variance(self) -> float:

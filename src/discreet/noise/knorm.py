@@ -24,7 +24,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize
 from discreet.streams import Stream, below, fast_log, to_unit, uniform
 from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_positive
+from discreet.validation import check_count, check_scale
 
 
 class KNormKernel(NamedTuple):
@@ -44,7 +44,7 @@ class KNorm:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
 
     @property
     def variance(self) -> float:
@@ -103,7 +103,7 @@ class DiscreteKNorm:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
 
     @property
     def _numerator(self) -> int:
@@ -112,7 +112,9 @@ class DiscreteKNorm:
     @property
     def shipped_scale(self) -> float:
         """-1 / ln t of the fraction that real releases use; never below ``scale``."""
-        return -1 / math.log(self._numerator / _WHOLE)
+        numerator = self._numerator
+        small = numerator < _WHOLE // 2
+        return -1 / (math.log(numerator / _WHOLE) if small else math.log1p((numerator - _WHOLE) / _WHOLE))
 
     @property
     def variance(self) -> float:
@@ -219,6 +221,10 @@ class TableNoise:
     scale: float
     discrete: ClassVar[bool] = True
     drawn: ClassVar[str] = "one draw of noise for the whole of every table"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
 
     @cached_property
     def _law(self) -> DiscreteKNorm:

@@ -43,7 +43,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize, special
 from discreet.streams import Stream, fast_log, mix, to_unit, with_random_sign
 from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_positive
+from discreet.validation import check_count, check_open_unit, check_scale
 
 
 class LaplaceKernel(NamedTuple):
@@ -61,7 +61,7 @@ class Laplace:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
 
     @property
     def variance(self) -> float:
@@ -214,7 +214,7 @@ class DiscreteLaplace:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
 
     @property
     def _t(self) -> float:

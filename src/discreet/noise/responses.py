@@ -25,7 +25,7 @@ from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, responses_profile
 from discreet.streams import Stream, below, uniform
 from discreet.types import ArrayLike, Floats, Integers, NDArray
-from discreet.validation import check_count, check_positive
+from discreet.validation import check_count, check_epsilon
 
 Words = NDArray[np.uint64]
 
@@ -36,6 +36,11 @@ _WHOLE = 1 << _BITS
 def _round_up(probability: float) -> int:
     """Numerator of a probability over 2**62, strictly above it even after floating point error."""
     return math.ceil(probability * (1 + 1e-15) * _WHOLE) + 1
+
+
+def _odds(epsilon: float) -> float:
+    """exp(epsilon), or a number beyond which a lie is rounded up to 2**-62 all the same."""
+    return math.exp(min(epsilon, 700.0))
 
 
 def _simulated(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
@@ -72,11 +77,11 @@ class RandomizedResponse:
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
 
     @property
     def _lie(self) -> int:
-        return min(_round_up(1 / (1 + math.exp(self.epsilon))), _WHOLE // 2)
+        return min(_round_up(1 / (1 + _odds(self.epsilon))), _WHOLE // 2)
 
     @property
     def p(self) -> float:
@@ -135,12 +140,12 @@ class KaryRandomizedResponse:
     items: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
         object.__setattr__(self, "items", check_count("items", self.items, at_least=2))
 
     @property
     def _each(self) -> int:
-        return min(_round_up(1 / (math.exp(self.epsilon) + self.items - 1)), _WHOLE // self.items)
+        return min(_round_up(1 / (_odds(self.epsilon) + self.items - 1)), _WHOLE // self.items)
 
     @property
     def _truth(self) -> int:
@@ -204,12 +209,12 @@ class UnaryEncoding:
     items: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
         object.__setattr__(self, "items", check_count("items", self.items, at_least=2))
 
     @property
     def _lie(self) -> int:
-        return min(_round_up(1 / (1 + math.exp(self.epsilon))), _WHOLE // 2)
+        return min(_round_up(1 / (1 + _odds(self.epsilon))), _WHOLE // 2)
 
     @property
     def p(self) -> float:

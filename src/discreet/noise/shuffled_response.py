@@ -41,7 +41,7 @@ from discreet.privacy.losses import LossDistribution, repeat
 from discreet.privacy.profiles import GaussianProfile, LossProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.types import Floats
-from discreet.validation import check_count, check_open_unit, check_positive
+from discreet.validation import check_count, check_epsilon, check_open_unit
 
 _RANGES = 32  # of crowds with up to half of the ones; the other half mirrors them
 _RESOLUTION = 64  # grid points per standard deviation of one counter's loss
@@ -65,8 +65,8 @@ class ShuffledResponse:
     drawn: ClassVar[str] = "every bit answered by itself, and only the number of ones of each counter handed on"
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
-        check_count("users", self.users)
+        object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
+        object.__setattr__(self, "users", check_count("users", self.users))
 
     @property
     def response(self) -> RandomizedResponse:
@@ -108,7 +108,7 @@ def calibrate_response(users: int, moves: int, epsilon: float, delta: float) -> 
     crowd. Found by bisection, to a thousandth of the variance, and certified by its own profile.
     """
     users, moves = check_count("users", users), check_count("moves", moves)
-    return _calibrated(users, moves, check_positive("epsilon", epsilon), check_open_unit("delta", delta))
+    return _calibrated(users, moves, check_epsilon("epsilon", epsilon), check_open_unit("delta", delta))
 
 
 @lru_cache(maxsize=4096)

@@ -13,8 +13,13 @@ L          floor(log2 K) + 1: how many noisy sums show one user where a tree rel
 eps, rho   the target that a paper scales its noise by: pure or approximate, or zero-concentrated
 =========  ==========================================================================================================
 
-Where one factor is wrong everywhere: these papers define neighbours by *replacing* a user, which takes one unit out of
-a cell and puts one into another at every step, but count H moves, as if a user were only added or removed.
+All five papers define neighbours by *replacing* a user, which takes one unit out of a cell and puts one into another
+at every step. Three proofs count H moves of a table, as if a user were only added or removed: those of the heavy-tailed
+rewards, of the adversarial losses and of SDP-PE. LDP-OBI counts 6 H in three tables and DP-APVI 4 H in two, and both
+are right; DP-VAPVI's bound for one matrix is that of adding a user, and its theorem has room for replacing one.
+
+What each paper says, where, and under which condition is in :mod:`discreet.papers.statements`; the page of errata is
+made from it by :mod:`discreet.papers.errata`.
 """
 
 from __future__ import annotations
@@ -30,7 +35,8 @@ from discreet.shape import Shape
 
 if TYPE_CHECKING:
     from discreet.papers.heavy_tailed import raw_count_loss
-    from discreet.papers.shuffle import integer_message_delta, shuffle_noise_bits
+    from discreet.papers.offline import linear_costs
+    from discreet.papers.shuffle import integer_message_bound, integer_message_delta, shuffle_noise_bits
 
     PUBLISHED: Mapping[str, Published]
 
@@ -41,7 +47,9 @@ __all__ = [
     "Setting",
     "entries",
     "example",
+    "integer_message_bound",
     "integer_message_delta",
+    "linear_costs",
     "published",
     "raw_count_loss",
     "shuffle_noise_bits",
@@ -49,7 +57,9 @@ __all__ = [
 
 _PAPERS = ("heavy_tailed", "adversarial", "local", "offline", "shuffle")
 _HOMES = {
+    "integer_message_bound": "discreet.papers.shuffle",
     "integer_message_delta": "discreet.papers.shuffle",
+    "linear_costs": "discreet.papers.offline",
     "raw_count_loss": "discreet.papers.heavy_tailed",
     "shuffle_noise_bits": "discreet.papers.shuffle",
 }
@@ -83,7 +93,7 @@ def example(name: str) -> Setting:
 # The first prefix that fits counts.
 _EXAMPLES = {
     "heavy-tailed": Setting(Shape(6, 2, 20), 20_000, epsilon=1.0),
-    "adversarial": Setting(Shape(16, 3, 4), 4_096, epsilon=1.0),
+    "adversarial": Setting(Shape(16, 3, 4), 4_095, epsilon=1.0),
     "ldp-obi-gaussian": Setting(Shape(2, 2, 2, homogeneous=True), 20_000, epsilon=20.0, delta=0.1),
     "ldp-obi-bounded": Setting(Shape(2, 2, 2, homogeneous=True), 20_000, epsilon=20.0, delta=0.1),
     "ldp-shuffle-appendix-batch": Setting(Shape(4, 2, 6), 20_000, epsilon=1.0, delta=1e-5),
@@ -91,6 +101,7 @@ _EXAMPLES = {
     "offline-vapvi": Setting(Shape(2, 100, 20), 1_000, rho=1.0, delta=1e-5),
     "offline-apvi-laplace": Setting(Shape(5, 3, 5), 1_000, epsilon=1.0),
     "offline": Setting(Shape(5, 3, 5), 1_000, rho=1.0, delta=1e-5),
-    "sdp-pe-split": Setting(Shape(4, 2, 6), 20_000, epsilon=1.0),
+    "sdp-pe-integer-messages": Setting(Shape(1, 20, 1), 20_000, epsilon=0.9, delta=1e-5),
+    "sdp-pe-split": Setting(Shape(4, 2, 6), 20_000, epsilon=0.9),
     "sdp-pe": Setting(Shape(4, 2, 6), 20_000, epsilon=1.0, delta=1e-5),
 }

@@ -76,7 +76,8 @@ _FULL = Published(
     "central",
     "epsilon",
     "Lap(3 H log2(K)/eps) per tree node on visits, transitions and loss tables",
-    f"{FACTOR_TWO}; a user's loss table moves all d = S A entries: (4/3 + d/(3H)) eps L / log2(K)",
+    f"{FACTOR_TWO}; a user's loss table moves all d = S A entries, and its noise is for H: (4/3 + d/(3H)) eps L / "
+    "log2(K)",
     "Lap(2 H L/e) on counts and Lap(d L/e) (or K-norm noise) on losses, with e the stream's share of eps",
     partial(_adversarial, tree=True, full=True),
     recipe="central/loss-tables-published",

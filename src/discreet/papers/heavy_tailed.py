@@ -1,13 +1,13 @@
 """Heavy-tailed rewards, as printed: trees over visits, transitions and truncated rewards.
 
-With H steps, K users and log the logarithm that the paper leaves open, noise is Laplace of scale 3 H log(K) / eps per
-node for counts and 6 B H log(K) / eps for rewards that are truncated at B; in the local model without log(K).
+With H steps and K users, noise is Laplace of scale 3 H log2(K) / eps per node for counts and 6 B H log2(K) / eps for
+rewards that are truncated at B; in the local model without the logarithm. The paper writes log, and ln where it means
+the natural one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from discreet.errors import Unsupported
 from discreet.heavy_tails.encoders import moments_of
 from discreet.heavy_tails.raw_counts import RawCountChannel, RawCountTables
 from discreet.noise import Laplace
-from discreet.papers.mechanism import FACTOR_TWO, Part, Published, Setting, needs_epsilon, steps_of
+from discreet.papers.mechanism import FACTOR_TWO, AtLeast, Part, Published, Setting, needs_epsilon, steps_of
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
@@ -33,11 +33,11 @@ _REWARDS = "clipped rewards, in units of their thresholds"
 _NO_SUCCESSOR = "a trajectory ends with its last step, so there are none to release"
 
 
-def _heavy_tailed(setting: Setting, log: Callable[[float], float] | None) -> tuple[Part, ...]:
-    """A tree whose noise grows with ``log`` K, or with None noise from every user by herself."""
+def _heavy_tailed(setting: Setting, *, tree: bool) -> tuple[Part, ...]:
+    """A tree whose noise grows with log2 K, or noise from every user by herself."""
     H, epsilon = setting.shape.horizon, needs_epsilon(setting)
-    factor = 1.0 if log is None else log(max(2, setting.episodes))
-    sums: Accumulator = Total() if log is None else Tree(users=setting.episodes)
+    factor = math.log2(max(2, setting.episodes)) if tree else 1.0
+    sums: Accumulator = Tree(users=setting.episodes) if tree else Total()
     counts = Laplace(3 * H * factor / epsilon)
     rewards = Laplace(6 * H * factor / epsilon)
     inner, last = Sensitivity.unit_shifts(H - 1, H - 1), Sensitivity.unit_shifts(1, 1)
@@ -52,10 +52,12 @@ def _heavy_tailed(setting: Setting, log: Callable[[float], float] | None) -> tup
 def raw_count_loss(users: int, exponent: float = 0.5) -> float:
     """A privacy loss that reward truncation at raw visit counts reaches, in units of the claimed epsilon.
 
+    A lower bound: the loss of one pair of data sets, with noise for L levels, a little more than the printed log2(K).
+
     One cell, H = 1, thresholds B_n proportional to n^exponent. User 1 visits the cell or does not. Every later user j
     brings the reward B_(j-1): with user 1 her count is j - 1 and the reward is kept; without, the threshold is B_(j-2)
     and it is dropped. So every later leaf differs, and the node that closes at t, with noise of scale 6 B_t L, moves by
-    the sum of the thresholds below it.
+    the sum of the thresholds below it. With H steps the noise is H times as large, and user 1 does this at every step.
     """
     levels = users.bit_length()
     thresholds = np.arange(users + 1, dtype=np.float64) ** exponent
@@ -72,36 +74,43 @@ _CENTRAL = Published(
     "central",
     "epsilon",
     "Lap(3 H log2(K)/eps) on visits and transitions, Lap(6 B H log2(K)/eps) on clipped rewards, per tree node",
-    f"{FACTOR_TWO}; a leaf is in L = floor(log2(K))+1 nodes, not log K: (5/3) eps L / log2(K) in all",
+    f"{FACTOR_TWO}, in both tables of counts; a leaf is in L = floor(log2(K))+1 nodes: (2/3 + 2/3 + 1/3) eps L / "
+    "log2(K) "
+    "with one threshold, and (4/3) eps L / log2(K) from the counts alone, whatever the thresholds",
     "Lap(6 H L/eps) on both count tables, or Lap(3 H L/eps) on transitions alone with visits derived",
-    partial(_heavy_tailed, log=math.log2),
+    partial(_heavy_tailed, tree=True),
 )
+
+
+def _raw_counts(setting: Setting) -> str:
+    return (
+        "raw visit counts choose the truncation thresholds: replacing one user changes what every later user "
+        f"contributes; with {setting.episodes:,} users a loss of {_raw_count_loss(setting).value:.4g} is reached, "
+        "and it "
+        "grows in proportion to their number"
+    )
+
+
+def _raw_count_loss(setting: Setting) -> AtLeast:
+    return AtLeast("epsilon", raw_count_loss(setting.episodes) * needs_epsilon(setting))
+
+
 _RAW_COUNTS = Published(
     "published/heavy-tailed-central-raw-counts",
     _PAPER,
     "central",
     "epsilon",
     "the same, with truncation thresholds B_n that follow the raw number n of visits",
-    "one visit moves the thresholds of every later user, so the loss grows with their number, without bound",
+    "one visit moves the thresholds of every later user, so the loss grows in proportion to their number",
     "thresholds from released counts (running maximum) or from the episode's index",
-    partial(_heavy_tailed, log=math.log2),
+    partial(_heavy_tailed, tree=True),
     recipe="central/heavy-tailed-published",
-    unbounded="raw visit counts choose the truncation thresholds: replacing one user changes what every later "
-    "user contributes, and the loss grows in proportion to their number",
+    unbounded=_raw_counts,
+    reached=_raw_count_loss,
     apart=_CENTRAL,
 )
 ENTRIES = (
     _CENTRAL,
-    Published(
-        "published/heavy-tailed-central-natural-log",
-        _PAPER,
-        "central",
-        "epsilon",
-        "the same with log read as the natural logarithm",
-        f"{FACTOR_TWO}; ln K is about 0.69 log2 K: (5/3) eps L / ln(K)",
-        "as above",
-        partial(_heavy_tailed, log=math.log),
-    ),
     _RAW_COUNTS,
     Published(
         "published/heavy-tailed-local",
@@ -109,9 +118,10 @@ ENTRIES = (
         "local",
         "epsilon",
         "Lap(3 H/eps) on visits and transitions, Lap(6 H B/eps) on clipped rewards, every user",
-        f"{FACTOR_TWO}: (5/3) eps; the thresholds need raw counts that nobody holds in the local model",
+        f"{FACTOR_TWO}, in both tables of counts: (2/3 + 2/3 + 1/3) eps. The thresholds of (3) are functions of raw "
+        "counts, which nobody holds in the local model",
         "Lap(6 H/eps) on both count tables; thresholds from released counts",
-        partial(_heavy_tailed, log=None),
+        partial(_heavy_tailed, tree=False),
     ),
 )
 

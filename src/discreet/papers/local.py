@@ -9,12 +9,12 @@ prints a fourth table, of squared rewards; where rewards are bits it is the thir
 what is known to everybody who counts, and nothing is amplified. What hides a user is her own answering of bits, eps/H
 each, of which 6 H - 2 flip when her trajectory is replaced,
 
-    epsilon = (6 - 2 / H) eps,   pure and local, where "about H" times the epsilon of a bit, eps, is claimed.
+    epsilon = (6 - 2 / H) eps,   pure and local; the paper says "roughly" H times the epsilon of a bit, which is eps.
 
-Formula (113) claims more for the shuffled counters: an epsilon that falls with the number (k - 1) H of bits. It counts
-the bits of a counter as if each belonged to somebody else, one counter at a time, and it lost a square root in print
-(:func:`printed_epsilon`). The lost root makes it safe at short horizons if each user is shuffled once; with the root it
-is not. Batches that keep their promise: :mod:`discreet.channels.answered_bits`.
+Formula (113) is about the counters of one bag: an epsilon that falls with the number (k - 1) H of bits. Its argument
+counts the bits of a counter as if each belonged to somebody else, one counter at a time; as printed it has room to
+spare (:func:`printed_epsilon`), because the square root that the bound has at its source is not there. If each user is
+shuffled once it holds at short horizons. Batches with exact accounting: :mod:`discreet.channels.answered_bits`.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def _appendix_bits(setting: Setting) -> tuple[Part, ...]:
     return _answered(setting, RandomizedResponse(needs_epsilon(setting) / setting.shape.horizon))
 
 
-def _appendix_batch(setting: Setting, *, root: bool) -> tuple[Part, ...]:
+def _appendix_batch(setting: Setting) -> tuple[Part, ...]:
     """One batch of everybody, released once. Below some twenty thousand users the formula has no p for epsilon 1."""
     users = max(setting.episodes, 20_000)
-    p = printed_p(users * setting.shape.horizon, needs_epsilon(setting), needs_delta(setting), root=root)
+    p = printed_p(users * setting.shape.horizon, needs_epsilon(setting), needs_delta(setting))
     return _answered(setting, ShuffledResponse(math.log(2 / p - 1), users))
 
 
@@ -125,9 +125,10 @@ ENTRIES = (
         _PAPER,
         "local",
         "(epsilon, delta)",
-        "N(0, (c H/eps)^2) on visits, transitions and rewards, c^2 = 4 ln(24/delta)",
-        "privacy is proved for c > 4 ln(24/delta) and epsilon up to 1; the error bounds admit this smaller c, and the "
-        "experiments go to epsilon 20",
+        "N(0, (c H/eps)^2) on visits, transitions and rewards, with the smallest c of Proposition 11, "
+        "c^2 = 4 ln(24/delta)",
+        "good enough at epsilon 1 and delta 0.1, not at epsilon 20; with the c of Proposition 10 it is good enough at "
+        "both",
         "the sigma that solves the exact Gaussian profile at mu = sqrt(4 H^2 + 2 (H-1)^2) / sigma",
         partial(_obi_gaussian, large=False),
         recipe="local/published-gaussian",
@@ -137,8 +138,8 @@ ENTRIES = (
         _PAPER,
         "local",
         "(epsilon, delta)",
-        "the same with c = 4 ln(24/delta)",
-        "true, but several times too noisy; the tail bound in its proof fails already in one dimension",
+        "the same with the c of Proposition 10, c = 4 ln(24/delta)",
+        "true, with several times the noise that is needed",
         "as above",
         partial(_obi_gaussian, large=True),
     ),
@@ -159,7 +160,8 @@ ENTRIES = (
         "local",
         "(epsilon, delta)",
         "bounded noise of radius sqrt(S A ln(1/delta))/e, and S sqrt(A ln(1/delta))/e on transitions, e = eps/(3 H)",
-        "the theorem it rests on admits no such delta at these dimensions, and its constant is not known",
+        "Proposition 14 says nothing for a delta of 0.1 at these dimensions, and its constant is not named; with "
+        "the constant one, which is our reading, delta is above 0.1 from epsilon 1 on",
         "Laplace noise, which is quieter and pure",
         _obi_bounded,
         recipe="local/published-bounded",
@@ -179,13 +181,14 @@ ENTRIES = (
         "published/ldp-shuffle-appendix",
         _PAPER,
         "local",
-        "epsilon, stated as H times the epsilon of a bit",
+        "epsilon, stated as roughly H times the epsilon of a bit",
         "each bit of each step kept or replaced by a coin, eps/H per bit, one reward bit",
-        "6H - 2 bits move, not H: (6 - 2/H) eps; and reshuffling a growing prefix hides nobody, because the difference "
-        "between two batches is one user's message",
+        "right up to a constant: 6H - 2 bits move, so it is (6 - 2/H) eps. Over the episodes of Algorithm 8 no more "
+        "than that is left: two bags in a row differ by one user's message",
         "eps/(6 H - 2) per bit; shuffle each user once, in one batch",
         _appendix_bits,
         recipe="shuffle/published-prefix",
+        roughly=True,
     ),
     Published(
         "published/ldp-shuffle-appendix-batch",
@@ -193,20 +196,11 @@ ENTRIES = (
         "shuffle",
         "(epsilon, delta)",
         "one batch of all K users, p from formula (113) with K H bits in a counter",
-        "bits of one user are counted as users, and one counter instead of 6H - 2; a square root lost in print makes "
-        "up for both at short horizons, and no longer at long ones",
+        "true at short horizons, with room to spare: the argument takes the bits of one user for bits of several, and "
+        "the bound is looser than at its source, which makes up for it",
         "the smallest p whose exact profile over all flipped bits keeps the promise",
-        partial(_appendix_batch, root=False),
-    ),
-    Published(
-        "published/ldp-shuffle-appendix-batch-root",
-        _PAPER,
-        "shuffle",
-        "(epsilon, delta)",
-        "the same, with the square root that the formula has at its source",
-        "bits of one user are counted as users, and one counter instead of 6H - 2",
-        "as above",
-        partial(_appendix_batch, root=True),
+        _appendix_batch,
+        bound=True,
     ),
 )
 
@@ -296,12 +290,13 @@ def _recipe(entry: Published) -> Recipe:
 _SUMMARIES = {
     "local/published-laplace": "LDP-OBI as printed: Lap(6H/epsilon) on three tables, a release after every user",
     "local/published-gaussian":
-        "LDP-OBI as printed: Gaussian noise; NOT private at large epsilon, see the guarantee",
-    "local/published-bounded": "LDP-OBI as printed: bounded noise; NOT as private as claimed, see the guarantee",
+        "LDP-OBI as printed: Gaussian noise with the smallest c of Prop. 11; little privacy at large epsilon",
+    "local/published-bounded":
+        "LDP-OBI as printed: bounded noise with the constant read as 1; see the guarantee for its delta",
     "local/published-randomised-response": "LDP-OBI as printed: every bit answered with epsilon/(6H)",
     "local/published-psrl": "LDP-PSRL as printed: Lap(8H/epsilon) on the tables, a release after every user",
     "shuffle/published-prefix":
-        "the shuffle appendix of LDP-OBI as printed; reshuffling a prefix hides nobody, see the guarantee",
+        "the shuffle appendix of LDP-OBI as printed; reshuffling a growing prefix amplifies nothing, see the guarantee",
 }  # fmt: skip
 _BY_RECIPE = {entry.recipe: entry for entry in ENTRIES}
 RECIPES = tuple(_recipe(_BY_RECIPE[name]) for name in _SUMMARIES)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Total
@@ -22,6 +22,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.law import Law
 from discreet.noise.shuffled_response import ShuffledResponse
+from discreet.papers.statements import STATEMENTS, Statement
 from discreet.privacy.guarantee import (
     Claim,
     Guarantee,
@@ -126,12 +127,22 @@ class Part:
 Parts = Callable[[Setting], tuple[Part, ...]]
 
 
+class AtLeast(NamedTuple):
+    """A loss that some pair of neighbours reaches, in epsilon, delta or rho; a delta is there at any epsilon."""
+
+    unit: str
+    value: float
+
+
 @dataclass(frozen=True)
 class Published:
-    """A mechanism as printed. ``claim`` and ``noise`` are formulas; ``wrong`` and ``corrected`` are for people.
+    """A mechanism as printed. ``claim`` and ``noise`` are formulas; ``finding`` and ``corrected`` are for people.
 
-    ``recipe`` is the name under which it runs, where it does. ``unbounded`` says why no finite epsilon exists, where
-    that is so, and ``apart`` is the entry that is left without that one mistake.
+    Where the paper says it, and under which condition, is its ``statement``. ``recipe`` is the name under which it
+    runs, where it does. ``unbounded`` gives the reason why no finite epsilon is known in a setting, empty where one is;
+    ``reached`` is a loss that is reached there, and ``apart`` the entry that is left without that one mistake.
+    ``whole`` computes the promise where it is not the composition of the parts. ``bound``: what is computed is an
+    upper bound of the loss, and need not be attained. ``roughly``: the paper gives an order of magnitude.
     """
 
     name: str
@@ -139,13 +150,26 @@ class Published:
     model: str
     claim: str
     noise: str
-    wrong: str
+    finding: str
     corrected: str
     parts: Parts
     recipe: str | None = None
-    unbounded: str | None = None
+    unbounded: Callable[[Setting], str] | None = None
+    reached: Callable[[Setting], AtLeast] | None = None
+    whole: Callable[[Setting], Guarantee] | None = None
+    bound: bool = False
+    roughly: bool = False
     concentrated: bool = False
     apart: Published | None = None
+
+    @property
+    def statement(self) -> Statement:
+        """The place in the paper, what it says there, its condition, and how our number is computed."""
+        return STATEMENTS[self.name]
+
+    def no_bound(self, setting: Setting) -> str:
+        """Why no finite epsilon is known in this setting; empty where one is."""
+        return "" if self.unbounded is None else self.unbounded(setting)
 
     def truth(
         self,
@@ -168,7 +192,7 @@ class Published:
         """
         printed = self.parts(setting) if parts is None else parts
         sent = sent_of(printed)
-        if sent == printed or self.unbounded is not None:
+        if sent == printed or self.no_bound(setting):
             return self.promise(setting, printed)
         why = "; ".join(dict.fromkeys(f"{part.name}: {part.left_out}" for part in printed if part.left_out))
         return left_out(self.promise(setting, sent), why, self.promise(setting, printed))
@@ -183,19 +207,26 @@ class Published:
             if setting.rho is None:
                 raise InvalidInput(f"{self.name} is stated for a zero-concentrated target: give rho, not epsilon")
             implied = ZeroConcentratedProfile(setting.rho).epsilon(setting.delta)
-            return Claim(implied, setting.delta, f"{self.paper}: rho = {setting.rho:g}")
+            return self._claim(implied, setting.delta, f": rho = {setting.rho:g}")
         if setting.epsilon is None:
             raise InvalidInput(f"{self.name} is stated for an epsilon: give epsilon, not rho")
-        return Claim(setting.epsilon, setting.delta, self.paper)
+        return self._claim(setting.epsilon, setting.delta)
+
+    def _claim(self, epsilon: float, delta: float, more: str = "") -> Claim:
+        source = f"{self.paper}, {self.statement.where}{more}"
+        return Claim(epsilon, delta, source, self.statement.condition, self.roughly)
 
 
 @lru_cache(maxsize=512)
 def _promise(entry: Published, setting: Setting, parts: tuple[Part, ...]) -> Guarantee:
     claim, delta = entry.claimed(setting), setting.delta
-    if entry.unbounded is not None:
+    no_bound = entry.no_bound(setting)
+    if no_bound:
         apart = None if entry.apart is None else entry.apart.promise(setting, parts)
         model = "joint" if entry.model == "central" else entry.model
-        return claimed(unbounded(entry.unbounded, model=model, delta=delta, apart=apart), claim)
+        return claimed(unbounded(no_bound, model=model, delta=delta, apart=apart), claim)
+    if entry.whole is not None:
+        return claimed(entry.whole(setting), claim)
     whole = _in_model(entry.model, compose([part.guarantee(delta) for part in parts], delta=delta, why=_WHY))
     # Without a delta a zero-concentrated claim is no statement about epsilon.
     return whole if claim.epsilon == inf else claimed(whole, claim)

@@ -1,29 +1,80 @@
-"""The shuffle model, as printed: noise bits of SDP-PE, its split of the budget, and bits added before sending.
+r"""The shuffle model, as printed: noise bits of SDP-PE, its split of the budget, and bits added before sending.
 
 A counter is a sum of one bit per user. The paper gives each counter eps' = eps / (3 H) and beta' = delta / (H S A), and
-asks for tau fair noise bits in it from all users together: m bits from each of n users, each a one with probability p,
-which is 1/2 unless there are more users than bits.
+asks for tau fair noise bits in it from all users together: m = ceil(tau / n) bits from each of n users, each a one with
+probability 1/2; where n > tau it is one bit, a one with probability tau / (2 n). The order of tau is stated; its
+constant is that of the proof.
+
+**Messages that are added up.** The paper's user sends z = bit + her noise bits as one number. The shuffler hands on the
+bag of numbers, which shows more than their sum, and the proof speaks of the sum.
+
+*At least.* A z of m + 1 proves a true bit, which has probability 2^-m (tau / (2 n) where n > tau). If nobody else has
+the bit, the bag then names its owner: whatever epsilon is, delta is at least that probability, in any of her counters.
+
+*At most.* Let f0 be the law of the noise of one user, f1 the same one up, and r(z) = f1(z) / f0(z) = z / (m - z + 1).
+Where all of n' users but one have the bit 0, the likelihood ratio of the bag, her bit 1 against 0, is the mean of
+r(z_j) over the bag. So delta(e) is at most the probability that this mean exceeds exp(e), or in the other direction
+falls below exp(-e), and Chernoff's bound with the exact moment generating function of r bounds both; a z beyond some
+deviations of its noise, m + 1 included, is counted as a failure. In any crowd at least half of the others have the same
+bit. Telling the adversary what the rest sent can only help, so n' = 1 + ceil((n - 1) / 2) is enough, and where the
+others have the bit 1 the same holds with z read as m + 1 - z. A user flips 6 H counters: e = eps / (6 H), and deltas
+add up.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+
+import numpy as np
 
 from discreet.noise import BinomialNoise, RandomizedResponse
-from discreet.papers.mechanism import Part, Published, Setting, needs_delta, needs_epsilon, steps_of
+from discreet.papers.mechanism import AtLeast, Part, Published, Setting, needs_delta, needs_epsilon, steps_of
+from discreet.privacy.guarantee import Guarantee, shuffled
+from discreet.scientific import special
 
 _PAPER = "Bai, Talebi, Zhao, Cheng, Chen, shuffle privacy"
+_DEVIATIONS = (2, 3, 4, 5, 6, 7, 8, 10)  # of the noise of one message: beyond them a message counts as a failure
+# Multiples of the tilt that would be best for Gaussian noise; any tilt gives a valid bound.
+_TILTS = np.concatenate([np.geomspace(0.005, 0.4, 6), np.linspace(0.5, 1.5, 11)])
+_WINDOW = 12  # deviations of it beyond which the law of a message is bounded and not summed
+_ROUNDING = 1e-6  # relative, granted to sums of logarithms of a million factorials
 
 
 def _sdp(setting: Setting) -> tuple[Part, ...]:
-    shape = setting.shape
-    bits = shuffle_noise_bits(shape.horizon, shape.states, shape.actions, needs_epsilon(setting), needs_delta(setting))
-    return (Part("three bits per step", BinomialNoise(math.ceil(bits), 0.5), steps_of(setting, 3)),)
+    bits = BinomialNoise(math.ceil(noise_bits_of(setting)), 0.5)
+    return (Part("sums of three bits per step", bits, steps_of(setting, 3)),)
 
 
 def _sdp_split(setting: Setting) -> tuple[Part, ...]:
     promised = RandomizedResponse(needs_epsilon(setting) / (3 * setting.shape.horizon))
     return (Part("six counters per step, each exactly as private as the split says", promised, steps_of(setting, 3)),)
+
+
+def shuffle_noise_bits(horizon: int, states: int, actions: int, epsilon: float, delta: float) -> float:
+    """The number of noise bits per counter in the proof of the shuffle paper: 96 ln(2/beta') / eps'^2 with its split.
+
+    >>> round(shuffle_noise_bits(6, 4, 2, 1.0, 1e-5)), round(shuffle_noise_bits(1, 1, 20, 1.0, 1e-5))
+    (500068, 13134)
+    """
+    return 96 * math.log(2 * horizon * states * actions / delta) / (epsilon / (3 * horizon)) ** 2
+
+
+def batch_sizes(users: int) -> tuple[int, ...]:
+    """The batches of a fine exploration, 2 L_b users each, by Algorithm 1 with so many users: L_b = 2^b, and the rest.
+
+    A stage takes 3 L_b users. The printed test sums over this stage too, which would leave nothing for the last one: it
+    is read as the sum over the stages before.
+
+    >>> batch_sizes(20_000)[-2:]
+    (4096, 5144)
+    """
+    sizes, left, length = [], users, 2
+    while left >= 3:
+        length, last = (length, False) if 3 * length < left else (left // 3, True)
+        sizes.append(2 * length)
+        left, length = 0 if last else left - 3 * length, 2 * length
+    return tuple(sizes) or (max(1, users),)
 
 
 def integer_message_delta(noise_bits: float, users: int, counters: int = 1) -> float:
@@ -33,12 +84,82 @@ def integer_message_delta(noise_bits: float, users: int, counters: int = 1) -> f
     """
     m = max(1, math.ceil(noise_bits / users))
     p = 0.5 if users <= noise_bits else noise_bits / (2 * users)
-    return 1 - (1 - p**m) ** counters
+    return -math.expm1(counters * math.log1p(-(p**m)))
 
 
-def shuffle_noise_bits(horizon: int, states: int, actions: int, epsilon: float, delta: float) -> float:
-    """The number of noise bits per counter in the shuffle paper: 96 ln(2/beta') / eps'^2 with its split."""
-    return 96 * math.log(2 * horizon * states * actions / delta) / (epsilon / (3 * horizon)) ** 2
+def integer_message_bound(noise_bits: float, users: int, moves: int, epsilon: float) -> float:
+    """A delta that holds at ``epsilon`` if sums of a true bit and noise bits are sent, and ``moves`` counters flip.
+
+    A Chernoff bound over the bag of messages, for any crowd; see the module. One, where users outnumber noise bits.
+    """
+    if users > noise_bits:
+        return 1.0
+    crowd = math.ceil((users - 1) / 2)
+    return min(1.0, moves * _bag_bound(math.ceil(noise_bits / users), crowd, epsilon / moves))
+
+
+@lru_cache(maxsize=256)
+def _bag_bound(m: int, crowd: int, epsilon: float) -> float:
+    """The delta of one flipped bit in a bag of her message and those of ``crowd`` others with the same bit."""
+    half, deviation, users = m / 2, math.sqrt(m) / 2, crowd + 1
+    low, high = max(0, math.floor(half - _WINDOW * deviation)), min(m, math.ceil(half + _WINDOW * deviation))
+    z = np.arange(low, high + 1, dtype=np.float64)
+    log_law = special.gammaln(m + 1) - special.gammaln(z + 1) - special.gammaln(m - z + 1) - m * math.log(2)
+    ratio, under = z / (m - z + 1), float(special.bdtr(low - 1, m, 0.5)) if low else 0.0
+    tilts = math.expm1(epsilon) * m / 4 * _TILTS
+    whole = np.append(log_law, math.log(float(special.bdtrc(high, m, 0.5)) + 1e-300)), np.append(ratio, ratio[-1])
+    falls = users * (special.logsumexp(whole[0] - tilts[:, None] * whole[1], axis=1) + tilts * math.exp(-epsilon))
+    fallen = users * under + math.exp(min(0.0, falls.min()))
+    log_law[0] = np.logaddexp(log_law[0], math.log(under + 1e-300))  # from here on: all below, at the smallest r seen
+    best = 1.0
+    for cut in {min(high, math.floor(half + each * deviation)) for each in _DEVIATIONS}:
+        seen = cut - low + 1
+        others = special.logsumexp(log_law[:seen] + tilts[:, None] * ratio[:seen], axis=1)
+        hers = special.logsumexp(log_law[: seen - 1] + tilts[:, None] * ratio[1:seen], axis=1)
+        above = (hers + crowd * others - tilts * users * math.exp(epsilon)).min()
+        beyond = special.bdtrc(cut - 1, m, 0.5) + crowd * special.bdtrc(cut, m, 0.5)  # her message, and the others'
+        best = min(best, float(beyond) + math.exp(min(0.0, above)))
+    return float(max(best, fallen) * (1 + _ROUNDING))
+
+
+def noise_bits_of(setting: Setting) -> float:
+    """The noise bits per counter of the proof, at these sizes and this target."""
+    shape = setting.shape
+    return shuffle_noise_bits(shape.horizon, shape.states, shape.actions, needs_epsilon(setting), needs_delta(setting))
+
+
+def integer_message_reach(setting: Setting) -> AtLeast:
+    """The delta that integer messages reach at any epsilon, in the largest batch of so many users."""
+    largest = max(batch_sizes(setting.episodes))
+    return AtLeast("delta", integer_message_delta(noise_bits_of(setting), largest, 3 * setting.shape.horizon))
+
+
+def _bag_delta(setting: Setting) -> float:
+    """The delta that is proved for integer messages, whatever batch of the schedule a user is in."""
+    bits, moves, epsilon = noise_bits_of(setting), 6 * setting.shape.horizon, needs_epsilon(setting)
+    return max(integer_message_bound(bits, users, moves, epsilon) for users in set(batch_sizes(setting.episodes)))
+
+
+def _no_bound(setting: Setting) -> str:
+    proved = _bag_delta(setting)
+    if proved <= needs_delta(setting):
+        return ""
+    reached = integer_message_reach(setting).value
+    return (
+        "each user sends her bit plus her own noise as one number, and the largest number proves the bit: in a batch "
+        "of "
+        f"{max(batch_sizes(setting.episodes)):,} users with {math.ceil(noise_bits_of(setting)):,} noise bits that has "
+        f"probability {reached:.3g}, whatever epsilon is, and no delta below {proved:.3g} is proved"
+    )
+
+
+def _bags(setting: Setting) -> Guarantee:
+    why = (
+        "numbers of a user's bit and noise in a bag, in batches of "
+        f"{', '.join(f'{users:,}' for users in batch_sizes(setting.episodes))} users: Chernoff's bound for any crowd, "
+        f"over the {6 * setting.shape.horizon} counters that one user flips"
+    )
+    return shuffled((), epsilon=needs_epsilon(setting), delta=_bag_delta(setting), why=why)
 
 
 ENTRIES = (
@@ -47,18 +168,21 @@ ENTRIES = (
         _PAPER,
         "shuffle",
         "(epsilon, delta)",
-        "tau = 96 ln(2 H S A/delta) / (eps/(3 H))^2 fair noise bits per counter, sent as separate messages",
-        "true with this constant, but twenty times too noisy at epsilon 1",
+        "tau = 96 ln(2 H S A/delta) / (eps/(3 H))^2 fair noise bits per counter, of which sums are shown",
+        "true, with twenty times the privacy that is asked for at epsilon 1",
         "the smallest number of noise bits whose exact profile keeps the promise (2,008 instead of 500,068)",
         _sdp,
+        bound=True,
     ),
     Published(
         "published/sdp-pe-split",
         _PAPER,
         "shuffle",
         "(epsilon, delta)",
-        "any counters that are each private with eps/(3 H) and delta/(H S A)",
-        "a replaced user moves six counters per step, not three: 2 eps",
+        "any counters that are each private with eps/(3 H) and delta/(H S A), and no more",
+        "a replaced user moves two counters of each table per step, one down and one up: 2 eps, or (2 - 2/(3 H)) eps "
+        "if "
+        "the transitions of the last step are left out",
         "eps/(6 H) and delta/(6 H) per counter, or exact accounting of all of them together",
         _sdp_split,
     ),
@@ -67,11 +191,14 @@ ENTRIES = (
         _PAPER,
         "shuffle",
         "(epsilon, delta)",
-        "the same noise bits, but added to the true bit before sending",
-        "a message of m + 1 proves the bit: with n > tau users that has probability tau/(2 n) per counter",
+        "the same noise bits, added to the true bit before sending",
+        "true where every user has many noise bits, as in the paper's RiverSwim; in its bandit a message proves a true "
+        "bit too often, with probability 2^-ceil(tau/n) per counter in a batch of n users",
         "send every bit as a message of its own",
         _sdp,
-        unbounded="each user sends her bit plus her own noise as one number, and the largest number proves the bit: "
-        "no epsilon holds with a small delta",
+        unbounded=_no_bound,
+        reached=integer_message_reach,
+        whole=_bags,
+        bound=True,
     ),
 )

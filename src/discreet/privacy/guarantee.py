@@ -19,6 +19,7 @@ function                    rule
 ``post_process``            a function of releases and public coins
 ``drawn``                   where the noise came from: a seed, or the operating system's entropy
 ``through_shuffler``        messages that a shuffler hands on, in bags that promise what is known of them already
+``with_more_trust``         a mechanism that trusts less than the users do: its promise holds in their model, too
 ``left_out``                less is released than was printed: what stays is promised, and the rest is named
 ``unbounded``               a mechanism that no finite epsilon covers
 ``nothing``                 no promise at all
@@ -33,12 +34,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy import profiles
+from discreet.privacy.derivation import Claim as Claim
+from discreet.privacy.derivation import Reason as Reason
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
@@ -56,35 +59,7 @@ class _Rules:
 _RULES: Final = _Rules()
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says about a mechanism; kept beside what is true."""
-
-    epsilon: float
-    delta: float = 0.0
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if not (check_number("a claimed epsilon", self.epsilon) >= 0):
-            raise InvalidInput(f"a claimed epsilon must be at least 0, got {self.epsilon!r}")
-        if not 0 <= check_number("a claimed delta", self.delta) <= 1:
-            raise InvalidInput(f"a claimed delta must lie in [0, 1], got {self.delta!r}")
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One line of a derivation and the lines that it rests on."""
-
-    rule: str
-    statement: str
-    premises: tuple[Reason, ...] = ()
-
-    def lines(self, depth: int = 0) -> list[str]:
-        """This line and those below it, indented by depth."""
-        own = f"{'   ' * depth}{'└─ ' if depth else ''}{self.rule}: {self.statement}"
-        return [own] + [line for premise in self.premises for line in premise.lines(depth + 1)]
-
-
+@final
 @dataclass(frozen=True)
 class Guarantee:
     """An (epsilon, delta) guarantee for replacing one user, with the exact profile and derivation behind it.
@@ -113,6 +88,10 @@ class Guarantee:
                 "says: call from_mechanism, compose, about or another of them"
             )
         self._check()
+
+    def __init_subclass__(cls) -> None:
+        """Refused: a class of one's own could leave the checks out and still be taken for a guarantee."""
+        raise InvalidInput("a guarantee has no other kinds: combine guarantees by the rules of this module instead")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Copies and pickles: what comes back is checked as if it had just been derived."""
@@ -167,8 +146,10 @@ class Guarantee:
             claim = f"epsilon {self.claimed.epsilon:.4g}" + (
                 f", delta {self.claimed.delta:.3g}" if self.claimed.delta else ""
             )
-            verdict = "true" if self._claim_holds() else "NOT TRUE"
+            missed = "only up to a constant factor, and so it is said" if self.claimed.roughly else "NOT TRUE"
+            verdict = "true" if self._claim_holds() else missed
             lines.append(f"claimed in {self.claimed.source}: {claim} ({verdict})")
+            lines += [f"its condition: {self.claimed.condition}"] if self.claimed.condition else []
         if self.model != "none":
             lines += [f"unit: {self.unit}; neighbours: {self.neighbours}; the number of users is public"]
             lines += [f"also holds in the {model} model" for model in self.also]
@@ -347,6 +328,19 @@ def through_shuffler(part: Guarantee, why: str) -> Guarantee:
     return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)), by=_RULES)
 
 
+def with_more_trust(part: Guarantee, model: str) -> Guarantee:
+    """The promise of a mechanism that trusts less, restated in a model of more trust at the same epsilon and delta.
+
+    What messages or shuffled bags hide from everybody, they hide from whoever looks at what is made of them. So a local
+    mechanism keeps its promise behind a shuffler, and a local or shuffled one is joint differential privacy: what other
+    users are shown is a function of the messages.
+    """
+    if model not in part.also:
+        raise Unsupported(f"a promise of the {part.model} model does not hold in the {model} model by itself")
+    why = f"a mechanism of the {part.model} model, which trusts less, keeps the same promise in the {model} model"
+    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)), by=_RULES)
+
+
 def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:
     """``part`` is all that is released of a printed mechanism; ``whole`` is what the printed one would promise."""
     statement = f"{why}; all that is printed would give {whole.statement()}"
@@ -406,5 +400,7 @@ def _summary(part: Guarantee) -> Reason:
 
 def _same_model(parts: Sequence[Guarantee]) -> None:
     models = {part.model for part in parts}
+    if not models:
+        raise InvalidInput("there is nothing to compose: give at least one guarantee")
     if len(models) != 1:
         raise Unsupported(f"cannot compose guarantees of different models: {', '.join(sorted(models))}")

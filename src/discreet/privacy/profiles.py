@@ -29,7 +29,7 @@ import numpy as np
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.losses import LossDistribution, convolve, gaussian_losses, on_grid, regrid, repeat
 from discreet.scientific import optimize, special
-from discreet.validation import check_count, check_delta, check_not_negative
+from discreet.validation import check_count, check_delta, check_not_negative, check_number
 
 # Floating point convolutions are accurate to about 1e-12 in delta; nothing below this is certified by them.
 CERTIFIABLE = 1e-10
@@ -59,6 +59,7 @@ class PureProfile:
     bound: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", check_number("a pure epsilon", self.bound))
         if not self.bound >= 0:
             raise InvalidInput(f"a pure epsilon must be at least 0, got {self.bound!r}")
 
@@ -145,9 +146,9 @@ class ZeroConcentratedProfile:
         low, high = -600.0, 0.0
         if slope(low) >= 0:
             return 1.0
-        while slope(high) < 0:
+        while slope(high) < 0 and high < 700:
             high += 4
-        x = math.exp(optimize.brentq(slope, low, high, xtol=1e-9))
+        x = math.exp(optimize.brentq(slope, low, high, xtol=1e-9) if slope(high) >= 0 else high)
         log_delta = x * ((1 + x) * self.rho - epsilon) + x * math.log(x) - (1 + x) * math.log1p(x)
         return math.exp(min(0.0, log_delta)) * (1 + _ROUNDING)
 
@@ -339,13 +340,13 @@ def repeated(profile: LossProfile, times: int) -> LossProfile:
 
 
 def _smallest_epsilon(delta_at: Callable[[float], float], target: float, start: float = 1.0) -> float:
-    """The smallest epsilon whose delta is at most the target, rounded up; infinite if none up to 1e6 is."""
+    """The smallest epsilon whose delta is at most the target, rounded up; infinite if none up to 2^22 is."""
     if delta_at(0.0) <= target:
         return 0.0
     low, high = 0.0, start
     while delta_at(high) > target:
         low, high = high, 2 * high
-        if high > 1e6:
+        if high > 2.0**22:
             return math.inf
     while high - low > 1e-12 * high:
         middle = (low + high) / 2

@@ -87,7 +87,7 @@ class Sensitivity:
     @classmethod
     def worst_shift(cls, *groups: tuple[int, int, int]) -> Sensitivity:
         """The norms of one shift, given as groups ``(magnitude, up, down)``, which the caller knows to be the worst."""
-        kept = tuple(group for group in groups if group[1] + group[2] > 0)
+        kept = tuple(group for group in map(_whole, groups) if group[1] + group[2] > 0)
         l1, l2, linf = _norms_of(kept)
         return cls(l1, l2, linf, shifts=kept, unit=all(magnitude == 1 for magnitude, _, _ in kept))
 
@@ -114,12 +114,17 @@ class Sensitivity:
         return sum(up + down for _, up, down in self.shifts or ())
 
 
+def _whole(group: tuple[int, int, int]) -> tuple[int, int, int]:
+    magnitude, up, down = group
+    return (
+        check_count("magnitude of a shift", magnitude),
+        check_count("cells that go up", up, at_least=0),
+        check_count("cells that go down", down, at_least=0),
+    )
+
+
 def _norms_of(shifts: tuple[tuple[int, int, int], ...]) -> tuple[float, float, float]:
-    for magnitude, up, down in shifts:
-        check_count("magnitude of a shift", magnitude)
-        check_count("cells that go up", up, at_least=0)
-        check_count("cells that go down", down, at_least=0)
-    moved = [(magnitude, up + down) for magnitude, up, down in shifts if up + down]
+    moved = [(magnitude, up + down) for magnitude, up, down in map(_whole, shifts) if up + down]
     l1 = sum(magnitude * cells for magnitude, cells in moved)
     l2 = math.sqrt(sum(magnitude**2 * cells for magnitude, cells in moved))
     return float(l1), l2, float(max((magnitude for magnitude, _ in moved), default=0))

@@ -10,7 +10,7 @@ from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
-from discreet.channels.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, Schedule
+from discreet.channels.schedule import EveryEpisode, Schedule
 from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit
@@ -19,10 +19,10 @@ from discreet.encoders.tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
+from discreet.recipes.expectation import blocks_of, growing, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
-from discreet.validation import check_count
 
 # "auto" prefers the first of equally quiet ones: counts of every visit hold more data than first visits.
 ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
@@ -43,12 +43,13 @@ class Parts(NamedTuple):
 
 
 def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    accumulator, schedule = _accumulator(parts, episodes), _schedule(parts, options, episodes)
+    accumulator = _accumulator(parts, episodes)
     encoder = ENCODERS[parts.encoder](shape)
     sensitivity = accumulator.sensitivity(encoder.sensitivity())
     law = calibrate_noise(LAWS[parts.law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-    guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
     channel = Channel(encoder, law, accumulator)
+    schedule = _schedule(parts, options, channel, shape, episodes)
+    guarantee = _guarantee(parts, from_mechanism(law, sensitivity, delta=privacy.delta, name=encoder.name), schedule)
     return unnamed(shape, (channel,), schedule, guarantee, bool(options.get("masked", False)), options)
 
 
@@ -63,15 +64,12 @@ def _accumulator(parts: Parts, episodes: int) -> Accumulator:
     return Total() if parts.accumulator == "total" else Blocks()
 
 
-def _schedule(parts: Parts, options: Options, episodes: int) -> Schedule:
+def _schedule(parts: Parts, options: Options, channel: Channel, shape: Shape, episodes: int) -> Schedule:
     if parts.accumulator == "tree":
         return EveryEpisode()
     if parts.accumulator == "total":
-        return Growing(first=1, growth=options["growth"])
-    blocks = check_count("blocks", 60 if options["blocks"] is None else options["blocks"])
-    if options["first"] is not None:
-        return GrowThenEqual(blocks, options["first"])
-    return Equal(min(blocks, episodes))
+        return growing(options, shape)
+    return blocks_of(options, shape, channel.encoder, episodes, lambda _blocks: noise_after(channel))
 
 
 def _guarantee(parts: Parts, one_release: Guarantee, schedule: Schedule) -> Guarantee:
@@ -98,7 +96,7 @@ def _tree(law: str) -> Recipe:
 def _local(encoder: str, law: str) -> Recipe:
     parts = Parts("local", encoder, law, "total")
     summary = f"every user adds discrete {law.capitalize()} noise to her own {encoder} counts"
-    return _recipe(f"local/{encoder}-{law}", parts, summary, {"growth": 0.02, "masked": True})
+    return _recipe(f"local/{encoder}-{law}", parts, summary, {"growth": None, "masked": True})
 
 
 def _recipe(name: str, parts: Parts, summary: str, options: Options, automatic: bool = True) -> Recipe:

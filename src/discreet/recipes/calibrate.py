@@ -81,8 +81,8 @@ def calibrate(
     ``width_end`` bounds the noise in one count at the end with the given failure probability, by the exact law of the
     noise (a row that the policies never play carries less, see the policy mask).
     """
-    check_count("episodes", episodes)
-    check_open_unit("failure_probability", failure_probability)
+    episodes = check_count("episodes", episodes)
+    failure_probability = check_open_unit("failure_probability", failure_probability)
     privatizer = build(privacy, shape, episodes, () if learner is None else learner.needs)
     blocks = sizes(privatizer.schedule, episodes)
     errors = [

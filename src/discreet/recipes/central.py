@@ -5,21 +5,21 @@
 * The matrix mechanism and the refined tree (:mod:`discreet.channels.continual`) release prefix sums of all users so
   far, with noise that hardly grows.
 
-Both choose the number of blocks from the noise: a block should have some users per standard deviation of it.
+Both choose the number of blocks by the regret that it is expected to cost (:mod:`discreet.recipes.expectation`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from discreet.accumulators.matrix import Matrix, fraction_bits
 from discreet.accumulators.tree import RefinedTree
+from discreet.channels.base import counts_per_row
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel, RowEncoder, row_numbers
-from discreet.channels.schedule import Equal, EveryEpisode, GrowThenEqual, Schedule, blocks_for
+from discreet.channels.schedule import Equal, EveryEpisode, sizes
 from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisitTables
@@ -27,53 +27,57 @@ from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
+from discreet.noise.law import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel, post_process
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.expectation import blocks_of, noise_after, square_root
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
-from discreet.validation import check_count, check_positive
+from discreet.validation import check_positive
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
-
-# A compromise over RiverSwim with 4 to 8 states and random worlds, for both laws: a block should have about this many
-# users per standard deviation of the noise, and a row is known at 20 standard deviations.
-_FOCUSED_USERS = 14.0
-_FOCUSED_BLOCKS = 20, 500
-
-# A compromise over RiverSwim with 4, 5 and 7 states and random worlds, in users per standard deviation of one release's
-# noise. Between half and twice as many blocks hardly change what is learned.
-_PREFIX_USERS = 8.0
-_PREFIX_BLOCKS = 80, 600
+_EACH = {"laplace": 256, "gaussian": 8}  # rows up to which every number has its law; Gaussian ones take long to certify
+_SPARE = 5e-5  # a little more noise than in proportion, so that the exact profile hardly ever misses the target
 
 
 def focused(encoder: RowEncoder, law: str, privacy: Privacy, episodes: int, options: Options) -> Privatizer:
     """Focused blocks of an encoder's rows, calibrated to a target."""
     enough = check_positive("enough", options["enough"], finite=False)
     masked = bool(options["masked"])
-    numbers = row_numbers(encoder.rows) if masked else (encoder.rows,)
+    numbers = row_numbers(encoder.rows, _EACH[law]) if masked else (encoder.rows,)
     sensitivities = [encoder.sensitivity(rows) for rows in numbers]
-    laws = tuple(
-        calibrate_noise(LAWS[law], moves, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-        for moves in sensitivities
-    )
+    laws = _laws(law, sensitivities, privacy)
     releases = [
         from_mechanism(one, moves, delta=privacy.delta, name=f"{encoder.name} of {rows} rows")
         for rows, one, moves in zip(numbers, laws, sensitivities, strict=True)
     ]
-    schedule = _focused_schedule(options, episodes, math.sqrt(laws[-1].variance))
+    channel = FocusedChannel(encoder, numbers, laws, enough)
+    schedule = blocks_of(options, encoder.shape, encoder, episodes, lambda _blocks: noise_after(channel))
     either = one_of(releases, "how many rows a block releases follows from its policy and from earlier releases")
     guarantee = billboard(parallel(either, f"every user is in exactly one block ({schedule.describe()})"))
-    channel = FocusedChannel(encoder, numbers, laws, enough)
     return unnamed(encoder.shape, (channel,), schedule, guarantee, masked, options)
 
 
-def _focused_schedule(options: Options, episodes: int, deviation: float) -> Schedule:
-    fewest, most = _FOCUSED_BLOCKS
-    automatic = blocks_for(deviation, _FOCUSED_USERS, episodes, fewest=fewest, most=most)
-    blocks = check_count("blocks", automatic if options["blocks"] is None else options["blocks"])
-    if options["first"] is not None:
-        return GrowThenEqual(blocks, options["first"])
-    return Equal(min(blocks, episodes))
+def _laws(law: str, sensitivities: Sequence[Sensitivity], privacy: Privacy) -> tuple[Law, ...]:
+    """The least noise for each of these sensitivities, of which the last one is the largest.
+
+    Where the shape of the moves does not matter, Gaussian noise is proportional to their length. So it is scaled from
+    the largest, which is fast, and calibrated by itself where the exact profile of the scaled one misses the target.
+    """
+    calibrate = partial(calibrate_noise, LAWS[law], epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+    largest: Law = calibrate(sensitivities[-1])
+
+    def least(moves: Sensitivity) -> Law:
+        if isinstance(largest, DiscreteGaussian) and privacy.epsilon is not None:
+            scaled = DiscreteGaussian(largest.sigma * moves.l2 / sensitivities[-1].l2 * (1 + _SPARE))
+            if scaled.profile(moves).delta(privacy.epsilon) <= privacy.delta:
+                return scaled
+        made: Law = calibrate(moves)
+        return made
+
+    found = {moves: least(moves) for moves in dict.fromkeys(sensitivities[:-1])} | {sensitivities[-1]: largest}
+    return tuple(found[moves] for moves in sensitivities)
 
 
 def _focused_first_visits(law: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -104,10 +108,8 @@ def prefix_sums(
     calibrate = partial(calibrate_noise, Gaussian, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
     releases = episodes
     if "blocks" in options:
-        fewest, most = _PREFIX_BLOCKS
-        deviation = calibrate(encoder.sensitivity()).sigma
-        automatic = blocks_for(deviation, _PREFIX_USERS, episodes, fewest=fewest, most=most)
-        releases = min(episodes, check_count("blocks", automatic if options["blocks"] is None else options["blocks"]))
+        alone = calibrate(encoder.sensitivity()).variance * counts_per_row(encoder)
+        releases = len(sizes(blocks_of(options, shape, encoder, episodes, partial(square_root, alone)), episodes))
     accumulator, name_of_counts = accumulate(releases), f"{encoder.name} counts in {releases} releases"
     if isinstance(accumulator, Matrix):
         # A user counts in a cell at most once a step.

@@ -23,6 +23,7 @@ from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
+from discreet.recipes.expectation import growing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -37,7 +38,7 @@ def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Option
         shape, privacy.epsilon, options["steps"], options["response"], bool(options["early_end"])
     )
     return Privatizer(
-        "local/sampled-step", shape, (channel,), Growing(first=1, growth=options["growth"]),
+        "local/sampled-step", shape, (channel,), growing(options, shape),
         report_guarantee(channel), bool(options["masked"]), options,
     )  # fmt: skip
 
@@ -108,7 +109,7 @@ def randomiser_target(kind: str, privacy: Privacy) -> tuple[float, float]:
     return privacy.epsilon, privacy.delta if kind in ("gaussian", "bounded") else 0.0
 
 
-_OPTIONS: dict[str, Any] = {"growth": 0.02, "masked": True, "steps": None, "response": None, "early_end": False}
+_OPTIONS: dict[str, Any] = {"growth": None, "masked": True, "steps": None, "response": None, "early_end": False}
 
 
 def _certified_recipe(kind: str, summary: str) -> Recipe:

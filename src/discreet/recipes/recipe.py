@@ -8,12 +8,14 @@ from typing import Any
 
 from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
-from discreet.recipes.trust import Privacy
+from discreet.privacy.guarantee import with_more_trust
+from discreet.recipes.trust import TRUSTS_LESS, Privacy, in_model
 from discreet.shape import Shape
 
 Options = Mapping[str, Any]
 _NEVER_PURE = ("gaussian", "binomial", "bounded")
 _COST_A_DELTA = ("shuffled-blocks", "sparse")
+_PROMISES = {"central": "joint", "shuffle": "shuffle"}  # what online learning promises where somebody is trusted
 
 # What is learned: from counts of states and actions, from rewards without a range, from losses in layers; or from one
 # data set that is there already, by tables or by linear questions.
@@ -51,15 +53,23 @@ class Recipe:
             object.__setattr__(self, "pure", _reaches_purity(self.law, self.accumulator))
 
     def assemble(self, privacy: Privacy, shape: Shape, episodes: int) -> Privatizer:
-        """The recipe calibrated to a target, with the options that the target carries."""
+        """The recipe calibrated to a target, with the options that the target carries.
+
+        A target of a model that trusts more is served, too: the guarantee is then restated in that model.
+        """
         if shape.moments is not None and not self.heavy_tails:
             raise Unsupported(f"recipe {self.name!r} needs rewards with a range, and this world declares heavy tails")
         for name in privacy.options:
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
-        privatizer = self.build(privacy, shape, episodes, {**self.options, **privacy.options})
-        return replace(privatizer, recipe=self.name, users=episodes)
+        trusts_more = self.model in TRUSTS_LESS.get(privacy.model, ())
+        target = in_model(privacy, self.model) if trusts_more else privacy
+        privatizer = self.build(target, shape, episodes, {**self.options, **privacy.options})
+        guarantee = privatizer.guarantee
+        if trusts_more:
+            guarantee = with_more_trust(guarantee, _PROMISES[privacy.model])
+        return replace(privatizer, recipe=self.name, users=episodes, guarantee=guarantee)
 
 
 def _reaches_purity(law: str, accumulator: str) -> bool:

@@ -1,8 +1,7 @@
 """All recipes by name, and ``build``: from a target to a privatizer, without seeing any data.
 
 Recipes live in the modules that are named here as text and loaded when they are asked for: those of a slice are not
-imported for a problem that has nothing to do with it. With ``recipe="auto"`` the quietest recipe that is valid for the
-shape, the target and the learner is taken.
+imported for a problem that has nothing to do with it. ``recipe="auto"`` is :mod:`discreet.recipes.choice`.
 """
 
 from __future__ import annotations
@@ -14,12 +13,15 @@ from typing import TypeAlias
 
 from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported, check_name, unknown_name
+from discreet.recipes.choice import choose
+from discreet.recipes.expectation import expected_regret, noise_of
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
-from discreet.recipes.trust import Privacy
+from discreet.recipes.trust import TRUSTS_LESS, Privacy
 from discreet.shape import LayeredShape, Shape, check_size
+from discreet.validation import check_count
 
 # What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
-# prefers the first of equally quiet ones.
+# prefers the first of those that it expects to be equally good.
 _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
     TABULAR: {
         "discreet.recipes.additive": ("none", "central", "local"),
@@ -73,7 +75,7 @@ def build(
     ``data_set`` asks for a release about users who have acted already. A privatizer of your own, or a function of shape
     and episodes that makes one, is taken as it is.
     """
-    needs = frozenset(needs)
+    episodes, needs = check_count("episodes", episodes), frozenset(needs)
     check_size(shape, successors=not data_set)
     if not isinstance(target, Privacy):
         privatizer = target if isinstance(target, Privatizer) else _made(target, shape, episodes)
@@ -85,7 +87,7 @@ def build(
     elif data_set and target.model not in ("none", "central"):
         raise Unsupported(f"a data set is released by the one who holds it: the {target.model} model does not apply")
     elif target.recipe == "auto":
-        return _quietest(target, shape, episodes, needs, _problems(shape, needs, data_set))
+        return _chosen(target, shape, episodes, needs, _problems(shape, needs, data_set))
     else:
         problems = _problems(shape, needs, data_set) if data_set else tuple(_HOMES)
         privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes)
@@ -104,21 +106,20 @@ def _made(make: Callable[[Shape, int], Privatizer], shape: Shape, episodes: int)
 
 
 def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Recipe:
-    """The recipe of that name, which must serve the trust model. Slices are loaded only where the core has none."""
+    """The recipe of that name, which must serve the trust model: its own, or one of those that trust less.
+
+    Slices are loaded only where the core has none.
+    """
     problems = tuple(problems)
-    for problem in problems:
-        for recipe in _known((problem,), model):
-            if recipe.name == name:
-                return recipe
+    for served in (model, *TRUSTS_LESS.get(model, ())):
+        for problem in problems:
+            for recipe in _known((problem,), served):
+                if recipe.name == name:
+                    return recipe
     others = {recipe.name: recipe for recipe in _known(problems)}
     if isinstance(name, str) and name in others:
         raise InvalidInput(f"recipe {name!r} is for the {others[name].model} model, not for {model}")
     raise unknown_name("recipe", name, [known for known, recipe in others.items() if recipe.model == model])
-
-
-def noise_of(privatizer: Privatizer) -> float:
-    """The noise variance in all counts of one (state, action) of one release: what "auto" makes small."""
-    return sum(channel.noise_per_row() for channel in privatizer.channels)
 
 
 def _known(problems: Iterable[str], model: str | None = None) -> list[Recipe]:
@@ -142,33 +143,13 @@ def _problems(shape: Shape, needs: frozenset[str], data_set: bool) -> tuple[str,
     return (TABULAR,) if shape.moments is None else (HEAVY,)
 
 
-def _quietest(
+def _chosen(
     privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str], problems: tuple[str, ...]
 ) -> Privatizer:
-    candidates, reasons = [], []
-    for recipe in _known(problems, privacy.model):
-        if not recipe.automatic or not recipe.suits(privacy, shape):
-            continue
-        if privacy.delta == 0 and privacy.rho is None and not recipe.pure:
-            reasons.append(f"{recipe.name}: needs delta above 0, try delta=1e-5")
-            continue
-        unknown = [name for name in privacy.options if name not in recipe.options]
-        if unknown:
-            reasons.append(f"{recipe.name}: no option {', '.join(map(repr, unknown))}")
-            continue
-        try:
-            candidate = recipe.assemble(privacy, shape, episodes)
-            candidate.check(needs)
-            candidates.append(candidate)
-        except Unsupported as refusal:
-            reasons.append(f"{recipe.name}: {refusal}")
-    if not candidates:
-        raise Unsupported(
-            f"no recipe of the {privacy.model} model serves this learner and world: {_why(reasons, problems)}"
-        )
-    quietest = min(noise_of(candidate) for candidate in candidates)
-    return next(candidate for candidate in candidates if noise_of(candidate) <= quietest * (1 + 1e-9))
-
-
-def _why(reasons: list[str], problems: tuple[str, ...]) -> str:
-    return "; ".join(reasons) or f"there is none for {' or '.join(problems)} problems yet"
+    """What "auto" takes: by expected regret where a formula foretells it, in tabular problems; else by noise."""
+    foretold = problems == (TABULAR,) and privacy.model != "none"
+    wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known((TABULAR,), model)]
+    return choose(
+        _known(problems, privacy.model), wider if foretold else (), privacy, shape, episodes, needs,
+        expected_regret if foretold else noise_of,
+    )  # fmt: skip

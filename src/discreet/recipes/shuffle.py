@@ -10,14 +10,14 @@ certified here. ``dropouts`` and ``colluding`` are the shares of a batch whose n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from discreet.channels.answered_bits import ResponseChannel
-from discreet.channels.schedule import Equal, GrowThenEqual, Schedule, blocks_for, sizes
+from discreet.channels.base import AnyChannel
+from discreet.channels.schedule import Schedule, sizes
 from discreet.channels.session import Privatizer, unnamed
 from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
 from discreet.encoders.base import Encoder
@@ -27,6 +27,7 @@ from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
 from discreet.privacy.words import rounded_up
+from discreet.recipes.expectation import blocks_of, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -41,21 +42,7 @@ _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
 _BATCHES: dict[str, Any] = {"blocks": None, "first": None, "masked": True, "dropouts": 0.0, "colluding": 0.0}
 _BINOMIAL: Options = {**_BATCHES, "messages": "bits", "bit_level": False}
 _RESPONSE: Options = {**_BATCHES, "bit_level": False}
-# As many blocks as leave each of them some visits above the noise.
-_USERS_PER_DEVIATION = 12.0
-_FEWEST_BLOCKS, _MOST_BLOCKS = 5, 60
-
-
-class _Batched(Protocol):
-    @property
-    def law(self) -> _Variance:
-        """What becomes of one counter of a batch of the usual size."""
-
-
-class _Variance(Protocol):
-    @property
-    def variance(self) -> float:
-        """The variance of the noise in one counter."""
+_USUAL_BLOCKS = 60  # of a batch of this many the noise is looked at; it depends little on the size of a batch
 
 
 def absent_share(options: Options) -> float:
@@ -67,20 +54,13 @@ def absent_share(options: Options) -> float:
 
 
 def _usual_block(episodes: int) -> int:
-    """The size of a batch if there are as few as there may be."""
-    return max(1, episodes // _FEWEST_BLOCKS)
+    """The size of a batch by which the number of batches is chosen."""
+    return max(1, episodes // _USUAL_BLOCKS)
 
 
-def _schedule(options: Options, channel: _Batched, episodes: int) -> Schedule:
-    """The batches that options ask for, or as many as the noise of a usual one allows."""
-    automatic = blocks_for(
-        math.sqrt(channel.law.variance), _USERS_PER_DEVIATION, episodes,
-        fewest=_FEWEST_BLOCKS, most=min(_MOST_BLOCKS, episodes), whole=math.floor,
-    )  # fmt: skip
-    blocks = check_count("blocks", automatic if options["blocks"] is None else options["blocks"])
-    if options["first"] is not None:
-        return GrowThenEqual(blocks, options["first"])
-    return Equal(min(blocks, episodes))
+def _schedule(options: Options, channel: AnyChannel, shape: Shape, episodes: int) -> Schedule:
+    """The batches that options ask for, or as many as are expected to cost the least."""
+    return blocks_of(options, shape, channel.encoder, episodes, lambda _blocks: noise_after(channel))
 
 
 def _whole(batches: Sequence[Guarantee], epsilon: float, delta: float, schedule: Schedule, why: str) -> Guarantee:
@@ -106,7 +86,7 @@ def _binomial(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, 
         )
     noise = FittedBits(encoder, privacy.epsilon, privacy.delta, absent_share(options))
     channel = ShuffledChannel(encoder, noise, _usual_block(episodes), bit_level=bool(options["bit_level"]))
-    schedule = _schedule(options, channel, episodes)
+    schedule = _schedule(options, channel, shape, episodes)
     blocks = sizes(schedule, episodes)
     channel = replace(channel, block=max(blocks))
     bits = channel.bits(channel.block).bits
@@ -129,7 +109,7 @@ def _response(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, 
         shape, _answered(encoder_name, shape, options), privacy.epsilon, privacy.delta, _usual_block(episodes),
         absent_share(options), bool(options["bit_level"]),
     )  # fmt: skip
-    schedule = _schedule(options, channel, episodes)
+    schedule = _schedule(options, channel, shape, episodes)
     blocks = sizes(schedule, episodes)
     channel = replace(channel, block=max(blocks))
     counted = "everybody's answers counted" if not channel.absent else f"{1 - channel.absent:.4g} of them counted"

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from discreet.errors import InvalidInput
-from discreet.validation import check_delta, check_positive
+from discreet.validation import check_delta, check_epsilon, check_rho, shown
 
 
 @dataclass(frozen=True)
 class Privacy:
     """A target: at most ``epsilon`` and ``delta`` (or at most ``rho``, zero-concentrated), for replacing one user.
 
-    ``recipe`` names the mechanism (see ``discreet.recipes()``); "auto" takes the quietest one that is valid for the
-    world. ``options`` are the recipe's own (such as ``blocks``); they never weaken the guarantee.
+    ``recipe`` names the mechanism (see ``discreet.recipes()``), of this trust model or of one that trusts less; "auto"
+    takes the one that is expected to cost the least regret among those that are valid for the world. ``options`` are
+    the recipe's own (such as ``blocks``); they never weaken the guarantee. Targets lie between 1e-9 and 1e6 (rho: 1e-18
+    and 1e12), where noise can be drawn exactly.
     """
 
     epsilon: float | None = None
@@ -35,10 +37,17 @@ class Privacy:
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidInput("give either epsilon or rho, so that the noise can be calibrated")
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+            object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
         if self.rho is not None:
-            object.__setattr__(self, "rho", check_positive("rho", self.rho))
+            object.__setattr__(self, "rho", check_rho("rho", self.rho))
+        self._check_rest()
+
+    def _check_rest(self) -> None:
         object.__setattr__(self, "delta", check_delta("delta", self.delta))
+        if not isinstance(self.recipe, str):
+            raise InvalidInput(f"recipe must be a name, got {shown(self.recipe)}; see discreet.recipes()")
+        if not isinstance(self.options, Mapping) or not all(isinstance(name, str) for name in self.options):
+            raise InvalidInput(f"options must map names to values, got {shown(self.options)}")
 
 
 @dataclass(frozen=True)
@@ -76,3 +85,14 @@ class NoPrivacy(Privacy):
     def __post_init__(self) -> None:
         if self.epsilon is not None or self.rho is not None:
             raise InvalidInput("NoPrivacy promises nothing, so it takes no epsilon")
+        self._check_rest()
+
+
+# Models that trust less: whatever keeps a promise there keeps it for users who trust more.
+TRUSTS_LESS: Mapping[str, tuple[str, ...]] = {"central": ("shuffle", "local"), "shuffle": ("local",)}
+_MODELS: Mapping[str, type[Privacy]] = {kind.model: kind for kind in (Central, Local, Shuffle, NoPrivacy)}
+
+
+def in_model(privacy: Privacy, model: str) -> Privacy:
+    """The same numbers and options as a target of another trust model."""
+    return _MODELS[model](privacy.epsilon, privacy.delta, privacy.rho, privacy.recipe, privacy.options)

@@ -133,9 +133,9 @@ FIGURE_4 = Figure(
     differences=(
         "The paper tunes the learning rate and the confidence scaling for its best curves and does not state u, tau or "
         "the failure probability; learners run with this library's defaults.",
-        "As published, JDP is the printed noise with thresholds that follow raw counts, which no epsilon bounds (with "
-        "public thresholds it would be 1.75 epsilon); LDP is the privacy that the printed scales really give, 1.67 "
-        "epsilon, with thresholds from the number of users, since nobody holds the raw counts there.",
+        "As published, JDP is the printed noise with thresholds that follow raw counts, whose loss grows with the "
+        "number of users (with one public threshold it would be 1.75 epsilon); LDP is the privacy that the printed "
+        "scales give, 1.67 epsilon, with thresholds from the number of users, since nobody holds the raw counts there.",
         "Under local privacy policies are recomputed when the users grew by 10%, not after every episode.",
         "Exact ties are broken at random: with ties broken to the right RiverSwim is solved without learning.",
         "Ours, under central privacy, has delta = 1e-5 and uses that RiverSwim is the same at every step.",

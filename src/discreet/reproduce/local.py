@@ -172,12 +172,13 @@ def _randomisers(number: int, epsilons: tuple[float, ...]) -> Figure:
         (
             Claim(
                 "bounded noise is best", "bounded noise has less regret than Laplace noise", bounded_is_best,
-                "its advantage was paid with privacy: with the noise that its promise needs it is louder than Laplace",
+                "with its unnamed constant read as one its advantage is paid with privacy: with the noise that its "
+                "promise needs it is louder than Laplace",
             ),
             Claim(
                 "Laplace is next", "Laplace noise beats Gaussian noise and randomised response", laplace_is_next,
-                "Gaussian noise has a delta of 0.1 to spend and is the quieter one; at epsilon 20 its printed scale "
-                "keeps no more than epsilon 52",
+                "Gaussian noise has a delta of 0.1 to spend and is the quieter one; at epsilon 20, which the "
+                "paper's proof does not speak of, the smallest printed scale keeps no more than epsilon 52",
             ),
         ),
         differences=(

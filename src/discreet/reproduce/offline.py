@@ -19,9 +19,9 @@ _WEIGHTED = {"variance": True}
 DIFFERENCES = (
     "The paper does not state rho, the penalty constants or the ridge: rho is given in the legend, the constants are "
     "this library's defaults, and larger data sets than the paper's are added.",
-    "As published means: the privacy that the printed run really spends, 24.15 rho, because its matrices are sized for "
-    "adding a user and its features are sqrt(7) times too long. The learner is the corrected one, so this drawing is "
-    "kinder than the printed algorithm.",
+    "As published means: the privacy that the printed run spends at most, 24.15 rho, because it does not split the "
+    "data, as the paper says, and its features have squared norms up to 7; the theorem, for split data and features of "
+    "norm one, holds. The learner is the corrected one, so this drawing is kinder than the printed algorithm.",
     "Certified is DP-VAPVI with its variance stage; ours leaves that stage out, because variances are below one here.",
 )
 

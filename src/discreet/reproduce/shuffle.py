@@ -19,11 +19,12 @@ BANDIT: dict[str, Any] = {"world": "bandit", "world_options": {"arms": 20, "sigm
 DIFFERENCES = (
     "delta, the constants and the noise bits of the paper's runs are not stated: delta is 1e-5 and the learners run "
     "with this library's defaults, chosen on other worlds.",
-    "As published, SDP-PE sends separate bits: the paper's integers give users away whatever the noise (see the "
-    "errata). Its printed constant is so large that it keeps a far smaller epsilon than claimed.",
+    "As published, SDP-PE sends separate bits, of which sums are shown, as in the paper's proof; its text adds them up "
+    "before sending, which is as private in RiverSwim and not in the bandit (see the errata). The constant of the "
+    "proof is so large that it keeps a far smaller epsilon than claimed.",
     "UCBVI-JDP and UCBVI-LDP are UCB-VI on noisy counts of every step, by a binary tree and by every user, with one "
-    "noise scale for all counts; as published they keep the epsilon in the legend, because printed noise is sized for "
-    "adding a user.",
+    "noise scale for all counts; as published they keep the epsilon in the legend, because the noise of the "
+    "heavy-tailed paper, which they borrow, is sized for adding a user.",
 )
 _WHOLE = {"one_layer": False}  # without privacy there is nothing to save by asking for one step at a time
 

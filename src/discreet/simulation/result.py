@@ -12,12 +12,14 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.files import write_atomically
+from discreet.learners.registry import with_standing
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.release import Release
 from discreet.types import Floats, Integers
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
+_NO_GAPS: dict[str, None] = {"per_run": None}  # in results saved before there was a deployed gap
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class SimulationResult:
         total = self.total_regret
         return [
             ("world", self.world),
-            ("learner", self.learner),
+            ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
             ("episodes", f"{int(self.episodes[-1]):,}, {self.runs} runs, seed {self.seed}"),
             ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
@@ -170,7 +172,7 @@ class OfflineResult:
         """What was learned and what it is worth, as a person reads it."""
         return [
             ("world", self.world),
-            ("learner", self.learner),
+            ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
             ("users", f"{self.users:,} under the {self.behaviour} policy, {self.runs} runs, seed {self.seed}"),
             ("final gap", f"{self.final_gap.mean():.4g} ± {standard_error(self.final_gap):.2g}"),
@@ -225,7 +227,7 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             episodes=np.asarray(data["checkpoints"], np.int64),
             regret=np.asarray(data["curve"]["per_run"], np.float64),
             final_gap=_or_nan(data["final_gap"]["per_run"], data["runs"]),
-            deployed_gap=_or_nan(data["deployed_gap"]["per_run"], data["runs"]),
+            deployed_gap=_or_nan(data.get("deployed_gap", _NO_GAPS)["per_run"], data["runs"]),
             switches=np.asarray(data["switches"]["per_run"], np.int64),
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],

@@ -26,12 +26,20 @@ if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.worlds.catalogue import hard_local_bound as hard_local_bound
     from discreet.worlds.catalogue import random_mdp as random_mdp
     from discreet.worlds.catalogue import river_swim as river_swim
+    from discreet.worlds.classics import bernoulli_arms as bernoulli_arms
+    from discreet.worlds.classics import chain as chain
+    from discreet.worlds.classics import deep_sea as deep_sea
+    from discreet.worlds.classics import random_layers as random_layers
     from discreet.worlds.family import World as World
     from discreet.worlds.family import WorldFamily as WorldFamily
     from discreet.worlds.imported import cliff_walking as cliff_walking
     from discreet.worlds.imported import from_gymnasium as from_gymnasium
     from discreet.worlds.imported import frozen_lake as frozen_lake
     from discreet.worlds.imported import taxi as taxi
+    from discreet.worlds.operations import admission as admission
+    from discreet.worlds.operations import forest as forest
+    from discreet.worlds.operations import inventory as inventory
+    from discreet.worlds.operations import machine_repair as machine_repair
     from discreet.worlds.registry import make_world as make_world
     from discreet.worlds.registry import register as register
     from discreet.worlds.tabular import TabularWorld as TabularWorld

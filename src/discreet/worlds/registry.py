@@ -18,6 +18,25 @@ WORLDS = Registry(
             "sparse random transitions and 0/1 rewards, a fresh instance per run",
         ),
         "bandit": Named("discreet.worlds.catalogue:bandit", "one state, one step, many arms, a fresh instance per run"),
+        "bernoulli-arms": Named("discreet.worlds.classics:bernoulli_arms", "a bandit with the means that you give"),
+        "chain": Named(
+            "discreet.worlds.classics:chain", "a small reward for going back to the start, a large one at the far end"
+        ),
+        "deep-sea": Named(
+            "discreet.worlds.classics:deep_sea", "a grid to dive through: one sequence of actions earns anything"
+        ),
+        "random-layers": Named(
+            "discreet.worlds.classics:random_layers",
+            "actions decide where one goes, only the last layer pays, a fresh instance per run",
+        ),
+        "forest": Named("discreet.worlds.operations:forest", "let a forest grow old, or cut it before it burns"),
+        "machine-repair": Named(
+            "discreet.worlds.operations:machine_repair", "run a machine that wears out, or lose a step to repair it"
+        ),
+        "admission": Named(
+            "discreet.worlds.operations:admission", "let customers into a queue, or send them away while it is long"
+        ),
+        "inventory": Named("discreet.worlds.operations:inventory", "order stock before the demand is known"),
         "layered": Named(
             "discreet.adversarial.world:layered",
             "random layers with losses that an adversary fixed beforehand, fresh per run",

@@ -1,0 +1,75 @@
+"""Measure every cell that is missing, then write the tables and the pictures of docs/bandits.md.
+
+    python -m benchmarks.bandits [--tune] [--kept FOLDER] [--trust central shuffle local]
+
+An interrupted measurement goes on where it stopped. ``--tune`` only prints how constants were chosen. The tables
+replace what stands between the two marks of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.bandits import comparators
+from benchmarks.bandits.measure import HERE, Cell, Kept, fingerprint, play, simulate, simulate_arm_sums, tuned
+from benchmarks.bandits.page import Results, write_page
+from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING
+
+ROOT = HERE.parents[1]
+
+
+def measured(kept: Kept, trusts: list[str]) -> Results:
+    """All cells: (trust, bandit, epsilon) and then by the name of the algorithm and its version."""
+    found: Results = {}
+    settings, library = HERE / "settings.py", ROOT / "src"
+    kernels = fingerprint(settings, HERE / "central.py", HERE / "distributed.py")
+    ours_as_is, ours_with_sums = fingerprint(settings, library), fingerprint(settings, library, HERE / "arm_sums.py")
+    for trust in trusts:
+        for name, means in BANDITS.items():
+            for epsilon in EPSILONS[trust]:
+                cells: dict[tuple[str, str], Cell] = {}
+                for one in comparators.of(trust):
+                    for version in ("printed", "tuned"):
+                        constant = one.printed if version == "printed" else one.tuned
+                        key = f"{one.name} {version} {constant:g}, {name}, epsilon {epsilon:g}"
+                        cells[one.name, version] = kept.get(
+                            key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
+                        )  # fmt: skip
+                cells["discreet", trust] = kept.get(
+                    f"discreet {trust}, {name}, epsilon {epsilon:g}", ours_as_is,
+                    lambda: simulate(trust, name, means, epsilon),  # noqa: B023
+                )  # fmt: skip
+                cells["discreet, arm sums", trust] = kept.get(
+                    f"discreet arm sums {trust}, {name}, epsilon {epsilon:g}", ours_with_sums,
+                    lambda: simulate_arm_sums(trust, name, means, epsilon),  # noqa: B023
+                )  # fmt: skip
+                found[trust, name, epsilon] = cells
+    return found
+
+
+def tune() -> None:
+    """How constants were chosen: the score of each constant, the least one marked."""
+    for one in comparators.ALL:
+        scores = tuned(one, TUNING, EPSILONS[one.trust])
+        best = min(scores, key=lambda c: scores[c])
+        line = "  ".join(f"{c:g}: {score:.3f}{' <-' if c == best else ''}" for c, score in scores.items())
+        print(f"{one.name} (has {one.tuned:g}): {line}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tune", action="store_true", help="print how constants were chosen, and nothing else")
+    parser.add_argument("--kept", type=Path, default=ROOT / "build" / "bandits", help="where cells are kept")
+    parser.add_argument("--trust", nargs="+", choices=list(EPSILONS), default=list(EPSILONS))
+    chosen = parser.parse_args()
+    if chosen.tune:
+        tune()
+    else:
+        found = measured(Kept(chosen.kept), chosen.trust)
+        if list(chosen.trust) == list(EPSILONS):
+            write_page(found, ROOT / "docs")
+
+
+if __name__ == "__main__":
+    main()

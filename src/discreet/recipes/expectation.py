@@ -1,0 +1,144 @@
+r"""What a recipe is expected to cost in regret, from public numbers alone: how "auto" compares recipes and blocks.
+
+Regret is foretold as a share of what uniform play would cost. There are K users in blocks; block b (from 0) has n_b
+users, after k_b users in earlier blocks. A row (state, action) competes with the other actions of its state, so take it
+to be asked about in one block of A. Let V_b be the variance of the noise that all of its counts carry by then, and f
+how often a user visits a row that her policy plays. With S states, A actions and H steps,
+
+    v_b    = f k_b / A                                        visits of a row before block b
+    e_b    = sqrt((4 + H^2 / 10) (V_b + v_b / 2)) / v_b       what noise and sampling leave unknown
+    R      = A + log2 S                                       blocks that try what nobody has tried
+    share  = sum over b of n_b / K * (1 while b < R, then e_b / (1 + e_b))
+
+R makes long blocks dear, because a policy that turns out to be bad is followed for a whole block; e_b makes many blocks
+dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
+blocks than after few (but an unlucky draw stays for long: their variance counts twice), and the noise of users who add
+it themselves does not depend on blocks at all; so all kinds of recipes are compared by one formula, and the same
+formula chooses the number of blocks.
+
+f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
+1 / S where every step has counts of its own.
+
+**What this is not.** No bound: worlds that are hard to explore cost more than this says, most others less. Its form
+and its constants were chosen by measured regret (docs/decisions/0005-auto-expects-regret.md); ``discreet.rehearse``
+measures what this formula guesses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from discreet.channels.base import AnyChannel, counts_per_row
+from discreet.channels.continual import ContinualChannel
+from discreet.channels.focused import FocusedChannel
+from discreet.channels.schedule import Equal, Growing, GrowThenEqual, Schedule, sizes
+from discreet.channels.session import Privatizer
+from discreet.encoders.base import Encoder
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
+from discreet.shape import Shape
+from discreet.types import Floats
+from discreet.validation import check_count
+
+NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts after so many releases and users
+
+_NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(21))  # blocks that are tried: 20, 24, 28, ... 640
+_GROWTH, _GROWTH_OF_ALL = 0.02, 0.08  # how much blocks of the local model grow: one, and one for every action
+_PERSISTS = 2.0  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
+_AS_GOOD = 1.01  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
+
+
+def noise_of(privatizer: Privatizer, episodes: int = 0) -> float:
+    """The noise variance in all counts of one (state, action) of one release."""
+    return sum(channel.noise_per_row() for channel in privatizer.channels)
+
+
+def expected_regret(privatizer: Privatizer, episodes: int) -> float:
+    """The regret that this privatizer is expected to leave, as a share of the regret of uniform play."""
+    noises = [noise_after(channel) for channel in privatizer.channels]
+    return expected_share(
+        privatizer.shape,
+        sizes(privatizer.schedule, episodes),
+        lambda releases, users: np.asarray(sum(noise(releases, users) for noise in noises)),
+        min(visits_per_user(privatizer.shape, channel.encoder) for channel in privatizer.channels),
+    )
+
+
+def expected_share(shape: Shape, blocks: Iterable[int], noise: NoiseAfter, visits: float) -> float:
+    """The formula of this module, for blocks of these sizes."""
+    users = np.fromiter(blocks, np.float64)
+    before, actions = np.cumsum(users) - users, shape.actions
+    seen = np.maximum(visits * before / actions, 1e-9)
+    variance = noise(np.ceil(np.arange(len(users)) / actions), before / actions)
+    error = np.sqrt((4 + shape.horizon**2 / 10) * (variance + seen / 2)) / seen
+    unknown = error / (1 + error)
+    unknown[: math.ceil(actions + math.log2(shape.states))] = 1.0
+    return float(users @ unknown / users.sum())
+
+
+def best_blocks(shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter]) -> int:
+    """The number of equal blocks that is expected to cost the least; ``noise(blocks)`` says what they carry."""
+    visits = visits_per_user(shape, encoder)
+    most = min(episodes, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help, and hurt long plans
+    expected = {
+        blocks: expected_share(shape, sizes(Equal(blocks), episodes), noise(blocks), visits)
+        for blocks in sorted({min(number, most) for number in _NUMBERS})
+    }
+    best = min(expected.values())
+    return next(blocks for blocks, share in expected.items() if share <= best * _AS_GOOD)
+
+
+def blocks_of(
+    options: Mapping[str, Any], shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter]
+) -> Schedule:
+    """The blocks that a recipe's options ask for; where these leave it open, as many as are expected to cost least."""
+    given = options["blocks"]
+    blocks = best_blocks(shape, encoder, episodes, noise) if given is None else check_count("blocks", given)
+    first = options.get("first")
+    return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
+
+
+def growing(options: Mapping[str, Any], shape: Shape) -> Growing:
+    """Blocks of users who add noise themselves: their number costs nothing but time, so they grow slowly.
+
+    Trying all actions once takes as many blocks, and should not take much longer than all that was before.
+    """
+    given = options["growth"]
+    return Growing(first=1, growth=min(_GROWTH, _GROWTH_OF_ALL / shape.actions) if given is None else given)
+
+
+def visits_per_user(shape: Shape, encoder: Encoder) -> float:
+    """How often a user counts in a row that her policy plays, if all states are visited alike."""
+    if not shape.homogeneous:
+        return 1.0 / shape.states
+    if isinstance(encoder, FirstVisit | FirstVisitTables):
+        return 1.0 - (1.0 - 1.0 / shape.states) ** shape.horizon
+    return shape.horizon / shape.states
+
+
+def noise_after(channel: AnyChannel) -> NoiseAfter:
+    """How the noise in a row's counts grows with releases and users."""
+    if isinstance(channel, ContinualChannel):
+        unit = _PERSISTS * channel.law.variance * counts_per_row(channel.encoder)
+        errors = channel.accumulator.errors()
+        return lambda releases, _users: unit * errors[np.minimum(releases.astype(np.int64), len(errors) - 1)]
+    if isinstance(channel, FocusedChannel):  # plans differ from step to step, and so play nearly all rows
+        return every_release(channel.laws[-1].variance * counts_per_row(channel.encoder))
+    unit = channel.noise_per_row()
+    if len(channel.shortcut([1, 1, 1])) < 3:  # users add it: blocks do not matter
+        return lambda _releases, users: unit * users
+    return every_release(unit)
+
+
+def every_release(unit: float) -> NoiseAfter:
+    """Fresh noise of this variance in every release."""
+    return lambda releases, _users: unit * releases
+
+
+def square_root(unit: float, releases: int) -> NoiseAfter:
+    """Prefix sums by the square root of their matrix, whose coefficients are about 1 / sqrt(pi j)."""
+    column = 1 + math.log(releases) / math.pi
+    return lambda done, _users: unit * column * (1 + np.log(np.maximum(done, 1.0)) / math.pi) * (done > 0)

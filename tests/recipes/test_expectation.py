@@ -1,0 +1,109 @@
+"""Expected regret: right by hand in small cases, ordered as it must be, and the same number everywhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.channels.base import counts_per_row
+from discreet.channels.schedule import Equal, Growing, sizes
+from discreet.recipes.expectation import (
+    best_blocks,
+    every_release,
+    expected_regret,
+    expected_share,
+    noise_after,
+    noise_of,
+    square_root,
+    visits_per_user,
+)
+from discreet.recipes.registry import build
+
+POOLED = discreet.Shape(4, 2, 6, homogeneous=True, start=0)
+ARMS = discreet.Shape(1, 20, 1, homogeneous=True, start=0)
+
+
+def made(recipe, shape=POOLED, episodes=20_000, epsilon=1.0, delta=1e-5, **options):
+    model = {"central": discreet.Central, "local": discreet.Local, "shuffle": discreet.Shuffle}[
+        recipe.partition("/")[0]
+    ]
+    return build(model(epsilon, delta, recipe=recipe, options=options), shape, episodes)
+
+
+def test_the_formula_by_hand():
+    """Two arms, four blocks of 100: two blocks try them, then half of the users before count for each."""
+    arms = discreet.Shape(1, 2, 1, homogeneous=True, start=0)
+    share = expected_share(arms, [100] * 4, every_release(50.0), 1.0)
+
+    def unknown(users, releases):
+        seen = users / 2
+        error = math.sqrt((4 + 0.1) * (50.0 * releases + seen / 2)) / seen
+        return error / (1 + error)
+
+    assert share == pytest.approx((1 + 1 + unknown(200, 1) + unknown(300, 2)) / 4)
+
+
+@pytest.mark.parametrize("shape", [POOLED, ARMS, discreet.Shape(4, 2, 6)], ids=["pooled", "arms", "per-step"])
+def test_less_noise_is_never_expected_to_cost_more(shape):
+    for blocks in (30, 60, 200):
+        shares = [expected_share(shape, [100] * blocks, every_release(unit), 0.5) for unit in (0, 1, 10, 1e3, 1e6)]
+        assert shares == sorted(shares)
+        assert 0 < shares[0] < shares[-1] <= 1
+
+
+def test_a_larger_epsilon_is_never_expected_to_cost_more():
+    for model in (discreet.Central, discreet.Local):
+        expected = [expected_regret(build(model(e), POOLED, 20_000), 20_000) for e in (0.1, 1.0, 10.0)]
+        assert expected == sorted(expected, reverse=True)
+
+
+def test_blocks_follow_noise_users_and_actions():
+    def blocks(unit, episodes=20_000, shape=POOLED):
+        encoder = made("central/joint-histogram-laplace", shape).channels[0].encoder
+        return best_blocks(shape, encoder, episodes, lambda _blocks: every_release(unit))
+
+    assert blocks(10.0) > blocks(1e3) > blocks(1e6) == 20
+    assert blocks(1e3, episodes=200_000) > blocks(1e3)
+    assert blocks(1e3, episodes=7) == 7
+    few, many = (discreet.Shape(1, arms, 1, homogeneous=True, start=0) for arms in (2, 20))
+    assert blocks(20.0, shape=many) > blocks(20.0, shape=few)
+
+
+def test_twenty_arms_get_hundreds_of_batches():
+    """Sixty of them cost a third of what uniform play costs, whatever the learner."""
+    assert len(sizes(build(discreet.Shuffle(1.0, 1e-5), ARMS, 20_000).schedule, 20_000)) > 250
+
+
+def test_noise_grows_as_the_mechanism_says():
+    releases, users = np.array([0.0, 1.0, 10.0]), np.array([0.0, 50.0, 500.0])
+    fresh, own = made("central/joint-histogram-laplace"), made("local/joint-histogram-laplace")
+    np.testing.assert_allclose(noise_after(fresh.channels[0])(releases, users), noise_of(fresh) * releases)
+    np.testing.assert_allclose(noise_after(own.channels[0])(releases, users), noise_of(own) * users)
+    prefix = made("central/joint-histogram-matrix", blocks=64)
+    (channel,) = prefix.channels
+    exact = noise_after(channel)(np.arange(65.0), users)
+    unit = exact[1] / channel.accumulator.column_norm**2
+    np.testing.assert_allclose(square_root(unit, 64)(np.arange(65.0), users), exact, rtol=0.12)
+    assert exact[1] == pytest.approx(2 * channel.law.variance * counts_per_row(channel.encoder))  # it stays for long
+
+
+def test_what_a_user_counts_for():
+    joint, first = (made(f"central/{name}-laplace").channels[0].encoder for name in ("joint-histogram", "first-visit"))
+    assert visits_per_user(POOLED, joint) == 6 / 4
+    assert visits_per_user(POOLED, first) == pytest.approx(1 - 0.75**6)
+    assert visits_per_user(discreet.Shape(4, 2, 6), joint) == 1 / 4
+
+
+def test_blocks_of_users_who_add_noise_themselves_grow_more_slowly_with_many_actions():
+    assert made("local/sampled-step").schedule == Growing(1, 0.02)
+    assert made("local/sampled-step", ARMS).schedule == Growing(1, 0.004)
+    assert made("local/sampled-step", ARMS, growth=0.5).schedule == Growing(1, 0.5)
+
+
+def test_given_blocks_are_taken():
+    assert made("central/joint-histogram-laplace", blocks=33).schedule == Equal(33)
+    assert made("central/focused-first-visit-laplace", blocks=33).schedule == Equal(33)
+    assert made("central/first-visit-matrix", blocks=33).schedule == Equal(33)
