@@ -132,8 +132,8 @@ class Losses:
     @property
     def variance(self) -> float:
         """The variance of the finite losses."""
-        mean = float((self.losses * self.masses).sum())
-        return float(((self.losses - mean) ** 2 * self.masses).sum())
+        mean = float(self.losses @ self.masses)
+        return float((self.losses - mean) ** 2 @ self.masses)
 
 
 def losses_of(law: Any, by: float) -> Losses:

@@ -28,7 +28,6 @@ from discreet.streams import COINS, stream
 from discreet.types import Floats, Integers
 
 _FAR = 50.0  # a reward beyond every threshold, where rewards have no range
-_ACTIVE = 48  # users who do anything; those after them, where a schedule insists on many, leave empty records
 _DEFIANT = 0.4  # how many of the users do not follow the policy
 _OTHER = 1_000_003  # keeps the seeds of the replaced user's second response apart
 
@@ -141,7 +140,7 @@ class Population:
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
         """Sums of the encodings of the next users, one for each encoder."""
-        came = [self._response(user) for user in range(self._next, min(self._next + users, _ACTIVE))]
+        came = [self._response(self._next + i) for i in range(users)]
         self._next += users
         sums = [self._sum(i, encoder, came, context.policy) for i, encoder in enumerate(encoders)]
         self.tallies.append(sums)
@@ -163,8 +162,7 @@ class Population:
 
     def _sum(self, i: int, encoder: Encoder, came: Sequence[Response], policy: AnyPolicy) -> Floats:
         if isinstance(encoder, LossTable):
-            tables = [_table(one, encoder.size) for one in came] or [np.zeros(encoder.size)]
-            return encoder.tally(np.stack(tables), stream(0, 0, COINS))
+            return encoder.tally(np.stack([_table(one, encoder.size) for one in came]), stream(0, 0, COINS))
         shape = self._both.shape
         if encoder.size == 0 or encoder.name.startswith("sparse"):  # tallied as a list of the cells that occur
             return _counted(cast(CountedEncoder, encoder), shape, [_record(one, policy, shape) for one in came])

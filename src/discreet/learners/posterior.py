@@ -60,7 +60,7 @@ from discreet.errors import check_name
 from discreet.learners.base import PlannedState, PlansBackwards, Problem, fill_q, prepare
 from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
-from discreet.policies import AnyPolicy, Mixture, Policy
+from discreet.policies import MIXED, AnyPolicy, Mixture, Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
 from discreet.types import Floats
@@ -97,7 +97,7 @@ class PSRL(PlansBackwards):
     noise_scale: float = 0.6
     draws: int = 8
     name: ClassVar[str] = "psrl"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED})
 
     def __post_init__(self) -> None:
         check_name("prior", self.prior, PRIORS)

@@ -29,6 +29,7 @@ _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
         "discreet.recipes.central": ("central",),
         "discreet.recipes.local": ("local",),
         "discreet.recipes.shuffle": ("shuffle",),
+        "discreet.recipes.bandits": ("central", "shuffle"),
         "discreet.papers.local": ("local", "shuffle"),
     },
     HEAVY: {
