@@ -25,6 +25,10 @@ from discreet.shape import Shape, check_size
 from discreet.types import ArrayLike, Floats, Integers, NDArray
 from discreet.validation import check_count, check_probabilities
 
+# What a learner lists in its ``needs`` beside statistics if it deploys stochastic policies or mixtures: recipes that
+# serve one action for everybody are then refused, and "auto" does without those that learn slowly from such policies.
+MIXED = "mixed policies"
+
 
 @dataclass(frozen=True, eq=False)
 class Policy:

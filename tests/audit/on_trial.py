@@ -18,6 +18,7 @@ TRUST = {kind.model: kind for kind in (Central, Local, Shuffle)}
 USERS = 9  # four levels of a tree
 SMALL = Shape(2, 2, 2)
 POOLED = replace(SMALL, homogeneous=True)
+BANDITS = (Shape(1, 3, 1), Shape(1, 3, 1, homogeneous=True, start=0))
 LAYERS = layered_shape((1, 2, 1), 2)
 TAILS = Shape(2, 2, 2, rewards=(-1.0, 1.0), moments=Moments(1.0, 1.0))
 FEATURES = np.eye(4).reshape(2, 2, 4)
@@ -49,9 +50,9 @@ def target(name, *, epsilon=1.0, delta=None, rho=None, **options):
 @cache
 def privatizers(name):
     """The recipe in all small worlds that it serves: laws per step, pooled laws, layers, heavy tails."""
-    problem, _ = RECIPES[name]
+    problem, recipe = RECIPES[name]
     found = []
-    for shape in SHAPES.get(problem, (SMALL, POOLED)):
+    for shape in BANDITS if recipe.encoder == "arm-rewards" else SHAPES.get(problem, (SMALL, POOLED)):
         asked = target(name, rho=0.1) if name in ASK_RHO else target(name)
         with suppress(DiscreetError):
             found.append(build(asked, shape, USERS))

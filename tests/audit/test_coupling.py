@@ -50,6 +50,7 @@ def test_every_recipe_that_auto_can_take_is_among_them():
 @pytest.mark.parametrize(
     "name",
     [
+        "central/arm-rewards",
         "central/joint-histogram-laplace",
         "central/three-tables-gaussian-tree",
         "central/focused-first-visit-laplace",

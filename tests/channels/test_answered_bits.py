@@ -33,7 +33,9 @@ from discreet.trajectories import Trajectories
 POOLED = discreet.Shape(3, 2, 4, homogeneous=True)
 PER_STEP = discreet.Shape(3, 2, 4)
 NAMES = [
-    recipe.name for recipe in recipes("shuffle") if recipe.law == "randomised-response" and recipe.source == "discreet"
+    recipe.name
+    for recipe in recipes("shuffle")
+    if recipe.law == "randomised-response" and recipe.source == "discreet" and recipe.encoder != "arm-rewards"
 ]
 TABLES = "shuffle/three-tables-randomised-response"
 PREFIX = "shuffle/published-prefix"

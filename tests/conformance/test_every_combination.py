@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.encoders.arm_reward import ArmReward, is_bandit
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
 from discreet.heavy_tails.encoders import SignedFirstVisitTables
 from discreet.learners.registry import LEARNERS, make_learner
+from discreet.policies import MIXED
 from discreet.recipes.recipe import HEAVY, LAYERED, TABULAR
 from discreet.recipes.registry import build, recipes
 from discreet.simulation import episode_loop
@@ -45,7 +47,7 @@ SERVES = {recipe.name: problem for problem in (TABULAR, HEAVY, LAYERED) for reci
 RECIPES = {recipe.name: recipe for recipe in recipes() if recipe.name in SERVES}
 ONLINE = [name for name in LEARNERS if "matrix" not in LEARNERS[name].make.needs]
 NEEDS = {name: make_learner(name).needs for name in ONLINE}
-COUNTS = frozenset({"visits", "transitions", "rewards"})
+COUNTS = frozenset({"visits", "transitions", "rewards", MIXED})
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}
 
 FIRST_VISITS = {encoder.name for encoder in (FirstVisit, FirstVisitTables, SignedFirstVisitTables)}
@@ -84,6 +86,8 @@ REASONS = {
     "no loss tables": "does not release losses, which the learner needs",
     "no observed losses": "does not release observed_losses, which the learner needs",
     "steps pooled": "policy elimination estimates every step by itself: declare the world per step",
+    "bandits only": "rewards of arms are for bandits, which have one state and one step",
+    "one action": "serves policies that say one action for everybody, and this learner mixes actions",
     "one step asked": "answers whole tables only, not a Layer request",
 }
 
@@ -101,6 +105,8 @@ def refusal(recipe, learner, world):
         return "rewards with a range"
     if problem == LAYERED:
         return "layered worlds only"
+    if recipe.encoder == ArmReward.name and not is_bandit(shape):
+        return "bandits only"
     if not shape.homogeneous and recipe.encoder in FIRST_VISITS:
         return "a law per step"  # first visits are draws of one law only if it is the same at every step
     if recipe.model == "shuffle" and recipe.name not in POOLED_LATER and not _moves_by_one(recipe, shape):
@@ -108,6 +114,8 @@ def refusal(recipe, learner, world):
     missing = NEEDS[learner] - COUNTS  # losses, which no recipe for such worlds releases
     if missing:
         return "no observed losses" if "observed_losses" in missing else "no loss tables"
+    if recipe.encoder == ArmReward.name and MIXED in NEEDS[learner]:
+        return "one action"
     if learner == "policy-elimination" and shape.horizon > 1:
         if shape.homogeneous:
             return "steps pooled"

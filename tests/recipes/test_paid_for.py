@@ -36,7 +36,8 @@ def target(recipe, **options):
     return Central(1.0, 0.0 if recipe.pure else 1e-5, recipe=recipe.name, options=options)
 
 
-CENTRAL = [(recipe, SHAPE) for recipe in recipes("central", TABULAR)]
+BANDIT = Shape(1, 2, 1, homogeneous=True)
+CENTRAL = [(recipe, BANDIT if recipe.encoder == "arm-rewards" else SHAPE) for recipe in recipes("central", TABULAR)]
 CENTRAL += [(recipe, LAYERS) for recipe in recipes("central", LAYERED)]
 
 

@@ -27,6 +27,7 @@ from discreet.adversarial.channels import OneBitChannel
 from discreet.audit.moved_noise import Offence, composed_losses, losses_between
 from discreet.audit.neighbours import worst_pair
 from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
+from discreet.channels.arm_rewards import ArmRewardsChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.sparse import SparseChannel
@@ -116,6 +117,12 @@ def bit_laws(law: RandomizedResponse) -> tuple[LawOfAnswers, LawOfAnswers]:
 def answered(channel: AnyChannel, shape: Shape, masked: bool) -> Profile:
     """The exact privacy of what a channel makes of the two records that it tells apart best."""
     raise Unsupported(f"the law of what a {type(channel).__name__} answers cannot be read off")
+
+
+def of_messages(channel: AnyChannel) -> AnyChannel:
+    """The channel whose answers leave: the inner one, where an outer one adds what is public."""
+    inner = channel.rewards if isinstance(channel, ArmRewardsChannel) else channel
+    return inner if answers_itself(inner) else channel
 
 
 def answers_itself(channel: AnyChannel) -> bool:

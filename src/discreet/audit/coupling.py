@@ -30,6 +30,7 @@ from discreet.adversarial.channels import SampledLayerRun
 from discreet.audit.moved_noise import Key, Move, Moves, Offence, Tape, profile_of_moves
 from discreet.audit.population import Neighbours
 from discreet.channels.additive import AdditiveRun
+from discreet.channels.arm_rewards import ArmRewardsRun
 from discreet.channels.base import ChannelRun
 from discreet.channels.continual import ContinualChannel, ContinualRun
 from discreet.channels.focused import FocusedRun
@@ -65,6 +66,11 @@ def _(run: AdditiveRun | SampledLayerRun) -> Floats:
 @noisy_cells.register(ClippedRewardsRun)
 def _(run: ContinualRun | FocusedRun | ShuffledRun | ClippedRewardsRun) -> Floats:
     return run._values.copy()
+
+
+@noisy_cells.register
+def _(run: ArmRewardsRun) -> Floats:
+    return noisy_cells(run._rewards)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Play:
     def _policy(self, release: Release | None, number: int) -> AnyPolicy:
         """A policy that depends on everything released so far; or all actions, where no mask should hide anybody."""
         shape = self.privatizer.shape
-        if self.both.everything:
+        if self.both.everything and all(channel.mixes for channel in self.privatizer.channels):
             return StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
         return adaptive_policy(release, shape, number)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.adversarial.channels import OneBitChannel
-from discreet.audit.answers import answered, answers_itself
+from discreet.audit.answers import answered, answers_itself, of_messages
 from discreet.audit.coupling import Play, coupled
 from discreet.audit.goodness_of_fit import LEVEL
 from discreet.audit.moved_noise import Offence, Share, share_of
@@ -115,7 +115,7 @@ def _couple(privatizer: Privatizer, seed: int, pairs: int, found: _Found) -> Non
     if math.isinf(guarantee.epsilon) and not (guarantee.rho is not None and math.isfinite(guarantee.rho)):
         found.refusals.append("the recipe promises nothing")
         return
-    channels = [channel for channel in privatizer.channels if channel.share > 0]
+    channels = [of_messages(channel) for channel in privatizer.channels if channel.share > 0]
     if any(channel.encoder.size > _CELLS for channel in channels):
         found.refusals.append(f"sessions of more than {_CELLS:,} cells are not played")
         return
@@ -200,7 +200,7 @@ def _sampler_stage(privatizers: Sequence[Privatizer], found: _Found, seed: int) 
         tested += try_law(law, seed=seed)
     for privatizer in privatizers:
         for channel in privatizer.channels:
-            tested += try_session(channel, privatizer.shape, privatizer.masked, seed)
+            tested += try_session(of_messages(channel), privatizer.shape, privatizer.masked, seed)
     if not tested.tests:
         return Stage(name, False, True, "not run: no session was played, so no law was drawn")
     if tested.faults:

@@ -35,6 +35,7 @@ from discreet.audit.likelihoods import (
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
 from discreet.channels.additive import Channel
 from discreet.channels.answered_bits import ResponseChannel
+from discreet.channels.arm_rewards import ArmRewardsChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
@@ -158,6 +159,16 @@ def _(channel: ResponseChannel) -> Pair:
 @profile_of.register
 def _(channel: ResponseChannel) -> Profile:
     return channel.counted(channel.block).profile(channel.sensitivity())
+
+
+@likelihood_of.register
+def _(channel: ArmRewardsChannel) -> Pair | None:
+    return likelihood_of(channel.rewards)  # visits are the same for both records: they are public
+
+
+@profile_of.register
+def _(channel: ArmRewardsChannel) -> Profile | None:
+    return profile_of(channel.rewards)
 
 
 @profile_of.register

@@ -64,7 +64,9 @@ class ResponseChannel(Tabular):
     """Answered bits of one encoder through a shuffler, as truthful as the size of each batch allows.
 
     The encoder may have a table per step where ``shape`` pools them: its counts are added up after the shuffler.
-    ``absent`` is the share of a batch whose answers do not count, ``block`` the size of a usual batch.
+    ``absent`` is the share of a batch whose answers do not count, ``block`` the size of a usual batch. ``round_sizes``
+    is for batches of many sizes: each is calibrated as one of a round size that is at most its own, so that few sizes
+    have to be certified (whoever is left uncounted only adds noise).
     """
 
     shape: Shape
@@ -74,6 +76,7 @@ class ResponseChannel(Tabular):
     block: int
     absent: float = 0.0
     bit_level: bool = False
+    round_sizes: bool = False
 
     @property
     def answers(self) -> frozenset[type]:
@@ -140,6 +143,8 @@ class ResponseChannel(Tabular):
         """The answers of a batch of that size that the promise counts on: those of users who are present."""
         # Absent or colluding users hide nobody. The user who is to be protected is present, so there is at least one.
         counted = max(1, math.floor((1 - self.absent) * users))
+        if self.round_sizes:
+            counted = _round_below(counted)
         return calibrate_response(counted, self.sensitivity(what).cells, self.epsilon, self.delta)
 
     @property
@@ -302,6 +307,12 @@ class AnsweredBitsRun(PlainRun):
             return np.asarray(reach * np.sqrt(bits / steps * cells_summed * np.log(2 / failure_probability) / 2))
 
         return width
+
+
+def _round_below(users: int) -> int:
+    """The largest number up to this one with at most four binary digits before its zeros: at least 8/9 of it."""
+    zeros = max(0, users.bit_length() - 4)
+    return users >> zeros << zeros
 
 
 def _bernstein(variance: Floats, step: Floats, log: Any) -> Floats:

@@ -77,6 +77,10 @@ class AnyChannel(Protocol):
     def share(self) -> float:
         """Its part of the budget; zero for what was declared public and leaves as it is."""
 
+    @property
+    def mixes(self) -> bool:
+        """Whether it serves policies that draw actions or components, or only those that say one action."""
+
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ChannelRun:
         """Begin a run. ``masked``: counts that the public policy makes known zeros carry no noise."""
 
@@ -117,6 +121,11 @@ class Tabular:
     def share(self) -> float:
         """One, unless a channel says otherwise; zero would mean that what leaves was declared public."""
         return 1.0
+
+    @property
+    def mixes(self) -> bool:
+        """Any policy is served, unless a channel says otherwise."""
+        return True
 
     def noise_per_row(self: _Noisy) -> float:
         """The noise variance in all counts of one (state, action) of one release."""

@@ -1,10 +1,12 @@
 """When a release happens: public block sizes, fixed before any data are seen.
 
-A schedule maps the users already served to the size of the next block. Every user is in exactly one block.
+A schedule maps the users already served (``PerPolicy``: those who followed the same policy) to the size of the next
+block. Every user is in exactly one block.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -108,6 +110,36 @@ class GrowThenEqual:
     def describe(self) -> str:
         """The schedule in words, with the first block and the largest one."""
         return f"blocks that double from {self.first} users up to one {self.blocks}th of all"
+
+
+@dataclass(frozen=True)
+class PerPolicy:
+    """Blocks that follow the policy and not the clock: the first one of a policy has ``first`` users.
+
+    Later ones have ``growth`` times the users that the policy has had. Policies and how many have followed them are
+    public, so sizes are. Where there is no policy to ask about yet, ``policies`` of them are taken to come in turn.
+    """
+
+    first: int
+    growth: float
+    policies: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("first", self.first)
+        check_positive("growth", self.growth)
+        check_count("policies", self.policies)
+
+    def next_block_of(self, followed: int, left: int) -> int:
+        """The next block of a policy that ``followed`` users have had, with ``left`` users to come."""
+        return min(left, max(self.first, math.ceil(self.growth * followed)))
+
+    def next_block(self, served: int, total: int) -> int:
+        """The next block if all policies have had equally many users."""
+        return self.next_block_of(served // self.policies, total - served)
+
+    def describe(self) -> str:
+        """The schedule in words, with the first block of a policy and the growth of later ones."""
+        return f"a policy's first block has {self.first} users, later ones {self.growth:.0%} of those it has had"
 
 
 def blocks_for(

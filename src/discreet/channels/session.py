@@ -19,9 +19,10 @@ from typing import Any, Protocol, runtime_checkable
 from discreet.accumulators.base import NoiseSource
 from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.channels.base import AnyChannel, WidthOf
-from discreet.channels.schedule import EveryEpisode, SameUsers, Schedule
+from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
+from discreet.policies import MIXED, AnyPolicy
 from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.release import Estimate, Linear, Release, Request
 from discreet.shape import Shape
@@ -71,11 +72,16 @@ class Privatizer:
         return frozenset().union(*(channel.encoder.statistics for channel in self.channels))
 
     def check(self, needs: frozenset[str]) -> None:
-        """Refuse a learner that needs what this recipe does not release."""
-        missing = needs - self.statistics
+        """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
+        missing = needs - self.statistics - {MIXED}
         if missing:
             raise Unsupported(
                 f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"
+            )
+        if MIXED in needs and not all(channel.mixes for channel in self.channels):
+            raise Unsupported(
+                f"recipe {self.recipe!r} serves policies that say one action for everybody, and this learner mixes "
+                "actions: take another recipe"
             )
 
     def check_users(self, total_users: int) -> None:
@@ -112,6 +118,7 @@ class Intake:
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
         same = privatizer.guarantee.simulated == noise.simulated
         self._guarantee = privatizer.guarantee if same else drawn(privatizer.guarantee, noise.simulated)
+        self._followed: Counter[AnyPolicy] = Counter()  # users of each policy so far, where blocks depend on that
         self._runs = [channel.start(privatizer.shape, noise, privatizer.masked) for channel in privatizer.channels]
 
     @property
@@ -122,9 +129,15 @@ class Intake:
     def users_for(self, request: Request) -> int:
         """How many users answer this request: as many as it asks for, or as the schedule has next."""
         self._check_served(request.what)
-        users = request.users or self.privatizer.schedule.next_block(self.served, self.total_users)
+        users = request.users or self._next_block(request.policy)
         self._check_left(users)
         return users
+
+    def _next_block(self, policy: AnyPolicy) -> int:
+        schedule = self.privatizer.schedule
+        if isinstance(schedule, PerPolicy):
+            return schedule.next_block_of(self._followed[policy], self.left)
+        return schedule.next_block(self.served, self.total_users)
 
     def encoders(self, context: Context) -> list[Encoder]:
         """What the next users are to be encoded with, one encoder for each channel."""
@@ -145,6 +158,8 @@ class Intake:
         for run, tally in zip(self._runs, tallies, strict=True):
             run.add(tally, users, context)
         self.served += users
+        if isinstance(self.privatizer.schedule, PerPolicy):
+            self._followed[context.policy] += users
         return self._release()
 
     def _check_served(self, what: object) -> None:

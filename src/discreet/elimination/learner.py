@@ -60,7 +60,7 @@ from discreet.elimination.absorbing_model import (
 from discreet.elimination.active_sets import RULES, ActiveSet, Candidates, Rule, all_policies
 from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.learners.base import Problem
-from discreet.policies import Mixture, Policy
+from discreet.policies import MIXED, Mixture, Policy
 from discreet.release import Layer, Release, Request
 from discreet.shape import Shape
 from discreet.streams import Stream
@@ -108,7 +108,7 @@ class PolicyElimination:
     support: tuple[tuple[bool, ...], ...] | None = None
     failure_probability: float = 0.1
     name: ClassVar[str] = "policy-elimination"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED})
 
     def __post_init__(self) -> None:
         for what, value, known in (("rule", self.rule, RULES), ("repair", self.repair, REPAIRS)):

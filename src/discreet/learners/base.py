@@ -43,7 +43,7 @@ class Learner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The statistics that it uses."""
+        """The statistics that it uses; and ``discreet.policies.MIXED`` if it deploys several actions at once."""
 
     def init(self, problem: Problem, coins: Stream) -> Any:
         """The state before any release. ``coins`` is public randomness (ties, mixtures)."""

@@ -29,7 +29,7 @@ import numpy as np
 from discreet.compiled import kernel
 from discreet.learners.base import HoldsPolicy, Problem, as_statistics
 from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
-from discreet.policies import Policy, StochasticPolicy, uniform_policy
+from discreet.policies import MIXED, Policy, StochasticPolicy, uniform_policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats
@@ -108,7 +108,7 @@ class UCBPO(PolicyOptimiser):
     noise_scale: float = 0.2
     threshold: float = 1.5
     name: ClassVar[str] = "ucbpo"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED})
 
     def __post_init__(self) -> None:
         check_positive("eta_scale", self.eta_scale)

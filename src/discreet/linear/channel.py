@@ -127,6 +127,11 @@ class LinearChannel:
         """The whole budget."""
         return 1.0
 
+    @property
+    def mixes(self) -> bool:
+        """The data are there already, whatever policy collected them."""
+        return True
+
     def cells_per_count(self) -> dict[str, int]:
         """An entry of an answer carries noise of its own."""
         return {"matrix": 1, "vectors": 1}

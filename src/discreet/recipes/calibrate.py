@@ -12,7 +12,7 @@ from discreet.accumulators.base import SimulatedNoise
 from discreet.channels.base import AnyChannel
 from discreet.channels.schedule import sizes
 from discreet.encoders.base import Context
-from discreet.policies import uniform_policy
+from discreet.policies import Policy
 from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
 from discreet.recipes.registry import Target, build
 from discreet.release import Estimate
@@ -101,9 +101,11 @@ def calibrate(
 
 
 def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probability: float) -> list[StatisticError]:
-    """Let the channel count its own noise: nobody visits anything, under a policy that masks nothing."""
+    """Let the channel count its own noise: nobody visits anything, and nothing is masked."""
     run = channel.start(shape, SimulatedNoise(np.random.default_rng(0)), masked=False)
-    context, nobody = Context(uniform_policy(shape)), np.zeros(channel.encoder.size)
+    # One that plays the first action serves every channel: those that are for one action, too.
+    first_action = Policy(np.zeros((shape.horizon, shape.states), np.int64))
+    context, nobody = Context(first_action), np.zeros(channel.encoder.size)
     first: dict[str, Estimate] = {}
     for block in channel.shortcut(blocks):
         run.add(nobody, block, context)

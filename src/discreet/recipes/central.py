@@ -90,7 +90,7 @@ def _focused_recipe(law: str) -> Recipe:
     )
     return Recipe(
         f"central/focused-first-visit-{law}", "central", summary, partial(_focused_first_visits, law),
-        encoder="first-visit-tables", law=law, accumulator="blocks",
+        encoder="first-visit-tables", law=law, accumulator="blocks", mixes=False,
         options={"blocks": None, "first": None, "masked": True, "enough": FocusedChannel.enough},
     )  # fmt: skip
 

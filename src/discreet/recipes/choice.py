@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from discreet.channels.session import Privatizer
 from discreet.errors import DiscreetError, Unsupported
+from discreet.policies import MIXED
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
@@ -65,6 +66,8 @@ def _attempt(
     """The recipe assembled; or why it does not serve; or None where "auto" does not take it."""
     if not recipe.automatic or not recipe.suits(privacy, shape):
         return None
+    if MIXED in needs and not recipe.mixes:
+        return f"{recipe.name}: not for learners that mix actions"
     if privacy.delta == 0 and privacy.rho is None and not recipe.pure:
         return f"{recipe.name}: needs delta above 0, try delta={_USUAL_DELTA:g}"
     unknown = [name for name in privacy.options if name not in recipe.options]

@@ -48,7 +48,7 @@ _NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(21))  # blocks that are
 _GROWTH, _GROWTH_OF_ALL = 0.02, 0.08  # how much blocks of the local model grow: one, and one for every action
 _ASKED = 0.85  # of S sqrt(A) rows: plans that differ from step to step play several in a state, but some are known
 _PERSISTS = 1.4  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
-_AS_GOOD = 1.01  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
+_AS_GOOD = 1.002  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
 
 
 def noise_of(privatizer: Privatizer, episodes: int = 0) -> float:

@@ -29,8 +29,9 @@ class Recipe:
 
     ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
     delta = 0 (None: as its law and its accumulator have it), ``automatic`` that "auto" may choose it (and ``suits`` for
-    which targets and shapes), ``heavy_tails`` that it is made for rewards without a range, ``problem`` what is learned
-    from it. ``build(target, shape, episodes, options)`` calibrates it; the privatizer gets the name of the recipe.
+    which targets and shapes; ``mixes`` false: not for learners that deploy several actions at once), ``heavy_tails``
+    that it is made for rewards without a range, ``problem`` what is learned from it. ``build(target, shape, episodes,
+    options)`` calibrates it; the privatizer gets the name of the recipe.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Recipe:
     options: Options = field(default_factory=dict)
     heavy_tails: bool = False
     problem: str = TABULAR
+    mixes: bool = True
     suits: Callable[[Privacy, Shape], bool] = field(default=lambda privacy, shape: True, repr=False)
 
     def __post_init__(self) -> None:

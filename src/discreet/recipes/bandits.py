@@ -1,0 +1,130 @@
+"""Recipes for bandits, worlds of one state and one step: the rewards of the arm that a block of users plays.
+
+Visits are public there and only a reward needs hiding, which moves one number by one
+(:mod:`discreet.channels.arm_rewards`):
+
+* ``central/arm-rewards``: discrete Laplace noise on the rewards of a block; with a delta, discrete Gaussian noise where
+  that is quieter;
+* ``shuffle/arm-rewards``: each user answers her reward bit by randomised response, as truthfully as the size of her
+  block allows, and a shuffler permutes the answers of a block. Alone in a block she has the whole epsilon by herself,
+  so this is never noisier than the local model.
+
+**Blocks** follow the arm and not the clock. The first block of an arm has ``first`` users: 24 standard deviations of
+the noise in such a block, so that a first look stands out of it, but the first blocks of all arms together at most 4%
+of all users. Later blocks of an arm have ``growth`` times the users that the arm has had, so an arm that is played for
+long is released rarely, and carries little noise for the users it has had. Both numbers were chosen by measured regret
+on bandits other than those that docs/bandits.md reports.
+
+In the local model there is nothing to gain: ``local/sampled-step`` already answers one bit of a user of a bandit, with
+the whole epsilon, and decodes visits to what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from discreet.accumulators.sums import Blocks
+from discreet.channels.additive import Channel
+from discreet.channels.answered_bits import ResponseChannel
+from discreet.channels.arm_rewards import ArmRewardsChannel
+from discreet.channels.schedule import PerPolicy, sizes
+from discreet.channels.session import Privatizer, unnamed
+from discreet.encoders.arm_reward import ArmReward, is_bandit
+from discreet.errors import Unsupported
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.noise.calibration import calibrate_noise
+from discreet.noise.law import Law
+from discreet.privacy.guarantee import billboard, from_mechanism, parallel, shuffled
+from discreet.privacy.words import rounded_up
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.shuffle import absent_share
+from discreet.recipes.trust import Privacy
+from discreet.shape import Shape
+from discreet.validation import check_count, check_positive
+
+_FIRST = 24.0  # standard deviations of the noise in an arm's first block
+_TRIED = 0.04  # the share of all users that the first blocks of all arms may take
+_GROWTH = 0.5
+_OPTIONS: dict[str, Any] = {"first": None, "growth": _GROWTH}
+
+
+def _schedule(options: Options, deviation: Callable[[int], float], shape: Shape, episodes: int) -> PerPolicy:
+    """Blocks that follow the arm; ``deviation`` is that of the noise in the rewards of a block of so many users."""
+    first = options["first"]
+    if first is None:
+        first = max(1, round(_TRIED * episodes / shape.actions))
+        while (enough := max(1, round(_FIRST * deviation(first)))) < first:
+            first = enough
+    growth = check_positive("growth", options["growth"])
+    return PerPolicy(min(episodes, check_count("first", first)), growth, shape.actions)
+
+
+def _central(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    encoder = ArmReward(shape)
+    law = _quietest(encoder, privacy)
+    rewards = Channel(encoder, law, Blocks())
+    schedule = _schedule(options, lambda _users: math.sqrt(law.variance), shape, episodes)
+    block = from_mechanism(law, encoder.sensitivity(), delta=privacy.delta, name="rewards of one arm in a block")
+    guarantee = billboard(parallel(block, f"every user is in exactly one block ({schedule.describe()})"))
+    return unnamed(shape, (ArmRewardsChannel(encoder, rewards),), schedule, guarantee, True, options)
+
+
+def _quietest(encoder: ArmReward, privacy: Privacy) -> Law:
+    """The law with the least variance that keeps the target: Laplace noise for pure ones, Gaussian noise for rho."""
+    laws: list[Any] = [DiscreteLaplace] if privacy.rho is None else [DiscreteGaussian]
+    if privacy.rho is None and privacy.delta > 0:
+        laws.append(DiscreteGaussian)
+    calibrated: list[Law] = [
+        calibrate_noise(law, encoder.sensitivity(), epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+        for law in laws
+    ]
+    return min(calibrated, key=lambda law: law.variance)
+
+
+def _shuffle(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    if privacy.epsilon is None:
+        raise Unsupported("answers to bits are calibrated to epsilon and delta: give those instead of rho")
+    encoder = ArmReward(shape)
+    rewards = ResponseChannel(
+        shape, encoder, privacy.epsilon, privacy.delta, 1, absent_share(options), bool(options["bit_level"]),
+        round_sizes=True,
+    )  # fmt: skip
+    schedule = _schedule(options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes)
+    # An arm that everybody plays has the largest blocks, the last users of all perhaps the smallest one.
+    largest = max(sizes(replace(schedule, policies=1), episodes))
+    rewards = replace(rewards, block=schedule.first)
+    counted = "everybody's answers counted" if not rewards.absent else f"{1 - rewards.absent:.4g} of them counted"
+    batches = shuffled(
+        [rewards.certified(users) for users in sorted({1, schedule.first, largest})],
+        epsilon=rewards.epsilon,
+        delta=rewards.delta,
+        why="each user answers the reward bit of the arm that she was told to play by randomised response, permuted "
+        f"per batch; answers suit the size of each batch, {counted}; should the shuffler fail in a batch of {largest}, "
+        f"her message alone is pure local, epsilon {rounded_up(rewards.unshuffled(largest).epsilon)}",
+    )
+    asked = f"{schedule.describe()}, or sizes that the learner asks for"
+    guarantee = billboard(parallel(batches, f"every user is in exactly one batch ({asked})"))
+    return unnamed(shape, (ArmRewardsChannel(encoder, rewards),), schedule, guarantee, True, options)
+
+
+def _suits(privacy: Privacy, shape: Shape) -> bool:
+    return is_bandit(shape)
+
+
+RECIPES = (
+    Recipe(
+        "central/arm-rewards", "central",
+        "bandits only: rewards of the arm that a block plays, discrete noise on one number; visits are public",
+        _central, encoder=ArmReward.name, law="laplace, gaussian", accumulator="blocks", options=_OPTIONS,
+        mixes=False, suits=_suits,
+    ),
+    Recipe(
+        "shuffle/arm-rewards", "shuffle",
+        "bandits only: the reward bit of the arm that a batch plays, answered on the device, through a shuffler",
+        _shuffle, encoder=ArmReward.name, law="randomised-response", accumulator="shuffled-blocks",
+        options={**_OPTIONS, "dropouts": 0.0, "colluding": 0.0, "bit_level": False}, mixes=False, suits=_suits,
+    ),
+)  # fmt: skip
