@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.bandits import comparators
-from benchmarks.bandits.measure import HERE, Cell, Kept, fingerprint, play, simulate, simulate_arm_sums, tuned
+from benchmarks.bandits.measure import HERE, Cell, Kept, fingerprint, play, simulate, tuned
 from benchmarks.bandits.page import Results, write_page
 from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING
 
@@ -24,7 +24,7 @@ def measured(kept: Kept, trusts: list[str]) -> Results:
     found: Results = {}
     settings, library = HERE / "settings.py", ROOT / "src"
     kernels = fingerprint(settings, HERE / "central.py", HERE / "distributed.py")
-    ours_as_is, ours_with_sums = fingerprint(settings, library), fingerprint(settings, library, HERE / "arm_sums.py")
+    ours = fingerprint(settings, library)
     for trust in trusts:
         for name, means in BANDITS.items():
             for epsilon in EPSILONS[trust]:
@@ -37,12 +37,8 @@ def measured(kept: Kept, trusts: list[str]) -> Results:
                             key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
                         )  # fmt: skip
                 cells["discreet", trust] = kept.get(
-                    f"discreet {trust}, {name}, epsilon {epsilon:g}", ours_as_is,
+                    f"discreet {trust}, {name}, epsilon {epsilon:g}", ours,
                     lambda: simulate(trust, name, means, epsilon),  # noqa: B023
-                )  # fmt: skip
-                cells["discreet, arm sums", trust] = kept.get(
-                    f"discreet arm sums {trust}, {name}, epsilon {epsilon:g}", ours_with_sums,
-                    lambda: simulate_arm_sums(trust, name, means, epsilon),  # noqa: B023
                 )  # fmt: skip
                 found[trust, name, epsilon] = cells
     return found

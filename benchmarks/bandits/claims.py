@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from benchmarks.bandits.arm_sums import ONE_REWARD
 from benchmarks.bandits.settings import DELTA, USERS
 from discreet.noise import BinomialNoise, Laplace, RandomizedResponse
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, from_reports, locally, parallel, shuffled
 from discreet.privacy.sensitivity import Sensitivity
+
+ONE_REWARD = Sensitivity.unit_shifts(up=1, down=0)
 
 
 def epochs(epsilon: float) -> Guarantee:

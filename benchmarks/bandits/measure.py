@@ -18,12 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 import discreet
-from benchmarks.bandits.arm_sums import ArmPrivatizer, InArmBlocks
 from benchmarks.bandits.comparators import Comparator
 from benchmarks.bandits.settings import (
     DELTA,
     OURS_RUNS,
-    RUNS,
     SEED,
     TUNING_RUNS,
     TUNING_SEED,
@@ -90,20 +88,6 @@ def simulate(trust: str, name: str, means: Floats, epsilon: float, runs: int = O
     guarantee = found.guarantee
     assert not isinstance(guarantee, dict)
     assert guarantee.epsilon <= epsilon * (1 + 1e-9), guarantee.statement()
-    return Cell(found.total_regret / users, found.regret.mean(axis=0), found.recipe)
-
-
-def simulate_arm_sums(
-    trust: str, name: str, means: Floats, epsilon: float, runs: int = RUNS, users: int = USERS, seed: int = SEED
-) -> Cell:
-    """The same learner with the mechanism for bandits, :mod:`benchmarks.bandits.arm_sums`."""
-    mechanism = ArmPrivatizer(OURS[trust](epsilon))
-    # Local noise is spread like the sampling of rewards, so its bonus must be as careful; chosen on the tuning bandits.
-    inner = discreet.learners.UCBVI(noise_scale=1.0) if trust == "local" else discreet.learners.UCBVI()
-    learner = InArmBlocks(inner, *mechanism.blocks(len(means), users))
-    found = discreet.simulate(world_of(name, means), learner, mechanism, episodes=users, runs=runs, seed=seed)
-    assert not isinstance(found.guarantee, dict)
-    assert found.guarantee.epsilon <= epsilon * (1 + 1e-9), found.guarantee.statement()
     return Cell(found.total_regret / users, found.regret.mean(axis=0), found.recipe)
 
 

@@ -89,8 +89,7 @@ def draw(found: Results, trust: str) -> bytes:
                 axes.plot(MARKS, cells[name, version].curve, color=colour, lw=1.4, label=name)
             for (algorithm, _), cell in cells.items():
                 if algorithm.startswith("discreet"):
-                    style = {"color": "black"} if algorithm == "discreet" else {}
-                    axes.plot(MARKS, cell.curve, **{"color": "crimson", "lw": 2.6, **style}, label=algorithm)
+                    axes.plot(MARKS, cell.curve, color="black", lw=2.6, label=algorithm)
             axes.plot(
                 MARKS, MARKS * uniform_regret(BANDITS[bandit]), color="grey", lw=0.8, ls="--", label="uniform play"
             )

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from benchmarks.bandits import central, claims, comparators, page
-from benchmarks.bandits.arm_sums import ONE_REWARD, ArmPrivatizer, ArmSums, InArmBlocks, batch_noise
-from benchmarks.bandits.measure import MARKS, OURS, Cell, Kept, fingerprint, play
-from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING, uniform_regret, world_of
+from benchmarks.bandits.claims import ONE_REWARD
+from benchmarks.bandits.measure import MARKS, Cell, Kept, fingerprint, play, simulate
+from benchmarks.bandits.settings import BANDITS, EPSILONS, TUNING, uniform_regret
 
-import discreet
-from discreet.accumulators.base import SimulatedNoise
-from discreet.encoders.base import Context
-from discreet.encoders.joint import JointHistogram
-from discreet.errors import Unsupported
-from discreet.noise import DiscreteLaplace, Laplace
-from discreet.policies import Policy, uniform_policy
+from discreet.noise import Laplace
 from discreet.privacy.guarantee import from_mechanism
 
 EASY = np.array([0.9, 0.2, 0.1])
-TRUSTS = ("central", "shuffle", "local")
 
 
 def test_the_promises_are_what_the_library_computes():
@@ -71,63 +62,11 @@ def test_constants_were_tuned_on_other_bandits_than_are_reported():
         )
 
 
-def noisy_sums(privacy, users: int, times: int) -> tuple[np.ndarray, float]:
-    """What a channel says about blocks of which 30% have a reward, and the variance that it states."""
-    shape = world_of("two", np.array([0.3, 0.3])).shape
-    channel = ArmSums(JointHistogram(shape), privacy, ArmPrivatizer(privacy)(shape, 1_000).channels[0].law)
-    source = SimulatedNoise(np.random.default_rng(3))
-    found = [channel.noisy(round(0.3 * users), users, source) for _ in range(times)]
-    return np.array([value for value, _ in found]), found[0][1]
-
-
-@pytest.mark.parametrize("trust", TRUSTS)
-def test_sums_of_arms_are_unbiased_and_as_noisy_as_stated(trust):
-    """False alarms: 6e-7 for the mean; a twin whose noise is centred twice is off by hundreds of deviations."""
-    values, variance = noisy_sums(OURS[trust](1.0), users=60, times=4_000)
-    error = math.sqrt(variance / len(values))
-    assert abs(values.mean() - 18) < 5 * error
-    assert values.var() == pytest.approx(variance, rel=0.25)
-    twice = values - batch_noise(OURS["shuffle"](1.0), 60).mean
-    assert abs(twice.mean() - 18) > 5 * error
-
-
-@pytest.mark.parametrize("trust", TRUSTS)
-def test_sums_of_arms_keep_the_promise_that_was_asked_for(trust):
-    shape = world_of("five", BANDITS["5 arms"]).shape
-    for epsilon in (0.5, 2.0):
-        guarantee = ArmPrivatizer(OURS[trust](epsilon))(shape, 5_000).guarantee
-        assert 0.98 * epsilon < guarantee.epsilon <= epsilon * (1 + 1e-9)
-        assert guarantee.delta == (1e-5 if trust == "shuffle" else 0.0)
-    assert from_mechanism(DiscreteLaplace(0.5), ONE_REWARD, delta=0.0, name="too little").epsilon > 1.9
-
-
-def test_visits_of_an_arm_are_public_and_carry_no_noise():
-    world, target = world_of("five", BANDITS["5 arms"]), ArmPrivatizer(OURS["central"](1.0))
-    run = target(world.shape, 1_000).channels[0].start(world.shape, SimulatedNoise(np.random.default_rng(0)), True)
-    tally = np.zeros(JointHistogram(world.shape).size)
-    second = Context(Policy(np.array([[1]])))
-    run.add(tally, 40, second)
-    run.add(tally, 20, second)
-    estimates = run.estimates()
-    assert estimates["visits"].values.reshape(-1).tolist() == [0, 60, 0, 0, 0]
-    assert not estimates["visits"].variance.any()
-    one = DiscreteLaplace(1.0).variance
-    assert estimates["rewards"].variance.reshape(-1) == pytest.approx([0, 2 * one, 0, 0, 0])
-    with pytest.raises(Unsupported, match="one arm"):
-        run.add(tally, 20, Context(uniform_policy(world.shape)))
-
-
-def test_sums_of_arms_refuse_worlds_that_are_no_bandits():
-    river = discreet.worlds.river_swim(states=3, horizon=4)
-    with pytest.raises(Unsupported, match="one state, one step"):
-        ArmPrivatizer(OURS["central"](1.0))(river.shape, 100)
-
-
-def test_blocks_follow_the_arm():
-    learner, world = InArmBlocks(discreet.learners.UCBVI(), first=50, growth=0.5), world_of("easy", EASY)
-    found = discreet.simulate(world, learner, ArmPrivatizer(OURS["central"](1.0)), episodes=4_000, runs=4, seed=1)
-    assert found.total_regret.max() / 4_000 < 0.1 * uniform_regret(EASY)
-    assert found.switches.max() < 40
+@pytest.mark.parametrize("trust", EPSILONS)
+def test_discreet_plays_the_recipes_for_bandits(trust):
+    found = simulate(trust, "easy", EASY, epsilon=2.0, runs=2, users=500)
+    assert found.note == f"{trust}/{'sampled-step' if trust == 'local' else 'arm-rewards'}"
+    assert found.mean < uniform_regret(EASY)
 
 
 def test_cells_are_kept_and_measured_again_only_when_code_changes(tmp_path):
@@ -157,7 +96,7 @@ def test_the_page_holds_every_line_between_its_marks(tmp_path):
     cell = Cell(np.array([0.01, 0.02]), MARKS * 0.01, "")
     names = {
         trust: [(one.name, version) for one in comparators.of(trust) for version in ("printed", "tuned")]
-        + [("discreet", trust), ("discreet, arm sums", trust)]
+        + [("discreet", trust)]
         for trust in EPSILONS
     }
     found = {

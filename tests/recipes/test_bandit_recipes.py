@@ -1,0 +1,179 @@
+"""Recipes for bandits: calibrated to one reward, blocks that follow the arm, and "auto" takes them where they serve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet.accumulators.base import SimulatedNoise
+from discreet.channels.schedule import PerPolicy, sizes
+from discreet.errors import InvalidInput, Unsupported
+from discreet.learners.registry import make_learner
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.policies import Policy
+from discreet.privacy.guarantee import from_mechanism
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.expectation import expected_regret
+from discreet.recipes.registry import build, recipes
+from discreet.release import Request
+from discreet.shape import Shape
+
+T = 20_000
+
+
+def arms(number):
+    return Shape(1, number, 1, homogeneous=True, start=0)
+
+
+def central(epsilon=1.0, delta=0.0, **options):
+    return discreet.Central(epsilon, delta, recipe="central/arm-rewards", options=options)
+
+
+def shuffle(epsilon=1.0, **options):
+    return discreet.Shuffle(epsilon, 1e-5, recipe="shuffle/arm-rewards", options=options)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("target", [central, shuffle])
+def test_the_promise_is_kept_and_used_up(target, epsilon):
+    asked = target(epsilon)
+    guarantee = build(asked, arms(5), 500).guarantee
+    assert 0.98 * epsilon < guarantee.epsilon <= epsilon * (1 + 1e-9)
+    assert guarantee.delta == asked.delta
+    assert guarantee.delta_at(epsilon) <= asked.delta
+    assert guarantee.model == {"central": "joint", "shuffle": "shuffle"}[asked.model]
+    assert "every user is in exactly one" in guarantee.explain()
+
+
+def test_the_noise_hides_one_reward_and_half_of_it_does_not():
+    (channel,) = build(central(), arms(5), 500).channels
+    assert channel.rewards.law == DiscreteLaplace(1.0)
+    half = from_mechanism(DiscreteLaplace(0.5), Sensitivity.unit_shifts(1, 0), delta=0.0, name="half")
+    assert half.epsilon == pytest.approx(2.0)
+
+
+def test_with_a_delta_the_quieter_law_is_taken():
+    """One number that moves by one: Laplace noise is quieter at a small delta, Gaussian noise at a large one."""
+    (small,), (large,) = (build(central(0.5, delta), arms(5), 500).channels for delta in (1e-6, 0.1))
+    assert isinstance(small.rewards.law, DiscreteLaplace)
+    assert isinstance(large.rewards.law, DiscreteGaussian)
+    assert large.rewards.law.variance < small.rewards.law.variance
+    (rho,) = build(discreet.Central(rho=0.1, recipe="central/arm-rewards"), arms(5), 500).channels
+    assert isinstance(rho.rewards.law, DiscreteGaussian)
+
+
+def test_a_shuffled_block_is_never_noisier_than_the_local_model():
+    """Alone she answers with the whole epsilon; in a crowd never less truthfully. Sizes are rounded down."""
+    (channel,) = build(shuffle(4.0), arms(5), 500).channels
+    alone = channel.rewards.response(1)
+    assert alone.epsilon == pytest.approx(4.0, rel=1e-6)
+    for users in (2, 17, 31, 300):
+        response = channel.rewards.response(users)
+        assert response.epsilon >= alone.epsilon
+        counted = channel.rewards.counted(users)
+        assert 8 / 9 * users <= counted.users <= users
+        assert counted.profile(channel.encoder.sensitivity()).delta(4.0) <= 1e-5
+    assert channel.rewards.counted(34) == channel.rewards.counted(35) != channel.rewards.counted(36)
+
+
+def test_blocks_follow_the_arm():
+    privatizer = build(central(first=40, growth=0.5), arms(3), 1_000)
+
+    class Nobody:
+        def tally(self, encoders, context, users):
+            return [np.zeros(encoder.size) for encoder in encoders]
+
+        def messages(self, encoder, context, users):
+            raise NotImplementedError
+
+    session = privatizer.open(Nobody(), SimulatedNoise(np.random.default_rng(0)), 1_000)
+    served = []
+    for arm in (0, 1, 0, 0, 0, 2, 1, 0):
+        before = session.served
+        session.answer(Request(Policy(np.array([[arm]]))))
+        served.append(session.served - before)
+    assert served == [40, 40, 40, 40, 60, 40, 40, 90]
+    session.answer(Request(Policy(np.array([[1]])), users=7))  # a learner may still dictate a size
+    assert session.served == sum(served) + 7
+    while session.left:
+        session.answer(Request(Policy(np.array([[2]]))))
+    assert session.served == 1_000
+
+
+def test_a_schedule_by_policy_foresees_policies_in_turn():
+    schedule = PerPolicy(first=10, growth=0.5, policies=2)
+    blocks = sizes(schedule, 200)
+    assert blocks[:6] == [10, 10, 10, 10, 10, 13]
+    assert sum(blocks) == 200
+    assert [schedule.next_block_of(followed, 1_000) for followed in (0, 20, 21, 100)] == [10, 10, 11, 50]
+    assert schedule.next_block_of(100, 7) == 7
+    assert "a policy's first block has 10 users, later ones 50%" in schedule.describe()
+    for wrong in ((0, 0.5, 1), (10, 0.0, 1), (10, 0.5, 0)):
+        with pytest.raises(InvalidInput):
+            PerPolicy(*wrong)
+
+
+def test_a_first_block_stands_out_of_its_noise_unless_there_are_many_arms():
+    assert build(central(1.0), arms(5), T).schedule == PerPolicy(33, 0.5, 5)  # 24 deviations of sqrt(1.84)
+    assert build(central(0.1), arms(5), T).schedule == PerPolicy(160, 0.5, 5)  # 4% of all users for five arms
+    assert build(central(1.0), arms(50), T).schedule.first == 16
+    assert build(central(1.0), arms(50), 3).schedule.first == 1
+
+
+@pytest.mark.parametrize("wrong", [{"first": 0}, {"growth": 0.0}, {"growth": float("nan")}, {"blocks": 3}])
+def test_options_outside_their_domain_are_refused(wrong):
+    with pytest.raises(InvalidInput):
+        build(central(**wrong), arms(3), 100)
+
+
+@pytest.mark.parametrize("shape", [Shape(2, 3, 1), Shape(1, 3, 2)])
+@pytest.mark.parametrize("target", [central, shuffle])
+def test_other_worlds_are_refused_and_auto_does_not_try(target, shape):
+    with pytest.raises(Unsupported, match="for bandits, which have one state and one step"):
+        build(target(), shape, 100)
+    assert "arm-rewards" not in build(discreet.Central(1.0), shape, 100).recipe
+
+
+def test_rho_is_refused_through_a_shuffler():
+    with pytest.raises(Unsupported, match="instead of rho"):
+        build(discreet.Shuffle(rho=0.1, delta=1e-5, recipe="shuffle/arm-rewards"), arms(3), 100)
+
+
+@pytest.mark.parametrize("number", [2, 20])
+@pytest.mark.parametrize("epsilon", [0.25, 1.0])
+def test_auto_takes_them_for_bandits_and_more_trust_is_not_worse(number, epsilon):
+    chosen = [
+        build(target, arms(number), T, discreet.learners.UCBVI().needs)
+        for target in (discreet.Central(epsilon), discreet.Shuffle(epsilon, 1e-5), discreet.Local(epsilon))
+    ]
+    assert [privatizer.recipe for privatizer in chosen] == [
+        "central/arm-rewards", "shuffle/arm-rewards", "local/sampled-step",
+    ]  # fmt: skip
+    expected = [expected_regret(privatizer, T) for privatizer in chosen]
+    assert expected == sorted(expected)
+
+
+@pytest.mark.parametrize("learner", ["psrl", "ucbpo", "policy-elimination"])
+def test_auto_gives_learners_that_mix_actions_neither_these_nor_focused_blocks(learner):
+    needs = make_learner(learner).needs
+    alone = {recipe.name for recipe in recipes() if not recipe.mixes}
+    assert "central/focused-first-visit-laplace" in alone
+    assert {name for name in alone if "arm-rewards" in name} == {"central/arm-rewards", "shuffle/arm-rewards"}
+    for delta in (0.0, 1e-5):
+        assert build(discreet.Central(1.0, delta), arms(10), 500, needs).recipe not in alone
+        assert build(discreet.Central(1.0, delta), Shape(4, 2, 4, homogeneous=True), 500, needs).recipe not in alone
+
+
+def test_a_learner_that_mixes_actions_may_name_focused_blocks():
+    named = discreet.Central(1.0, recipe="central/focused-first-visit-laplace")
+    assert build(named, arms(10), 500, discreet.learners.UCBPO().needs).recipe == named.recipe
+
+
+def test_a_bandit_is_learned_with_little_noise():
+    """Four runs; uniform play costs .5 a user. Wrong noise or blocks cost much more."""
+    world = discreet.worlds.bernoulli_arms("0.9,0.2,0.1")
+    found = discreet.simulate(world, "ucbvi", discreet.Central(1.0), episodes=4_000, runs=4, seed=1)
+    assert found.recipe == "central/arm-rewards"
+    assert found.total_regret.max() / 4_000 < 0.05
+    assert found.switches.max() < 40
