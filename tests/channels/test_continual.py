@@ -119,12 +119,13 @@ def test_the_refined_tree_is_for_simulation_only():
         run.add(np.zeros(channel.encoder.size), 1, RIGHT)
 
 
-def test_auto_takes_the_matrix_where_a_delta_is_given_and_blocks_where_it_is_not():
+def test_auto_takes_the_matrix_where_a_delta_is_given_and_focused_blocks_where_it_is_not():
     world = discreet.worlds.river_swim(states=6, horizon=20)
     target = discreet.Central(1.0, 1e-5)
-    assert build(target, world.with_time(homogeneous=False).shape, 20_000).recipe == "central/joint-histogram-matrix"
+    short = discreet.worlds.river_swim(states=4, horizon=6).with_time(homogeneous=False)
+    assert build(target, short.shape, 20_000).recipe == "central/joint-histogram-matrix"
     assert build(target, world.shape, 20_000).recipe == MATRIX
-    assert build(discreet.Central(1.0), world.shape, 20_000).recipe == "central/joint-histogram-laplace"
+    assert build(discreet.Central(1.0), world.shape, 20_000).recipe == "central/focused-first-visit-laplace"
 
 
 def test_the_matrix_learns_river_swim():

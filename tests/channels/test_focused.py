@@ -188,7 +188,7 @@ def test_widths_of_mixed_noise_hold_and_are_not_wasteful():
 def test_blocks_are_as_long_as_the_noise_asks_for_and_can_be_set():
     pure = build(discreet.Central(1.0, recipe=PURE), SHAPE, 20_000).schedule
     strict = build(discreet.Central(0.2, recipe=PURE), SHAPE, 20_000).schedule
-    assert pure.blocks > strict.blocks == 20
+    assert pure.blocks > strict.blocks >= 20
     assert privatizer(blocks=7).schedule.blocks == 7
     with pytest.raises(InvalidInput, match="enough"):
         privatizer(enough=0)

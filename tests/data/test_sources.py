@@ -182,3 +182,20 @@ class TestDates:
                 Dates(origin=origin)
         with pytest.raises(InvalidInput, match="holds the date of the step"):
             data.read(arrow(rows()), **NAMES, **DOMAIN, dates=Dates())
+
+
+def test_nan_is_a_missing_next_state_and_no_user():
+    table = pa.table(
+        {
+            "u": [0.0, -0.0, float("nan"), 1.0],
+            "t": [0, 1, 0, 0],
+            "s": [0] * 4,
+            "a": [0] * 4,
+            "n": [None, 1.0, 0.0, float("nan")],
+        }
+    )
+    declared = {"user": "u", "step": "t", "state": "s", "action": "a", "states": 2, "actions": 1, "horizon": 3}
+    found = [data.read(source, **declared, next_state="n") for source in (table, in_engine(table))]
+    assert [each.users() for each in found] == [2, 2]  # zero is one user, whatever its sign
+    ours, theirs = (each.joint_counts(seed=0) for each in found)
+    assert ours.keys.tolist() == theirs.keys.tolist() == [0, 4, 14]  # (step, state, action, successor), reward level 0

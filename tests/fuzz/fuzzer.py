@@ -79,6 +79,8 @@ def fuzz(
         try:
             kinds = targets(Path(folder))
             for number in range(first, first + inputs):
+                if number > first and (number - first) % 50_000 == 0:
+                    say(f"{number - first:,} inputs so far")
                 site = one_input(seed, number, kinds)
                 if site is not None:
                     if site not in found:

@@ -70,7 +70,8 @@ def test_published_noise_gets_its_true_guarantee():
     laplace = build(discreet.Central(0.7, recipe="offline/apvi-laplace"), PER_STEP, 100)
     assert laplace.channels[1].law == DiscreteLaplace(4 * 4 / 0.7)
     assert laplace.guarantee.epsilon == pytest.approx(0.7 * (4 * 4 - 2) / (4 * 4))
-    assert "claimed in Qiao, Wang, offline reinforcement learning: epsilon 0.7 (true)" in laplace.guarantee.explain()
+    claim = "claimed in Qiao, Wang, offline reinforcement learning, the paragraph on pure DP after Theorem 3.4"
+    assert f"{claim}: epsilon 0.7 (true)" in laplace.guarantee.explain()
     assert laplace.guarantee.public == ("mean rewards",)
 
 

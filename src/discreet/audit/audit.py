@@ -82,7 +82,7 @@ def audit(
     >>> audit("broken/noise-halved", Shape(4, 2, 6), trials=20_000).holds
     False
     """
-    episodes = check_count("episodes", episodes)
+    episodes, seed = check_count("episodes", episodes), check_count("seed", seed, at_least=0)
     if isinstance(privacy, str):
         privacy = _named(privacy)
     if not isinstance(privacy, Privacy):

@@ -61,10 +61,10 @@ import numpy as np
 
 from discreet.errors import InvalidInput, check_name
 from discreet.scientific import integrate, special, stats
-from discreet.shape import Moments, Shape
+from discreet.shape import Moments, Shape, check_size
 from discreet.streams import WORLD, Stream, generator, uniform
 from discreet.types import Floats
-from discreet.validation import check_array, check_count, check_positive
+from discreet.validation import check_array, check_count, check_epsilon, check_positive
 from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.rewards import OnTransition, checked_elsewhere, draw_reward, mean
 from discreet.worlds.tabular import TabularWorld
@@ -83,7 +83,8 @@ def hard_central(
     Which action is the best one of each state is drawn per instance.
     """
     n, A = check_count("states", states), check_count("actions", actions, at_least=2)
-    K, epsilon = check_count("episodes", episodes), check_positive("epsilon", epsilon)
+    K, epsilon = check_count("episodes", episodes), check_epsilon("epsilon", epsilon)
+    check_size(Shape(n + 2, A, 1), successors=True)
     moments = Moments(0.7, order)
     v = moments.order
     gap = float(((A - 1) * n / (K * epsilon)) ** (v / (1 + v)))
@@ -134,7 +135,8 @@ def hard_tree(
     Which leaf and which of its actions that is is drawn per instance.
     """
     d, A = check_count("depth", depth), check_count("actions", actions, at_least=2)
-    K, epsilon = check_count("episodes", episodes), check_positive("epsilon", epsilon)
+    K, epsilon = check_count("episodes", episodes), check_epsilon("epsilon", epsilon)
+    check_size(Shape(A ** min(d, 20), A, d, homogeneous=True), successors=True)
     moments = Moments(1.0, order)
     leaves = A ** (d - 1)
     g = leaves * A / (32 * K * epsilon**2)

@@ -206,9 +206,9 @@ def draw_noisy_row(learner: PSRLArrays, statistics: Statistics, coins: Stream, r
     other = int(uniform(coins) * S)
     weight = gamma(1.0 + k * _CUT * noise, coins)
     model[other, row] += weight
-    total += weight
+    share = 1.0 / (total + weight)
     for t in range(S):
-        model[t, row] /= total
+        model[t, row] *= share
 
 
 @inlined
@@ -255,6 +255,10 @@ def gamma(shape: float, coins: Stream) -> float:
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x = normal(coins)
-        v = (1.0 + c * x) ** 3
-        if v > 0.0 and math.log(uniform(coins)) < 0.5 * x * x + d - d * v + d * math.log(v):
+        root = 1.0 + c * x
+        if root <= 0.0:
+            continue
+        v, square, u = root * root * root, x * x, uniform(coins)
+        # The first condition implies the second (theirs, too) and needs no logarithm.
+        if u < 1.0 - 0.0331 * square * square or fast_log(u) < 0.5 * square + d * (1.0 - v + fast_log(v)):
             return float(boost * d * v)

@@ -7,6 +7,7 @@ imported for a problem that has nothing to do with it. ``recipe="auto"`` is :mod
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
@@ -97,13 +98,24 @@ def build(
 
 
 def _made(make: Callable[[Shape, int], Privatizer], shape: Shape, episodes: int) -> Privatizer:
-    made = make(shape, episodes) if callable(make) and not isinstance(make, type) else None
+    made = make(shape, episodes) if _takes_two(make) else None
     if not isinstance(made, Privatizer):
         raise InvalidInput(
             "privacy must be a trust model such as Central(epsilon=1.0), a privatizer, or a function of shape and "
             f"episodes that makes one, got {type(make).__name__}"
         )
     return made
+
+
+def _takes_two(make: object) -> bool:
+    """Whether it can be called with a shape and a number of episodes."""
+    if not callable(make) or isinstance(make, type):
+        return False
+    try:
+        inspect.signature(make).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Recipe:

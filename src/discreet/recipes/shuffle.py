@@ -55,7 +55,7 @@ def absent_share(options: Options) -> float:
 
 def _usual_block(episodes: int) -> int:
     """The size of a batch by which the number of batches is chosen."""
-    return max(1, episodes // _USUAL_BLOCKS)
+    return max(2, episodes // _USUAL_BLOCKS)  # nobody hides a user who is alone
 
 
 def _schedule(options: Options, channel: AnyChannel, shape: Shape, episodes: int) -> Schedule:

@@ -1,0 +1,56 @@
+"""Declaring how a table is read on the command line; what a run leaves does not depend on one user's cells."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+COLUMNS = ("--user", "who", "--step", "when", "--state", "s", "--action", "a", "--reward", "r")
+DOMAIN = ("--states", "2", "--actions", "2", "--horizon", "3")
+
+
+def test_the_form_of_a_file_and_dates_are_declared(discreet, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('who;when;s;a;r\nu1;2024-01-01;0;0;1\nu1;2024-01-09;1;1;0\nu2;2024-05-01;1;0;"0.5"\n')
+    form = ("--csv", "delimiter=;", "--days", "7")
+    outcome = discreet("check", str(path), *COLUMNS, *DOMAIN, *form)
+    assert outcome.code == 0, outcome.err
+    assert "3 rows, 2 users; nothing to repair." in outcome.out
+    late = discreet("check", str(path), *COLUMNS, *DOMAIN, *form, "--origin", "2024-01-01")
+    assert "2 users; a release repairs" in late.out  # the second user's week is outside the horizon
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--csv", "separator=;"), "--csv takes delimiter"),
+        (("--origin", "2024-01-01"), "give --days, too"),
+        (("--days", "7", "--origin", "soon"), "origin must be a date"),
+        (("--partition", "site"), "is not in a folder site="),
+    ],
+)
+def test_declarations_that_are_none(discreet, tmp_path, options, message):
+    path = tmp_path / "rows.csv"
+    path.write_text("who,when,s,a,r\nu1,0,0,0,1\n")
+    outcome = discreet("check", str(path), *COLUMNS, *DOMAIN, *options)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+
+
+@pytest.mark.slow
+def test_exit_code_outputs_and_users_are_the_same_for_neighbours(discreet, tmp_path):
+    path, policy, receipt = tmp_path / "rows.csv", tmp_path / "policy.json", tmp_path / "receipt.json"
+    seen = set()
+    for cell in ("0", "nan", '"\n9,9,9,9,9\n"', "a" * 3_000_000, '"a"b', "#", "\r"):
+        others = "".join(f"u{user},{step},{user % 2},{step % 2},1,ok\n" for user in range(30) for step in range(3))
+        path.write_text(f"who,when,s,a,r,note\n{others}x,0,0,0,1,ok\nx,1,{cell},0,1,{cell}\n", newline="")
+        command = ("train", str(path), *COLUMNS, *DOMAIN, "--epsilon", "1", "--delta", "1e-6")
+        outcome = discreet(*command, "--out", str(policy), "--receipt", str(receipt))
+        users = json.loads(receipt.read_text())["declared"]["users"]
+        seen.add((outcome.code, outcome.err, users, policy.exists()))
+        policy.unlink()
+        receipt.unlink()
+    assert len(seen) == 1, seen
+    assert next(iter(seen))[0] == 0
+    assert next(iter(seen))[2] == 31
