@@ -14,8 +14,9 @@ from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.policies import Policy
 from discreet.privacy.guarantee import from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.expectation import expected_regret
-from discreet.recipes.registry import build, recipes
+from discreet.recipes.choice import choose
+from discreet.recipes.expectation import expected_regret, noise_of
+from discreet.recipes.registry import build, find, recipes
 from discreet.release import Request
 from discreet.shape import Shape
 
@@ -161,9 +162,10 @@ def test_auto_gives_learners_that_mix_actions_neither_these_nor_focused_blocks(l
     assert "central/focused-first-visit-laplace" in alone
     assert {name for name in alone if "arm-rewards" in name} == {"central/arm-rewards", "shuffle/arm-rewards"}
     assert build(discreet.Central(1.0), arms(10), 500, needs).recipe not in alone
-    rows = Shape(10, 2, 5, homogeneous=True, start=0)
-    assert build(discreet.Central(1.0, 1e-5), rows, 500).recipe in alone  # what others are given
-    assert build(discreet.Central(1.0, 1e-5), rows, 500, needs).recipe not in alone
+    focused, shape = find("central/focused-first-visit-laplace", "central"), Shape(4, 2, 4, homogeneous=True)
+    assert choose([focused], (), discreet.Central(1.0), shape, 500, frozenset({"visits"}), noise_of)
+    with pytest.raises(Unsupported, match="not for learners that mix actions"):
+        choose([focused], (), discreet.Central(1.0), shape, 500, needs, noise_of)
 
 
 def test_a_learner_that_mixes_actions_may_name_focused_blocks():
