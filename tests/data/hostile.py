@@ -38,6 +38,7 @@ class Family:
         self.states, self.actions, self.horizon = rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 4)
         self.per_user, self.next_state = rng.randint(1, 2), rng.random() < 0.4
         self.pooled = rng.random() < 0.4
+        self.early_end = not self.pooled or rng.random() < 0.5
         self.huge = 3_000_000 if rng.random() < 0.05 else 3000
         self.version, self.text = itertools.count(), rng.random() < 0.5
         self.rows = {user: self.upload() for user in range(users)}
@@ -83,7 +84,7 @@ class Family:
         return data.read(
             source, user="u", episode="e", step="t", state="s", action="a", reward="r",
             next_state="n" if self.next_state else None, states=self.states, actions=self.actions,
-            horizon=self.horizon, per_user=self.per_user, homogeneous=self.pooled, early_end=not self.pooled,
+            horizon=self.horizon, per_user=self.per_user, homogeneous=self.pooled, early_end=self.early_end,
             **form, **declared,
         )  # fmt: skip
 

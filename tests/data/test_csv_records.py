@@ -12,6 +12,7 @@ import pytest
 import discreet.data as data
 from discreet.data import Csv, csv_records
 from discreet.data.csv_records import CsvFile
+from discreet.data.dialect import csv_form
 from discreet.errors import InvalidInput
 
 ALPHABET = ["a", ",", '"', "\n", "\r", "#", "é", "\0", ";", "\t", " ", "1", "\\", "\r\n", '""']
@@ -199,3 +200,12 @@ class TestHeaders:
     def test_forms_that_are_none(self, given, message):
         with pytest.raises(InvalidInput, match=message):
             Csv(**given)
+
+    @pytest.mark.parametrize("text", ["delimiter", "delimiter=", "form=x", "line_breaks=maybe", "quote=ab"])
+    def test_forms_on_the_command_line_that_are_none(self, text):
+        with pytest.raises(InvalidInput, match=r"--csv takes|yes or no|one ASCII character"):
+            csv_form([text])
+
+    def test_forms_on_the_command_line(self):
+        given = csv_form(["delimiter=tab", "names=a,b", "line_breaks=no", "escape=\\", "encoding=latin-1"])
+        assert given == Csv("\t", '"', "\\", "latin-1", ("a", "b"), False)

@@ -111,6 +111,26 @@ FirstStep: TypeAlias = Annotated[
 TableName: TypeAlias = Annotated[
     str | None, typer.Option("--table", help="The table of a database or warehouse.", rich_help_panel=_DATA)
 ]
+CsvForm: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--csv",
+        metavar="NAME=VALUE",
+        help="The form of CSV files: delimiter, quote (none), escape, encoding, names (a,b), line_breaks (yes, no).",
+        rich_help_panel=_DATA,
+    ),
+]
+Days: TypeAlias = Annotated[
+    int | None, typer.Option("--days", help="--step holds dates; a step has so many days.", rich_help_panel=_DATA)
+]
+Origin: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--origin", metavar="DATE", help="The first day; each user's own without.", rich_help_panel=_DATA),
+]
+Partition: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--partition", help="A column in names of folders such as site=3.", rich_help_panel=_DATA),
+]
 
 
 def train(
@@ -133,6 +153,10 @@ def train(
     early_end: EarlyEnd = True,
     first_step: FirstStep = 0,
     table: TableName = None,
+    csv: CsvForm = None,
+    days: Days = None,
+    origin: Origin = None,
+    partition: Partition = None,
     learner: Annotated[str, typer.Option(help="apvi, vapvi or pevi.", rich_help_panel="Learning")] = "apvi",
     option: Annotated[
         list[str] | None,
@@ -167,6 +191,7 @@ def train(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
+        csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
     with reserve(_sizes(opened, out, receipt)) as (room, *more):
@@ -212,6 +237,10 @@ def check(
     early_end: EarlyEnd = True,
     first_step: FirstStep = 0,
     table: TableName = None,
+    csv: CsvForm = None,
+    days: Days = None,
+    origin: Origin = None,
+    partition: Partition = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
     from discreet.data.checking import NOT_PRIVATE
@@ -221,6 +250,7 @@ def check(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
+        csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
@@ -237,10 +267,21 @@ def open_table(
     next_state: list[str] | None,
     states: list[str] | None,
     actions: list[str] | None,
+    csv: list[str] | None,
+    days: int | None,
+    origin: str | None,
+    partition: list[str] | None,
     **declared: Any,
 ) -> Table:
     """The table that the options describe."""
+    from discreet.data.columns import Dates
+    from discreet.data.dialect import csv_form
     from discreet.data.table import read
+
+    if origin is not None and days is None:
+        raise InvalidInput("--origin is for steps that are dates: give --days, too")
+    declared["dates"] = None if days is None else Dates(days, origin)
+    declared |= {"csv": csv_form(csv or []), "partitions": partition or []}
 
     return read(
         source, state=_one_or_all(state), action=_one_or_all(action), next_state=_one_or_all(next_state or None),

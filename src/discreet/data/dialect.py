@@ -25,10 +25,13 @@ and records of more than one line: where there should be none, the declared form
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from discreet.errors import InvalidInput
 
+_KNOBS = ("delimiter", "quote", "escape", "encoding", "names", "line_breaks")
 _ENCODINGS = ("utf-8", "ascii", "latin-1", "cp1252")  # one byte is never part of a delimiter and of a letter
 
 
@@ -68,3 +71,29 @@ class Csv:
         quote = -1 if self.quote is None else ord(self.quote)
         escape = quote if self.escape is None else ord(self.escape)
         return ord(delimiter), quote, escape, self.line_breaks
+
+
+def csv_form(given: Sequence[str]) -> Csv:
+    """The form that texts such as ``delimiter=;`` describe.
+
+    >>> csv_form(["delimiter=;", "quote=none"])
+    Csv(delimiter=';', quote=None, escape=None, encoding='utf-8', names=None, line_breaks=True)
+    """
+    form: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in _KNOBS or not value:
+            raise InvalidInput(f"--csv takes {', '.join(_KNOBS)} as NAME=VALUE, got {text!r}")
+        form[name] = value
+    if "line_breaks" in form and form["line_breaks"] not in ("yes", "no"):
+        raise InvalidInput(f"line_breaks of a CSV file must be yes or no, got {form['line_breaks']!r}")
+    changed: dict[str, Any] = {}
+    if form.get("quote") == "none":
+        changed["quote"] = None
+    if form.get("delimiter") == "tab":
+        changed["delimiter"] = "\t"
+    if "names" in form:
+        changed["names"] = tuple(form["names"].split(","))
+    if "line_breaks" in form:
+        changed["line_breaks"] = form["line_breaks"] == "yes"
+    return Csv(**{**form, **changed})

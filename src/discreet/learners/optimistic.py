@@ -44,7 +44,7 @@ import numpy as np
 
 from discreet.compiled import fused
 from discreet.learners.base import PlansBackwards, Problem, fill_q, plan_backwards, prepare
-from discreet.planning.backward import rows_of_step
+from discreet.planning.backward import sum_over_successors
 from discreet.policies import Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
@@ -52,10 +52,15 @@ from discreet.types import Floats
 from discreet.validation import check_not_negative
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
+_LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
 
 
 class UCBVIArrays(NamedTuple):
-    """Constants and scratch space for one compiled run; rows are (group, state, action)."""
+    """Constants and scratch space for one compiled run; rows are (group, state, action).
+
+    The pairs of a step are padded to a multiple of ``_LANES``: what is computed beyond them is read by nobody. The
+    arrays of rows have room for that after the last row.
+    """
 
     groups: int
     reward_scale: float
@@ -68,15 +73,14 @@ class UCBVIArrays(NamedTuple):
     reward: Floats  # (rows,) scratch, as all that follow: the optimistic reward
     weights: Floats  # (S, rows) counts above the noise, by successor
     inverse: Floats  # (rows,) one over their sum; zero where nothing is known
-    live: Floats  # (rows,) how many successors are above the noise
     per_variance: Floats  # (rows,) the bonus is the root of this times the variance of V, ...
     per_range: Floats  # (rows,) ... plus this times max V - E, ...
     per_deviation: Floats  # (rows,) ... plus this times the deviation of V over live successors
-    q: Floats  # (S * A,) of one step
+    q: Floats  # (padded S * A,) of one step
     table: Floats  # (S, A) the same numbers
-    second: Floats  # (S * A,) sums of w V^2
-    live_first: Floats  # (S * A,) sums of V over live successors
-    live_second: Floats  # (S * A,) and of V^2
+    mean: Floats  # (padded S * A,) E
+    spread: Floats  # (padded S * A,) sums of w (V - E)^2
+    deviation: Floats  # (padded S * A,) sums of (V - E)^2 over w > 0
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class UCBVI(PlansBackwards):
         """Constants and scratch space; the clock stands at zero users."""
         shape = problem.shape
         rows, pairs = shape.groups * shape.states * shape.actions, shape.states * shape.actions
-        q = np.zeros(pairs)
+        padded = -(-pairs // _LANES) * _LANES if pairs >= _LANES else pairs
+        q, room = np.zeros(padded), rows + padded - pairs
         return UCBVIArrays(
             groups=shape.groups,
             reward_scale=self.reward_scale,
@@ -109,18 +114,17 @@ class UCBVI(PlansBackwards):
             threshold=self.threshold,
             unseen=1.0,
             clock=np.zeros(1),
-            reward=np.zeros(rows),
-            weights=np.zeros((shape.states, rows)),
-            inverse=np.zeros(rows),
-            live=np.zeros(rows),
-            per_variance=np.zeros(rows),
-            per_range=np.zeros(rows),
-            per_deviation=np.zeros(rows),
+            reward=np.zeros(room),
+            weights=np.zeros((shape.states, room)),
+            inverse=np.zeros(room),
+            per_variance=np.zeros(room),
+            per_range=np.zeros(room),
+            per_deviation=np.zeros(room),
             q=q,
-            table=q.reshape(shape.states, shape.actions),
-            second=np.zeros(pairs),
-            live_first=np.zeros(pairs),
-            live_second=np.zeros(pairs),
+            table=q[:pairs].reshape(shape.states, shape.actions),
+            mean=np.zeros(padded),
+            spread=np.zeros(padded),
+            deviation=np.zeros(padded),
         )
 
     def arrays_after(self, problem: Problem, release: Release) -> UCBVIArrays:
@@ -161,7 +165,7 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     Rows run innermost and nothing branches, so all of it vectorises; noise would make every branch a coin flip.
     """
     # Arrays are taken out of the tuples once, before the loops.
-    reward, weights, inverse, live = learner.reward, learner.weights, learner.inverse, learner.live
+    reward, weights, inverse = learner.reward, learner.weights, learner.inverse
     per_variance, per_range, per_deviation = learner.per_variance, learner.per_range, learner.per_deviation
     visits, visit_noise = statistics.visits, statistics.visit_noise
     rewards, reward_noise = statistics.rewards, statistics.reward_noise
@@ -170,15 +174,24 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     threshold, unseen, users = learner.threshold, learner.unseen, 1.0 + learner.clock[0]
     spread = 2.0 * learner.spread_scale**2
     S, R = transitions.shape
-    for row in range(R):
-        inverse[row] = live[row] = 0.0
-    for t in range(S):
-        count, weight = transitions[t], weights[t]
+    opening = 2 - S % 2  # two successors at a time: half the trips through their sum
+    one, one_weight = transitions[0], weights[0]
+    if opening == 1:
         for row in range(R):
-            above = max(0.0, count[row] - threshold * transition_noise[row])
-            weight[row] = above
-            inverse[row] += above
-            live[row] += 1.0 if above > 0.0 else 0.0
+            one_weight[row] = inverse[row] = max(0.0, one[row] - threshold * transition_noise[row])
+    else:
+        two, two_weight = transitions[1], weights[1]
+        for row in range(R):
+            cut = threshold * transition_noise[row]
+            first, second = max(0.0, one[row] - cut), max(0.0, two[row] - cut)
+            one_weight[row], two_weight[row], inverse[row] = first, second, first + second
+    for t in range(opening, S, 2):
+        one, two, one_weight, two_weight = transitions[t], transitions[t + 1], weights[t], weights[t + 1]
+        for row in range(R):
+            cut = threshold * transition_noise[row]
+            first, second = max(0.0, one[row] - cut), max(0.0, two[row] - cut)
+            one_weight[row], two_weight[row] = first, second
+            inverse[row] += first + second
     for row in range(R):
         n, m = max(1.0, visits[row]), max(1e-9, inverse[row])
         over_both = 1.0 / (n * m)  # one division for two reciprocals
@@ -200,29 +213,56 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
 @fused
 def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
     """Q of every (state, action) at step h, followed by values ``following``, into the learner's scratch space."""
-    q, second, first_live, second_live = learner.q, learner.second, learner.live_first, learner.live_second
-    weights, pairs, unseen = learner.weights, learner.q.shape[0], learner.unseen
-    here = rows_of_step(learner.groups, h, pairs)
-    reward, inverse, live = learner.reward[here], learner.inverse[here], learner.live[here]
+    q, mean, spread, deviation = learner.q, learner.mean, learner.spread, learner.deviation
+    padded, unseen = q.shape[0], learner.unseen
+    first = h * learner.table.size if learner.groups > 1 else 0
+    here = slice(first, first + padded)
+    reward, inverse = learner.reward[here], learner.inverse[here]
     per_variance, per_range = learner.per_variance[here], learner.per_range[here]
     per_deviation = learner.per_deviation[here]
     best = 0.0
-    for i in range(pairs):
-        q[i] = second[i] = first_live[i] = second_live[i] = 0.0
-    for t in range(weights.shape[0]):
-        weight, value = weights[t, here], following[t]
-        square = value * value
-        best = max(best, value)
-        for i in range(pairs):
-            is_live = 1.0 if weight[i] > 0.0 else 0.0
-            q[i] += weight[i] * value
-            second[i] += weight[i] * square
-            first_live[i] += is_live * value
-            second_live[i] += is_live * square
-    for i in range(pairs):
-        mean = q[i] * inverse[i]
-        variance = max(0.0, second[i] * inverse[i] - mean * mean)
-        deviation = max(0.0, second_live[i] + mean * (live[i] * mean - 2.0 * first_live[i]))
-        bonus = math.sqrt(per_variance[i] * variance) + per_deviation[i] * math.sqrt(deviation)
-        future = min(best, mean + bonus + per_range[i] * (best - mean))
+    for t in range(following.shape[0]):
+        best = max(best, following[t])
+    if best == 0.0:  # nothing follows, as after the last step
+        for i in range(padded):
+            q[i] = reward[i]
+        return
+    sum_over_successors(learner.weights, here, following, mean)
+    spread_over_successors(learner, here, following)
+    for i in range(padded):
+        bonus = math.sqrt(per_variance[i] * spread[i] * inverse[i]) + per_deviation[i] * math.sqrt(deviation[i])
+        future = min(best, mean[i] + bonus + per_range[i] * (best - mean[i]))
         q[i] = reward[i] + (future if inverse[i] > 0.0 else unseen * best)
+
+
+@fused
+def spread_over_successors(learner: UCBVIArrays, here: slice, following: Floats) -> None:
+    """From sums of w V in ``mean`` to E, and the sums of squares around it, two successors at a time.
+
+    Around E, and not the difference of E V^2 and (E V)^2, of which a variance near zero would keep half of the digits.
+    """
+    mean, spread, deviation = learner.mean, learner.spread, learner.deviation
+    weights, inverse, padded = learner.weights, learner.inverse[here], mean.shape[0]
+    S = following.shape[0]
+    opening = 2 - S % 2
+    one, x = weights[0, here], following[0]
+    if opening == 1:
+        for i in range(padded):
+            mean[i] *= inverse[i]
+            first = (x - mean[i]) ** 2
+            spread[i] = one[i] * first
+            deviation[i] = first if one[i] > 0.0 else 0.0
+    else:
+        two, y = weights[1, here], following[1]
+        for i in range(padded):
+            mean[i] *= inverse[i]
+            first, second = (x - mean[i]) ** 2, (y - mean[i]) ** 2
+            spread[i] = one[i] * first + two[i] * second
+            deviation[i] = (first if one[i] > 0.0 else 0.0) + (second if two[i] > 0.0 else 0.0)
+    for t in range(opening, S, 2):
+        one, x = weights[t, here], following[t]
+        two, y = weights[t + 1, here], following[t + 1]
+        for i in range(padded):
+            first, second = (x - mean[i]) ** 2, (y - mean[i]) ** 2
+            spread[i] += one[i] * first + two[i] * second
+            deviation[i] += (first if one[i] > 0.0 else 0.0) + (second if two[i] > 0.0 else 0.0)
