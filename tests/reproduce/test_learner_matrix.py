@@ -10,7 +10,7 @@ import pytest
 import discreet
 from discreet.cli import main
 from discreet.learners.registry import LEARNERS
-from discreet.policies import uniform_policy
+from discreet.policies import MIXED, uniform_policy
 from discreet.release import Request
 from discreet.reproduce import matrix as module
 from discreet.reproduce.matrix import MODELS, Place, draw_matrix, first_reason, run_matrix, write_matrix
@@ -81,7 +81,7 @@ class NeverLearns:
     """The smallest learner: it plays at random and looks at nothing."""
 
     name: ClassVar[str] = "never-learns"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits"})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", MIXED})
 
     def init(self, problem, coins):
         return problem

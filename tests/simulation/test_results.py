@@ -141,7 +141,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
         raise OSError("the disk is full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(InvalidInput, match="full"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file.json"]

@@ -37,6 +37,7 @@ PER_STEP = {
     "shuffle/three-tables-binomial",
     "shuffle/joint-histogram-randomised-response",
 }
+BANDIT = Shape(1, 3, 1, homogeneous=True, start=0)
 CONVICTED = {"shuffle/published-prefix", "central/heavy-tailed-published", "central/loss-tables-published"}
 NO_WORST_SHIFT = "local/published-bounded"
 WHOLE_SESSIONS = {"central/heavy-tailed", "local/heavy-tailed"}  # tried user by user: most of a minute each
@@ -44,7 +45,7 @@ CERTIFIED = [
     pytest.param(
         recipe.name,
         0.0 if recipe.pure and recipe.model != "shuffle" else 1e-5,
-        Shape(3, 2, 3) if recipe.name in PER_STEP else SHAPES[problem],
+        BANDIT if "arm-rewards" in recipe.name else Shape(3, 2, 3) if recipe.name in PER_STEP else SHAPES[problem],
         id=recipe.name,
         marks=[pytest.mark.long] if recipe.name in WHOLE_SESSIONS else [],
     )

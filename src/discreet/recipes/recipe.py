@@ -66,12 +66,19 @@ class Recipe:
                 known = ", ".join(self.options) or "none"
                 raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
         trusts_more = self.model in TRUSTS_LESS.get(privacy.model, ())
-        target = in_model(privacy, self.model) if trusts_more else privacy
+        target = self._restated(privacy) if trusts_more else privacy
         privatizer = self.build(target, shape, episodes, {**self.options, **privacy.options})
         guarantee = privatizer.guarantee
         if trusts_more:
             guarantee = with_more_trust(guarantee, _PROMISES[privacy.model])
         return replace(privatizer, recipe=self.name, users=episodes, guarantee=guarantee)
+
+    def _restated(self, privacy: Privacy) -> Privacy:
+        """The target in the recipe's own model; some cannot be stated there, such as a rho behind a shuffler."""
+        try:
+            return in_model(privacy, self.model)
+        except InvalidInput as refusal:
+            raise Unsupported(f"recipe {self.name!r} cannot keep this target: {refusal}") from None
 
 
 def _reaches_purity(law: str, accumulator: str) -> bool:
