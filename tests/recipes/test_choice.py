@@ -73,7 +73,7 @@ def test_less_trust_cannot_use_what_needs_more():
         build(discreet.Local(1.0, recipe="central/joint-histogram-laplace"), SHAPES["pooled"], 100)
     with pytest.raises(InvalidInput, match="is for the shuffle model, not for local"):
         build(discreet.Local(1.0, 1e-5, recipe="shuffle/first-visit-binomial"), SHAPES["pooled"], 100)
-    with pytest.raises(InvalidInput, match="delta must be above 0 in the shuffle model"):
+    with pytest.raises(Unsupported, match="delta must be above 0 in the shuffle model"):
         build(discreet.Central(1.0, recipe="shuffle/first-visit-binomial"), SHAPES["pooled"], 100)
 
 

@@ -53,7 +53,7 @@ from discreet.compiled import kernel
 from discreet.learners.base import PlannedState, Problem, Replans
 from discreet.learners.optimistic import recommended
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
-from discreet.policies import Policy
+from discreet.policies import MIXED, Policy
 from discreet.release import Release
 from discreet.shape import Moments, Shape
 from discreet.streams import Stream, below
@@ -240,7 +240,7 @@ class HeavyUCBPO(PolicyOptimiser):
     threshold: float | None = 1.5
     failure_probability: float = 0.1
     name: ClassVar[str] = "heavy-ucbpo"
-    needs: ClassVar[frozenset[str]] = _ALL
+    needs: ClassVar[frozenset[str]] = _ALL | {MIXED}
 
     def __post_init__(self) -> None:
         check_positive("eta_scale", self.eta_scale)

@@ -48,7 +48,7 @@ from discreet.errors import check_name
 from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
 from discreet.planning.count_projection import project_counts
 from discreet.planning.units import end_value, value_limits, widest_step
-from discreet.policies import Policy, uniform_policy
+from discreet.policies import MIXED, Policy, uniform_policy
 from discreet.release import Release
 from discreet.shape import Shape
 from discreet.streams import Stream
@@ -86,7 +86,7 @@ class APVI(AsksOnce, Replans):
     ends: bool = False
     failure_probability: float = 0.1
     name: ClassVar[str] = "apvi"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED})
 
     def __post_init__(self) -> None:
         check_name("penalty", self.penalty, PENALTIES)
