@@ -44,7 +44,7 @@ def test_the_private_divergence_is_the_least_over_all_detours(epsilon):
     assert central.private_divergence(0.5, 0.2, epsilon) == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("one", comparators.ALL, ids=lambda one: one.name)
 def test_every_comparator_serves_everybody_and_learns_where_it_is_easy(one):
     loose = play(one, "tuned", EASY, epsilon=20.0, runs=3, users=4_000)
@@ -89,7 +89,7 @@ def test_cells_are_kept_and_measured_again_only_when_code_changes(tmp_path):
     assert fingerprint(one) == fingerprint(two) != fingerprint(three)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_holds_every_line_between_its_marks(tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "bandits.md").write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
