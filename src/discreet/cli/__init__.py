@@ -23,8 +23,9 @@ from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.show import show
 from discreet.cli.simulate import evaluate, simulate
 from discreet.cli.train import check, train
+from discreet.cli.verify import verify
 
-_OFFLINE = (check, train, show, evaluate)
+_OFFLINE = (check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,11 @@ class RandomizedResponse:
         return self._lie / _WHOLE
 
     @property
+    def lie(self) -> Fraction:
+        """The probability of a false answer, exactly."""
+        return Fraction(self._lie, _WHOLE)
+
+    @property
     def shipped_epsilon(self) -> float:
         """The loss of what is really sent, never above the epsilon asked for."""
         return math.log((_WHOLE - self._lie) / self._lie)
@@ -162,6 +168,11 @@ class KaryRandomizedResponse:
         return self._each / _WHOLE
 
     @property
+    def lie(self) -> Fraction:
+        """The probability of each wrong item, exactly."""
+        return Fraction(self._each, _WHOLE)
+
+    @property
     def shipped_epsilon(self) -> float:
         """The loss of what is really sent, never above the epsilon asked for."""
         return math.log(self._truth / self._each)
@@ -225,6 +236,11 @@ class UnaryEncoding:
     def q(self) -> float:
         """The probability of a one for an item that she has not."""
         return self._lie / _WHOLE
+
+    @property
+    def lie(self) -> Fraction:
+        """The probability of a one for a wrong item, exactly."""
+        return Fraction(self._lie, _WHOLE)
 
     @property
     def shipped_epsilon(self) -> float:
