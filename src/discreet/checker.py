@@ -479,7 +479,7 @@ class _Grid:
             raise Unknown("the losses spread too far")
         _spend(4 * (len(self.masses) + len(other.masses)))
         masses = [-(-m // unit) for m in _convolve(self.masses, other.masses, 2 * self.digits + 8)]
-        mine, others = sum(self.masses) + self.lost, sum(other.masses) + other.lost
+        mine, others = sum(self.masses), sum(other.masses) + other.lost
         lost = -(-(self.lost * others + other.lost * mine) // unit)
         low, high = 0, len(masses)
         up = down = 0
@@ -619,6 +619,8 @@ class Crowd:
         kept = [i for i, mass in enumerate(hidden) if mass * 10**22 > total]
         middle = hidden[kept[0] : kept[-1] + 1]
         whole = sum(middle)
+        cut = len(hidden) < zeros + ones + 1
+        below, above = cut or kept[0] > 0, cut or kept[-1] < len(hidden) - 1
         lost = _fixed_up(Fraction(total - whole, total) + Fraction(few[2] + many[2] + 4, 10**digits))
         truth = 1 - self.lie
         t_down, l_down = _fixed_down(truth), _fixed_down(self.lie)
@@ -631,7 +633,7 @@ class Crowd:
             # One more than the others have if she answers one, as many as they have if she answers zero.
             one = (t_up * before + l_up * mass) // whole + 1
             zero = (l_up * before + t_up * mass) // whole + 1
-            edge = i == 0 or i == len(middle)
+            edge = (i == 0 and below) or (i == len(middle) and above)
             ratio = (l_down * before + t_down * mass) * surely // (t_up * before + l_up * mass)
             inverse = (t_down * before + l_down * mass) * surely // (l_up * before + t_up * mass)
             forward.append((one + (one >> 59), worst if edge else max(worst, ratio)))
@@ -1120,6 +1122,9 @@ def _thresholded_gaussian(law: dict[str, Any], moves: Moves) -> Thresholded:
 
 def _sum_from(n: int, variance: Fraction) -> Fraction:
     """At least the sum of e^(-a^2 / 2 variance) over a >= n > 0."""
+    if 200 * variance > _MOST_TERMS**2:
+        raise Unknown("too many terms")
+    _spend(math.isqrt(int(200 * variance)))
     density = _fixed_up(_exp_up(-Fraction(n * n) / (2 * variance)))
     ratio = _fixed_up(_exp_up(-Fraction(2 * n + 1) / (2 * variance)))
     step = _fixed_up(_exp_up(-1 / variance))
