@@ -276,7 +276,7 @@ def test_forgeries_are_refused(forge):
         if forged is not None:
             assert verdict(forged).answer != HOLDS, forged
             refused += 1
-    assert refused >= 3
+    assert refused >= 2
 
 
 @pytest.mark.long

@@ -775,8 +775,8 @@ def _binomial_losses(trials: int, p: Fraction, up: int, down: int) -> Losses:
 class Known:
     """Bounds on one mechanism: its largest loss, rho, mu of a Gaussian that is no more private, and its losses.
 
-    ``exact``: the bounds are attained, but for rounding. ``slack``: the Gaussian's curve is taken at epsilon less twice
-    that, and times e^slack.
+    ``exact``: the bounds are attained, but for rounding. ``slack``: the Gaussian's curve is taken at epsilon less that,
+    and times e^slack.
     """
 
     pure: Fraction | None = None
@@ -806,8 +806,9 @@ class Known:
         if by_losses is not None:
             found.append(by_losses)
         elif self.mu_squared is not None:
-            moved = max(Fraction(0), epsilon - 2 * self.slack)
-            found.append(gaussian_delta(self.mu_squared, moved) * (1 + 2 * self.slack))
+            moved = max(Fraction(0), epsilon - self.slack)  # below 0 a curve rises by no more than epsilon falls
+            below = max(Fraction(0), self.slack - epsilon)
+            found.append((gaussian_delta(self.mu_squared, moved) + below) * (1 + 2 * self.slack))
         return min(found)
 
     def _by_losses(self, epsilon: Fraction, negligible: Fraction) -> Fraction | None:
@@ -1017,7 +1018,9 @@ def _laplace(law: dict[str, Any], moves: Moves) -> Known:
 
 
 _SMOOTHING = Fraction(9, 4)  # the square of s = 1.5 steps
-_LEFT_OPEN = Fraction(11, 10**20)  # more than 2 exp(-2 pi^2 s^2), summed over all multiples
+_LEFT_OPEN = Fraction(
+    21, 10**20
+)  # more than ln((1 + t) / (1 - t)) with t = 2 (e^(-2 pi^2 s^2) + e^(-8 pi^2 s^2) + ...)
 
 
 def _discrete_gaussian(law: dict[str, Any], moves: Moves) -> Known:
@@ -1025,11 +1028,9 @@ def _discrete_gaussian(law: dict[str, Any], moves: Moves) -> Known:
     variance = _number(law, "sigma", positive=True) ** 2
     rho = moves.l2_squared / (2 * variance)
     mu, slack = None, Fraction(0)
-    if variance > 4 * _SMOOTHING:
-        # At most L2^2 cells move, by whole numbers, and each is off by a factor within (1 + t) / (1 - t).
-        mu, slack = moves.l2_squared / (variance - _SMOOTHING), moves.l2_squared * 3 * _LEFT_OPEN
-        if slack > Fraction(1, 10**9):
-            mu, slack = None, Fraction(0)
+    # At most L1 cells move, by whole numbers, and each leaves open that much of a logarithm.
+    if variance > _SMOOTHING and moves.l1 * _LEFT_OPEN < Fraction(1, 10**9):
+        mu, slack = moves.l2_squared / (variance - _SMOOTHING), moves.l1 * _LEFT_OPEN
     lattice = None
     cells = moves.up + moves.down
     if moves.unit and cells and cells * variance < 10**10:
