@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from certified import FORGERIES, LOOSE, TARGETS, cases, certificates, computed_epsilon, some
+from certified import FORGERIES, LOOSE, TARGETS, cases, certificates, computed_epsilon, some, steps
 from discreet import checker
 from discreet.checker import FAILS, HOLDS, UNKNOWN
 from discreet.privacy.profiles import GaussianProfile, PureProfile, ZeroConcentratedProfile
@@ -312,6 +312,21 @@ def test_a_stated_rho_is_checked_too():
 
 
 LAPLACE = {"kind": "discrete-laplace", "scale": "2"}
+
+
+def test_the_column_of_mixed_releases_is_computed_anew():
+    """More releases, heavier weights or coarser steps than were paid for are refused."""
+    (case,) = (case for case in cases() if case.recipe == "central/joint-histogram-matrix")
+    certificate = next(made for _, made in certificates(case, ({"epsilon": 1.0, "delta": 1e-5},)))
+    assert checker.check(certificate).answer == HOLDS
+    (part,) = steps(certificate["steps"], "mechanism")
+    mixed = part["mixed"]
+    terms = [[shift, numerator + 40, place] for shift, numerator, place in mixed["terms"]]
+    for change in ({"releases": 2 * mixed["releases"]}, {"terms": terms}, {"bits": 1}, {"own_l2": "100"}):
+        part["mixed"] = {**mixed, **change}
+        found = checker.check(certificate)
+        assert found.answer == FAILS
+        assert "mixed releases" in found.reason
 
 
 def nested(depth):

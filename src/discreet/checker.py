@@ -27,6 +27,7 @@ also after several pairs were put together. So everything below rounds in these 
 from __future__ import annotations
 
 import decimal
+import itertools
 import json
 import math
 import re
@@ -1292,6 +1293,38 @@ def _moves(entries: dict[str, Any]) -> Moves:
     return Moves(Fraction(own[0]), Fraction(own[1]), Fraction(own[2]), tuple(groups), unit)  # type: ignore[arg-type]
 
 
+def _check_mixed(mixed: dict[str, Any], moves: Moves) -> None:
+    """Releases that are mixed before noise is added: the length of a user's move is at most
+
+    L2 ||c|| + D sqrt(L1 n), with L1 and L2 those of one release, c the first column and D what floors can add.
+    """
+    if mixed.get("kind") != "mixed-releases":
+        raise Unknown("no rule is known for this way of mixing releases")
+    releases, bits = _count(mixed, "releases", 10**12, least=1), _count(mixed, "bits", 1000)
+    terms = _list(mixed, "terms")
+    if len(terms) > 100:
+        raise Unreadable("terms of mixed releases are too many")
+    decays, weights, floors = [], [], Fraction(len(terms))
+    for term in terms:
+        if not isinstance(term, list) or len(term) != 3:
+            raise Unreadable("terms of mixed releases are triples of whole numbers")
+        shift, numerator, place = (_whole(n, "a number of a term", 10**6, least) for n, least in zip(term, (1, 0, 0)))
+        if max(shift, place) > 1000:
+            raise Unreadable("a number of a term is out of all bounds")
+        decays.append(1 - Fraction(1, 2**shift))
+        weights.append(Fraction(numerator, 2**place))
+        floors += weights[-1] * 2**shift
+    squared = Fraction(1)
+    for (first, one), (second, other) in itertools.product(zip(decays, weights), repeat=2):
+        ratio = first * second  # sum of ratio^j for j = 1 .. n - 1
+        last = Fraction(_exp_down((releases - 1) * Fraction(_ln_down(ratio))))
+        squared += one * other * ratio * (1 - last) / (1 - ratio)
+    own_l1, own_l2 = _number(mixed, "own_l1"), _number(mixed, "own_l2")
+    length = own_l2 * _sqrt_up(squared) + floors / 2**bits * _sqrt_up(own_l1 * releases)
+    if not length**2 <= moves.l2_squared:
+        raise Refused("one user shows more in the mixed releases than is stated")
+
+
 class _Reader:
     """Walks down the steps of a certificate and says what they give."""
 
@@ -1336,6 +1369,8 @@ class _Reader:
         kind = law.get("kind")
         if not isinstance(kind, str):
             raise Unreadable("a law must have a kind")
+        if "mixed" in node:
+            _check_mixed(_object(node, "mixed"), moves)
         if moves.l1 == 0:
             return "central", _nothing_moves()
         known = _LAWS.get(kind)

@@ -45,7 +45,7 @@ from discreet.privacy.derivation import Claim as Claim
 from discreet.privacy.derivation import Fact, Facts
 from discreet.privacy.derivation import Reason as Reason
 from discreet.privacy.losses import LossDistribution
-from discreet.privacy.messages import Message
+from discreet.privacy.messages import Message, MixedReleases
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import StatedLaw, describe_law, describe_sensitivity, rounded_up
@@ -241,14 +241,20 @@ def nothing() -> Guarantee:
     )
 
 
-def from_mechanism(law: StatedLaw, sensitivity: Sensitivity, *, delta: float, name: str) -> Guarantee:
-    """One release of a statistic of known sensitivity with noise of a known law, drawn as its ``drawn`` says."""
+def from_mechanism(
+    law: StatedLaw, sensitivity: Sensitivity, *, delta: float, name: str, mixed: MixedReleases | None = None
+) -> Guarantee:
+    """One release of a statistic of known sensitivity with noise of a known law, drawn as its ``drawn`` says.
+
+    ``mixed`` says, for the certificate, how many releases were mixed into the statistic, and how.
+    """
     profile = law.profile(sensitivity)
     reasons = (
         Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
         Reason("law", f"{law.drawn}, {describe_law(law)}"),
     )
-    facts = Facts("mechanism", (("name", name), ("law", facts_of(law)), ("moves", moves_of(sensitivity))))
+    entries = (("name", name), ("law", facts_of(law)), ("moves", moves_of(sensitivity)))
+    facts = Facts("mechanism", entries if mixed is None else (*entries, ("mixed", facts_of(mixed))))
     return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons, facts))
 
 
