@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 FORMAT, VERSION = "discreet-certificate", 1
@@ -599,7 +600,7 @@ class Crowd:
         """At least the largest loss: what her own answer gives away."""
         return Fraction(_ln_up((1 - self.lie) / self.lie))
 
-    @property
+    @cached_property
     def pairs(self) -> list[tuple[tuple[Atom, ...], tuple[Atom, ...]]]:
         """For each range of crowds, atoms of one against zero and of zero against one."""
         half = self.others // 2
@@ -641,10 +642,14 @@ class Crowd:
             backward.append((zero + (zero >> 59), worst if edge else max(worst, inverse)))
         return tuple(forward), tuple(backward)
 
-    def step(self) -> Fraction:
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """Of one answer."""
+        return max(_delta_of(atoms, epsilon) for pair in self.pairs for atoms in pair)
+
+    def step(self, copies: int) -> Fraction:
         """A grid that is fine against the spread of one answer's loss."""
         forward, _ = self._pair(self.others - self.others // 2, self.others // 2)
-        return Fraction(max(_spread(forward) / _RESOLUTION, float(self.bound) / 20_000))
+        return Fraction(max(_spread(forward) / _resolution(copies), float(self.bound) / 20_000))
 
     def grid(self, step: Fraction, digits: int) -> _Grid:
         """The pair of laws whose curve is linear in e^epsilon between the largest curves of all crowds."""
@@ -664,8 +669,14 @@ class Crowd:
         return _from_curve([Fraction(value, _ONE) for value in curve[: last + 1]], step, digits)
 
 
-_RANGES = 40
-_RESOLUTION = 96
+_RANGES = 32
+_RESOLUTION = 128  # points of a grid per standard deviation of the loss of one of many copies
+_FINER = 4  # times as many for a few copies, whose grids are short
+_MANY = 8
+
+
+def _resolution(copies: int) -> int:
+    return _RESOLUTION if copies >= _MANY else _FINER * _RESOLUTION
 
 
 def _raise_curve(curve: list[int], atoms: Sequence[Atom], limits: list[int], floor: int) -> None:
@@ -822,6 +833,8 @@ class Known:
             return _delta_of(self._cache["narrow"], epsilon)
         if self.losses is None:
             return None
+        if len(self.losses) == 1 and self.losses[0].crowd is not None and self.losses[0].copies == 1:
+            return self.losses[0].crowd.delta(epsilon)
         alone = all(part.copies == 1 and part.crowd is None for part in self.losses)
         if alone and len(self.losses) == 1:
             return max(_delta_of(atoms, epsilon) for atoms in self._directions(self.losses[0]))
@@ -843,11 +856,10 @@ class Known:
         digits = 30 + max(0, -math.floor(math.log10(float(negligible) or 1e-300)) - 16)
         copies = sum(part.copies for part in self.losses)
         if len(self.losses) == 1 and self.losses[0].crowd is not None:
-            step = self.losses[0].crowd.step()
+            step = self.losses[0].crowd.step(copies)
         else:
-            resolution = _RESOLUTION if copies >= 8 else 4 * _RESOLUTION
             square = sum(part.copies * _spread(part.forward) ** 2 for part in self.losses) / copies
-            step = Fraction(math.sqrt(square) / resolution)
+            step = Fraction(math.sqrt(square) / _resolution(copies))
         cut = int(negligible * 10**digits)
         grids = []
         for direction in (0, 1):
@@ -1115,9 +1127,9 @@ def _thresholded_gaussian(law: dict[str, Any], moves: Moves) -> Thresholded:
     def tail(n: int) -> Fraction:
         if n <= 0:
             return Fraction(1)
-        weights = _sum_from(n, variance)
-        whole = _sqrt_down(2 * _PI_DOWN * variance) if variance >= 1 else Fraction(1)
-        return min(Fraction(1), weights / max(whole, Fraction(1)))
+        # The sum over all whole numbers is at least sqrt(2 pi variance), by Poisson's formula, and at least one.
+        whole = max(_sqrt_down(2 * _PI_DOWN * variance), Fraction(1))
+        return min(Fraction(1), _sum_from(n, variance) / whole)
 
     return _thresholded(law, moves, _discrete_gaussian(law, moves), tail)
 
