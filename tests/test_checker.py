@@ -311,6 +311,36 @@ def test_three_answers():
     assert checker.check(leaf(law)).as_dict()["answer"] == HOLDS
 
 
+def test_of_several_mechanisms_the_worst_counts():
+    good, bad = (leaf({"kind": "discrete-laplace", "scale": scale})["steps"] for scale in ("2", "1.9"))
+    batches = {"kind": "shuffled", "why": "", "epsilon": "1", "delta": "0.00001", "parts": 2}
+    for parts, answer in (([good, good], HOLDS), ([good, bad], FAILS), ([bad, good], FAILS)):
+        assert checker.check(leaf(LAPLACE, steps={"kind": "one-of", "parts": 2, "of": parts})).answer == answer
+        assert checker.check(leaf(LAPLACE, steps={**batches, "of": parts}, model="shuffle")).answer == answer
+    less = leaf(LAPLACE, steps={**batches, "of": [good, good]}, model="shuffle")
+    less["stated"]["epsilon"] = "0.9999"
+    assert checker.check(less).answer == FAILS
+    for kind, model, answer in (
+        ("local", "local", HOLDS), ("billboard", "joint", HOLDS), ("through-shuffler", "shuffle", HOLDS),
+        ("parallel", "central", HOLDS), ("local", "joint", FAILS), ("parallel", "joint", FAILS),
+    ):  # fmt: skip
+        assert (
+            checker.check(leaf(LAPLACE, steps={"kind": kind, "parts": 1, "of": [good]}, model=model)).answer == answer
+        )
+    twice = {"kind": "local", "parts": 1, "of": [{"kind": "local", "parts": 1, "of": [good]}]}
+    assert checker.check(leaf(LAPLACE, steps=twice, model="local")).answer == FAILS
+    trusting = {"kind": "more-trust", "model": "local", "parts": 1, "of": [good]}
+    assert checker.check(leaf(LAPLACE, steps=trusting, model="local")).answer == FAILS
+
+
+def test_several_records_cost_more():
+    part = leaf({"kind": "discrete-laplace", "scale": "6"})["steps"]
+    for records, answer in ((3, HOLDS), (4, UNKNOWN)):
+        steps = {"kind": "group", "why": "", "trajectories": records, "parts": 1, "of": [part]}
+        stated = {"epsilon": "1", "delta": "0", "rho": None}
+        assert checker.check(leaf(LAPLACE, steps=steps, stated=stated)).answer == answer
+
+
 def test_norms_and_the_worst_shift_must_agree():
     """Each of them would buy more privacy from some law than there is."""
     for name, value in (("l1", "4"), ("l2", "2"), ("l1", "1.4143"), ("worst", [[1, 1, 0]]), ("worst", [[2, 1, 0]])):
