@@ -48,7 +48,7 @@ from discreet.noise import GridGaussian
 from discreet.noise.law import Law
 from discreet.papers.mechanism import Setting
 from discreet.policies import Policy
-from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile, compose
+from discreet.privacy.profiles import NearGaussianProfile, Profile, PureProfile, ZeroConcentratedProfile, compose
 from discreet.release import Request
 from discreet.streams import COINS, Stream, next_word, stream
 from discreet.trajectories import Trajectories
@@ -232,7 +232,7 @@ def exact_profile(privatizer: Privatizer) -> Profile | None:
         if profile is None:
             return None
         profiles.append(profile)
-    if any(isinstance(profile, ZeroConcentratedProfile) for profile in profiles):
+    if any(isinstance(profile, ZeroConcentratedProfile | NearGaussianProfile) for profile in profiles):
         return None
     return compose(profiles)
 
