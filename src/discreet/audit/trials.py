@@ -28,6 +28,7 @@ from discreet.audit.likelihoods import (
     BitTranscript,
     LayerTranscript,
     MatrixTranscript,
+    RefinedTranscript,
     ResponseTranscript,
     RewardNodes,
     Together,
@@ -44,7 +45,7 @@ from discreet.channels.session import Privatizer
 from discreet.channels.shuffled_bits import ShuffledChannel
 from discreet.encoders.base import Context, Encoder, encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
-from discreet.noise import GridGaussian
+from discreet.noise import Gaussian, GridGaussian
 from discreet.noise.law import Law
 from discreet.papers.mechanism import Setting
 from discreet.policies import Policy
@@ -127,9 +128,8 @@ def _(channel: ShuffledChannel) -> Profile:
 def _(channel: ContinualChannel) -> Pair:
     if isinstance(channel.accumulator, Matrix):
         return _mixtures(channel, channel.accumulator)
-    # Refinement is computed from the nodes of an ordinary tree.
-    tree = Tree(channel.accumulator.users)
-    return _additive(Channel(channel.encoder, channel.law, tree), tree.users)
+    assert isinstance(channel.law, Gaussian)
+    return RefinedTranscript(channel.accumulator, channel.law, _differing_cells(channel.encoder))
 
 
 @profile_of.register
