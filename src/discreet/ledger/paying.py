@@ -80,6 +80,7 @@ class Paid:
             "releases_before": self.entry.number - 1,
             "cost": budget.numbers(self.cost),
             "left_after": budget.numbers(budget.limit.minus(cost_in(content, "spent"))),
+            "left_now": budget.numbers(self.balance.left),
         }
 
 
