@@ -136,7 +136,7 @@ def test_stored_answers_are_the_answers(table, recipe):
     asked = learner.ask(learner.init(problem, coins))
     session = privatizer.open(TableUsers(table), SimulatedNoise(np.random.default_rng(0)), USERS)
     drawn = session.answer(asked)
-    stored = StoredAnswers(privatizer, USERS, pack([(asked, drawn)])).answer(asked)
+    stored = StoredAnswers(privatizer, USERS, pack([(asked, drawn)], {})).answer(asked)
     assert sorted(stored.statistics) == sorted(drawn.statistics)
     for name, (values, variance) in drawn.statistics.items():
         back = stored[name]

@@ -416,12 +416,9 @@ def _charged(ledger: dict[str, Any]) -> str:
     from discreet.ledger.paying import REUSED
 
     first = f"entry {ledger['entry']} of {ledger['dataset']}"
-    spent = REUSED if ledger["reused"] else "charged " + _amount(ledger["cost"])
-    return f"{first}: {spent}; {_amount(ledger['left_now'])} left of {_amount(ledger['budget'])}"
-
-
-def _amount(numbers: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in numbers.items() if value or name != "delta")
+    words = ledger["words"]
+    spent = REUSED if ledger["reused"] else f"charged {words['cost']}"
+    return f"{first}: {spent}; {words['left_now']} left of {words['budget']}"
 
 
 def _law(law: dict[str, Any]) -> str:

@@ -67,6 +67,7 @@ class Paid:
     def facts(self) -> dict[str, Any]:
         """Plain data for a receipt."""
         content, budget = self.entry.content, self.balance.budget
+        left = budget.limit.minus(cost_in(content, "spent"))
         return {
             "dataset": self.entry.data_set,
             "declaration": content["declaration"],
@@ -79,8 +80,14 @@ class Paid:
             "spent_before": budget.numbers(self.before),
             "releases_before": self.entry.number - 1,
             "cost": budget.numbers(self.cost),
-            "left_after": budget.numbers(budget.limit.minus(cost_in(content, "spent"))),
-            "left_now": budget.numbers(self.balance.left),
+            "left_after": budget.numbers(left),
+            "words": {
+                "budget": budget.words(budget.limit),
+                "spent_before": budget.words(self.before),
+                "cost": budget.words(self.cost),
+                "left_after": budget.words(left, left=True),
+                "left_now": budget.words(self.balance.left, left=True),
+            },
         }
 
 

@@ -1,9 +1,9 @@
 """A release as bytes that a ledger can keep, and a session that answers from them instead of from data.
 
-A learner asks one question or several, each after the answers before it. ``collect`` lets it ask all of them and packs
-the answers: noisy statistics, the variances of their noise, and the questions themselves, which are public. Neither
-counts nor noise are in it. ``StoredAnswers`` gives the same answers again: whatever is known of them without data (the
-bounds on their noise, the guarantee) comes from the recipe, applied to nobody.
+A learner asks one question or several, each after the answers before it. ``collect`` lets it ask all of them; ``pack``
+makes bytes of the noisy statistics, the variances of their noise, the questions themselves, which are public, and how
+it was all drawn. Neither counts nor noise are in it. ``StoredAnswers`` gives the same answers again: whatever is known
+of them without data (the bounds on their noise, the guarantee) comes from the recipe, applied to nobody.
 
 The same answers make a learner ask the same questions. They are compared all the same, because another version of a
 learner may ask for something else, and an answer to another question would be taken for its own.
@@ -54,11 +54,14 @@ class _Recorded:
         return release
 
 
-def collect(learner: Any, session: Session, problem: Problem, coins: Stream, known: Floats | None) -> bytes:
-    """Let a learner ask all its questions of a session that holds the data, and pack the answers."""
+Asked = Sequence[tuple[Request, Release]]
+
+
+def collect(learner: Any, session: Session, problem: Problem, coins: Stream, known: Floats | None) -> Asked:
+    """Let a learner ask all its questions of a session that holds the data; the questions with their answers."""
     recorded = _Recorded(session)
     learn(learner, recorded, problem, coins, known, plan=False)
-    return pack(recorded.answers)
+    return recorded.answers
 
 
 def count_ahead(people: Users, privatizer: Privatizer, request: Request, users: int) -> None:
@@ -67,8 +70,11 @@ def count_ahead(people: Users, privatizer: Privatizer, request: Request, users: 
     people.tally(privatizer.take_in(SecureNoise(), users).encoders(context), context, users)
 
 
-def pack(answers: Sequence[tuple[Request, Release]]) -> bytes:
-    """Questions and answers as bytes, without Python objects in them."""
+def pack(answers: Asked, made: Mapping[str, Any]) -> bytes:
+    """Questions and answers as bytes, without Python objects in them.
+
+    ``made`` is plain data on how they were drawn, such as the sampler and the versions, for receipts to come.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     facts = []
     for number, (request, release) in enumerate(answers):
@@ -82,7 +88,7 @@ def pack(answers: Sequence[tuple[Request, Release]]) -> bytes:
         for name in names:
             _pack_estimate(arrays, f"{number}.{name}", release.statistics[name])
         facts.append(asked)
-    header = json.dumps({**_FORMAT, "questions": facts}, sort_keys=True)
+    header = json.dumps({**_FORMAT, "questions": facts, "made": made}, sort_keys=True)
     arrays["facts"] = np.frombuffer(header.encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
@@ -104,7 +110,9 @@ class StoredAnswers:
     """Gives the answers of a stored release, in order, to a learner that asks the same questions."""
 
     def __init__(self, privatizer: Privatizer, users: int, content: bytes) -> None:
-        self._arrays, self._asked = _unpack(content)
+        self._arrays, facts = _unpack(content)
+        self._asked: list[dict[str, Any]] = facts["questions"]
+        self.made: dict[str, Any] = facts["made"]
         self._given = 0
         # Applied to nobody, a recipe shows what is known of its answers without data; its values are not used.
         self._shown = Session(privatizer, _Nobody(), _NoNoise(), users)
@@ -148,17 +156,16 @@ class StoredAnswers:
         return Estimate(table, variance)
 
 
-def _unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+def _unpack(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         facts = json.loads(arrays["facts"].tobytes())
-        if {name: facts[name] for name in _FORMAT} != _FORMAT:
+        if {name: facts[name] for name in _FORMAT} != _FORMAT or {"questions", "made"} - set(facts):
             raise ValueError
-        questions: list[dict[str, Any]] = facts["questions"]
     except (EOFError, KeyError, OSError, TypeError, ValueError, BadZipFile, zlib.error):
         raise InvalidInput(_UNREADABLE) from None
-    return arrays, questions
+    return arrays, facts
 
 
 class _Nobody:

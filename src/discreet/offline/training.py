@@ -10,6 +10,7 @@ over the budget is refused before anybody looks at the data.
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -38,7 +39,7 @@ from discreet.offline.receipt import (
     write_receipt,
 )
 from discreet.offline.requests import declaration_hash, train_request
-from discreet.offline.stored_release import StoredAnswers, collect, count_ahead
+from discreet.offline.stored_release import StoredAnswers, collect, count_ahead, pack
 from discreet.planning.units import in_owner_units
 from discreet.policies import AnyPolicy, labelled
 from discreet.privacy.guarantee import Guarantee, drawn
@@ -129,7 +130,7 @@ def train(
 
     def draw() -> bytes:
         with progress_bar("drawing noise", cells, progress) as tick:
-            return collect(chosen, holding(tick), problem, coins, known)
+            return pack(collect(chosen, holding(tick), problem, coins, known), _made())
 
     if ledger is not None and dataset is not None:
         bought = paid(
@@ -138,16 +139,34 @@ def train(
             declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
             count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
         )  # fmt: skip
-        state, release = learn(chosen, StoredAnswers(privatizer, users, bought.content), problem, coins, known)
+        stored = StoredAnswers(privatizer, users, bought.content)
+        state, release = learn(chosen, stored, problem, coins, known)
+        made = stored.made
     else:
         with progress_bar("drawing noise", cells, progress) as tick:
             state, release = learn(chosen, holding(tick), problem, coins, known)
+        made = _made()
     policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
     values = in_owner_units(data.shape, state.values)
     facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
     facts["values"] = value_facts(chosen, data.shape, privatizer)
-    facts["ledger"] = None if bought is None else bought.facts()
+    facts |= {
+        **made,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "data": {
+            "dataset": dataset,
+            "declaration": declaration_hash(data.declaration),
+            "user": data.declaration.columns.user,
+        },
+        "ledger": None if bought is None else bought.facts(),
+        "evaluation": None,
+    }
     return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
+
+
+def _made() -> dict[str, Any]:
+    """How a release was drawn: kept with it, because it may be used again later."""
+    return {"noise": "operating system entropy, exact samplers of OpenDP", "versions": versions()}
 
 
 def _told_of_ends(learner: Any, ends: bool) -> Any:
@@ -220,10 +239,8 @@ def _facts(
             "public": list(guarantee.public),
         },
         "repairs": list(_rules(data, privatizer, rewards)),
-        "noise": "operating system entropy, exact samplers of OpenDP",
         "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
-        "versions": versions(),
     }
 
 
