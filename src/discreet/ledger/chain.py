@@ -20,6 +20,7 @@ from discreet.errors import DiscreetError
 from discreet.ledger.budget import FREE, Budget, Cost, budget_from
 
 FORMAT = "discreet ledger 1"
+_WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class Entry(NamedTuple):
@@ -44,7 +45,7 @@ class Entry(NamedTuple):
 
 def canonical(content: Any) -> str:
     """Plain data as the one text that is hashed."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _WRITER.encode(content)
 
 
 def digest(content: Any) -> str:
@@ -84,7 +85,7 @@ class Followed:
         self.budget: Budget | None = None
         self.spent, self.releases = FREE, dict[int, str]()
         self.problems: list[str] = []
-        self._paid: set[str] = set()
+        self._paid: set[tuple[str, str]] = set()
         self._parts: dict[str, int] = {}
 
     def take(self, entry: Entry) -> None:
@@ -125,10 +126,10 @@ class Followed:
 
     def _check_once(self, number: int, content: dict[str, Any]) -> None:
         request, part = content["request"], content["part"]
-        for paid in (f"request {request}" if request else None, f"part {part}" if part else None):
-            if paid in self._paid:
-                self._report(number, f"its {paid} was paid before")
-            if paid is not None:
+        for paid in (("request", request), ("part", part)):
+            if paid[1] is not None:
+                if paid in self._paid:
+                    self._report(number, f"its {paid[0]} was paid before")
                 self._paid.add(paid)
         if content["kind"] == "plan":
             self._parts[part] = len(content["plan"])
