@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 
 import pytest
@@ -157,3 +158,30 @@ def test_an_address_is_not_shown(discreet, book):
     assert outcome.code == 2
     assert "cannot be reached" in outcome.err
     assert "secret" not in outcome.err
+
+
+@pytest.mark.slow
+def test_damaged_ledgers_get_a_sentence(discreet, book):
+    """Bytes of the file changed at random, and rows that make no sense: exit code 1 or 2, and never a traceback."""
+    train(discreet, *CHARGED)
+    whole = (book / "budget.db").read_bytes()
+    rng = random.Random(7)
+    for _ in range(20):
+        damaged = bytearray(whole)
+        for _ in range(rng.randrange(1, 40)):
+            damaged[rng.randrange(16, len(damaged))] = rng.randrange(256)
+        (book / "damaged.db").write_bytes(damaged[: rng.choice([len(damaged), len(damaged) // 2])])
+        for command in ("show", "verify"):
+            outcome = discreet("ledger", command, "damaged.db")
+            assert outcome.code in (0, 1, 2)
+            assert "Traceback" not in outcome.err
+    for change in ("body = '{}'", "body = 7", "number = 'x'", "hash = x'00'", "body = replace(body, 'spent', 'left')"):
+        (book / "damaged.db").write_bytes(whole)
+        with sqlite3.connect("damaged.db") as connection:
+            connection.execute(f"UPDATE ledger_entries SET {change} WHERE number = 1")
+        connection.close()
+        assert discreet("ledger", "verify", "damaged.db").code == 1
+        assert discreet("ledger", "show", "damaged.db").code in (0, 2)
+        refused = train(discreet, "--ledger", "damaged.db", "--dataset", "icu-2026")
+        assert refused.code in (0, 2)
+        assert "Traceback" not in refused.err

@@ -126,3 +126,36 @@ def test_postgresql_does_what_sqlite_does(address):
         assert ledger.balance(mine, "people").head.number == 2
         mine.execute("UPDATE ledger_entries SET body = replace(body, 'a round', 'nothing') WHERE number = 2")
         assert not ledger.verify(mine).sound
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_an_ambiguous_commit_in_postgresql_is_asked_again(address, monkeypatch, carried_out):
+    """The connection breaks at COMMIT, after or before the server carried it out."""
+    psycopg = pytest.importorskip("psycopg")
+    name, commits, draws, execute = f"unsure {carried_out}", [], [], psycopg.Connection.execute
+    with ledger.opened(address, new=True) as connection, ledger.transaction(connection):
+        ledger.open_data_set(connection, name, ledger.make_budget(epsilon=1.0))
+
+    def breaking(self, query, *arguments, **options):
+        commits.extend([1] * (query == "COMMIT"))
+        if query == "COMMIT" and len(commits) == 2:
+            if carried_out:
+                execute(self, query)
+            self.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return execute(self, query, *arguments, **options)
+
+    def draw():
+        draws.append(1)
+        return b"noisy"
+
+    monkeypatch.setattr(psycopg.Connection, "execute", breaking)
+    if carried_out:
+        assert ledger.paid(address, name, {}, pure(0.5), draw, what="a count").content == b"noisy"
+    else:
+        with pytest.raises(ValueError, match="nothing was spent and nothing released"):
+            ledger.paid(address, name, {}, pure(0.5), draw, what="a count")
+    with ledger.opened(address) as connection:
+        assert ledger.balance(connection, name).head.number == carried_out
+    assert len(draws) == 1
