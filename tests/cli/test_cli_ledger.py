@@ -72,7 +72,8 @@ def test_show_says_what_was_spent_on_what(discreet, book):
 def test_a_signed_head_shows_what_was_cut_off(discreet, book):
     pytest.importorskip("cryptography", reason="cryptography is not installed: pip install 'discreet[ledger]'")
     train(discreet, *CHARGED)
-    public = discreet("ledger", "key", "key.pem").out.strip()
+    public = discreet("ledger", "key", "key.pem", "--json", "k.json").out.strip()
+    assert json.loads((book / "k.json").read_text()) == {"file": "key.pem", "public_key": public}
     assert discreet("ledger", "head", "budget.db", "--key", "key.pem", "--out", "head.json").code == 0
     sound = discreet("ledger", "verify", "budget.db", "--head", "head.json", "--public-key", public)
     assert (sound.code, "nothing is missing" in sound.out) == (0, True)
@@ -87,6 +88,13 @@ def test_a_signed_head_shows_what_was_cut_off(discreet, book):
     assert "entry 1 of the signed head is not there" in json.loads((book / "v.json").read_text())["problems"][0]
     other = discreet("ledger", "verify", "budget.db", "--head", "head.json", "--public-key", "00" * 32)
     assert (other.code, "not by" in other.err) == (2, True)
+
+
+def test_a_budget_in_rho_says_which_epsilon_it_keeps(discreet, book):
+    stated = ("--epsilon", "1", "--delta", "1e-6", "--mode", "zcdp")
+    assert discreet("ledger", "open", "budget.db", "--dataset", "many", *stated).code == 0
+    shown = " ".join(discreet("ledger", "show", "budget.db", "--dataset", "many").out.split())
+    assert "and delta 5e-07, which keeps epsilon 1 at delta 1e-06" in shown
 
 
 @pytest.mark.parametrize(
