@@ -170,6 +170,13 @@ def train(
     delta: Annotated[float, typer.Option(help="Its failure probability.", rich_help_panel="Privacy")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="Instead of epsilon.", rich_help_panel="Privacy")] = None,
     recipe: Annotated[str, typer.Option(help="auto takes the quietest.", rich_help_panel="Privacy")] = "auto",
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            help="Who draws the noise: opendp, or discreet itself, which is the default above 100,000 cells.",
+            rich_help_panel="Privacy",
+        ),
+    ] = None,
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The receipt (.json, .html).", rich_help_panel=_OUTPUT)
     ] = None,
@@ -197,7 +204,7 @@ def train(
     with reserve(_sizes(opened, out, receipt)) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, progress=True,
+            options=knobs, sampler=sampler, progress=True,
         )  # fmt: skip
         for other in more:
             other.write(receipt_text(fit.facts, other.file.suffix))

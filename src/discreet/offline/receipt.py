@@ -12,7 +12,7 @@ import html
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +25,7 @@ from discreet.data.columns import Declaration
 from discreet.errors import InvalidInput
 from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
+from discreet.noise.exact_sampler import OPENDP, OWN
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.sensitivity import Sensitivity
@@ -32,6 +33,7 @@ from discreet.shape import Shape
 
 _SHOWN = 50  # entries of a list on the page; the JSON has all
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+_SAMPLERS: dict[str, str] = {OWN: "discreet", OPENDP: "OpenDP"}
 _PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
 
 
@@ -157,6 +159,12 @@ def guarantee_facts(guarantee: Guarantee) -> dict[str, Any]:
     """The guarantee, and the epsilon that goes with other deltas."""
     curve = [{"delta": delta, "epsilon": finite_or_none(guarantee.epsilon_at(delta))} for delta in _DELTAS]
     return {**guarantee.as_dict(), "statement": guarantee.statement(), "epsilon_at": curve}
+
+
+def noise_facts(used: Collection[str]) -> str:
+    """Where the noise came from, and whose samplers drew it."""
+    names = " and ".join(_SAMPLERS[name] for name in sorted(used)) or "nobody"
+    return f"operating system entropy, exact samplers of {names}"
 
 
 def versions() -> dict[str, str]:

@@ -22,10 +22,12 @@ from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
+from discreet.noise.exact_sampler import check_sampler
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
+    noise_facts,
     policy_hash,
     repairs,
     value_facts,
@@ -76,6 +78,7 @@ def train(
     features: ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
     recipe_options: Mapping[str, Any] | None = None,
+    sampler: str | None = None,
     seed: object = None,
     progress: bool = False,
 ) -> Fit:
@@ -84,10 +87,13 @@ def train(
     Give ``epsilon`` (with ``delta``) or ``rho``. ``known_rewards`` is the table of mean rewards if it is public,
     (S, A) or (H, S, A); otherwise rewards are part of the release. ``features`` (S, A, d) are for linear learners;
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
-    touches privacy, but choosing them by looking at private results does.
+    touches privacy, but choosing them by looking at private results does. ``sampler`` says who draws discrete Laplace
+    and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to 100,000 cells, and our own sampler beyond.
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
+    if sampler is not None:
+        check_sampler(sampler)
     if not isinstance(data, Table):
         raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
     chosen = _told_of_ends(offline_learner(learner, **check_options("options", options)), data.declaration.early_end)
@@ -108,12 +114,14 @@ def train(
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     with progress_bar("drawing noise", cells, progress) as tick:
-        session = privatizer.open(people, SecureNoise(tick=tick), users)
+        noise = SecureNoise(tick=tick, sampler=sampler)
+        session = privatizer.open(people, noise, users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
     policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
     values = in_owner_units(data.shape, state.values)
     facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
+    facts["noise"] = noise_facts(noise.used)
     facts["values"] = value_facts(chosen, data.shape, privatizer)
     return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
 
@@ -188,7 +196,6 @@ def _facts(
             "public": list(guarantee.public),
         },
         "repairs": list(_rules(data, privatizer, rewards)),
-        "noise": "operating system entropy, exact samplers of OpenDP",
         "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
         "versions": versions(),
