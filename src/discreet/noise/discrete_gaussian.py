@@ -62,6 +62,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.errors import Unsupported
+from discreet.noise.exact_law import exact_gaussian
+from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
 from discreet.noise.gaussian import Gaussian, horizontal, normal_radius, standard_lines, vertical
 from discreet.noise.law import (
     IN_EVERY_CELL,
@@ -152,7 +154,13 @@ class DiscreteGaussian:
         return out
 
     def secure(self, size: Size) -> Integers:
-        """Draws for a real release, from the operating system's entropy."""
+        """Draws for a real release, from the operating system's entropy, by the sampler that is usual for so many."""
+        return self.secure_by(usual_sampler(size), size)
+
+    def secure_by(self, sampler: SamplerName, size: Size) -> Integers:
+        """Draws for a real release by OpenDP's sampler or our own: both have exactly this law."""
+        if check_sampler(sampler) == OWN:
+            return draw_exactly(exact_gaussian(self.sigma), size)
         dp = secure_library()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         zeros = np.zeros(size, dtype=np.int64)
@@ -358,6 +366,10 @@ class GridGaussian:
     def secure(self, size: Size) -> Floats:
         """Multiples of the step, exact in floating point: whole numbers of steps stay far below 2^53."""
         return np.asarray(self.step * DiscreteGaussian(self.sigma / self.step).secure(size), np.float64)
+
+    def secure_by(self, sampler: SamplerName, size: Size) -> Floats:
+        """Multiples of the step by OpenDP's sampler or our own."""
+        return np.asarray(self.step * DiscreteGaussian(self.sigma / self.step).secure_by(sampler, size), np.float64)
 
     def sum_quantile(self, copies: int, tail: float) -> float:
         """The Gaussian's quantile, and what rounding to the grid can add."""

@@ -31,6 +31,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet.noise.exact_law import exact_laplace
+from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
 from discreet.noise.law import (
     GOLDEN,
     IN_EVERY_CELL,
@@ -265,7 +267,13 @@ class DiscreteLaplace:
         return np.where(n > 0, difference, 0).astype(np.float64)
 
     def secure(self, size: Size) -> Integers:
-        """Draws for a real release, from the operating system's entropy."""
+        """Draws for a real release, from the operating system's entropy, by the sampler that is usual for so many."""
+        return self.secure_by(usual_sampler(size), size)
+
+    def secure_by(self, sampler: SamplerName, size: Size) -> Integers:
+        """Draws for a real release by OpenDP's sampler or our own: both have exactly this law."""
+        if check_sampler(sampler) == OWN:
+            return draw_exactly(exact_laplace(self.scale), size)
         dp = secure_library()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         zeros = np.zeros(size, dtype=np.int64)
