@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from discreet.packages import lazily
 
 if TYPE_CHECKING:
-    from discreet import audit, data, learners, offline, recipes, worlds
+    from discreet import audit, data, learners, ledger, offline, recipes, worlds
     from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
     from discreet.offline.verify import verify
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
@@ -44,6 +44,7 @@ _HOMES = {
     "Guarantee": "discreet.privacy.guarantee",
     "data": "discreet.data",
     "learners": "discreet.learners",
+    "ledger": "discreet.ledger",
     "offline": "discreet.offline",
     "recipes": "discreet.recipes",
     "worlds": "discreet.worlds",
@@ -77,6 +78,7 @@ __all__ = [
     "calibrate",
     "data",
     "learners",
+    "ledger",
     "load_policy",
     "load_result",
     "offline",
