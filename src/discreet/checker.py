@@ -1195,7 +1195,7 @@ def _sampled_items(message: dict[str, Any]) -> Known:
     for law in laws:
         if not isinstance(law, list) or len(law) != 2:
             raise Unreadable("laws of sampled items are pairs of a number of items and a probability")
-        items, lie = _whole(law[0], "items", 10**12, 2), _exact(law[1], "the probability of a wrong item")
+        items, lie = _whole(law[0], "items", 10**12, 2), exact_number(law[1], "the probability of a wrong item")
         truth = 1 - (items - 1) * lie
         if not 0 < lie <= truth:
             raise Unreadable("a wrong item must be possible, and no likelier than the right one")
@@ -1232,7 +1232,7 @@ _DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,1200})?([eE][+-]?[0-9]{1,3})?")
 _QUOTIENT = re.compile(r"[0-9]{1,400}/[0-9]{1,400}")
 
 
-def _exact(value: Any, what: str) -> Fraction:
+def exact_number(value: Any, what: str) -> Fraction:
     """A number of a certificate: a decimal or a quotient as text, never negative, or a whole number."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**30:
         return Fraction(value)
@@ -1245,7 +1245,7 @@ def _exact(value: Any, what: str) -> Fraction:
 
 
 def _number(entries: dict[str, Any], name: str, positive: bool = False) -> Fraction:
-    value = _exact(entries.get(name), name)
+    value = exact_number(entries.get(name), name)
     if positive and not value > 0:
         raise Unreadable(f"{name} must be above 0")
     if value > 10**30 or (value and value < Fraction(1, 10**320)):

@@ -7,6 +7,7 @@ must be the one that the receipt names.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -92,7 +93,7 @@ def _same(told: Any, stated: Any) -> bool:
     """What a receipt tells is what the certificate states, which was raised by a share of 1e-12."""
     if told is None or stated is None:
         return told is None and stated is None
-    if isinstance(told, bool) or not isinstance(told, int | float):
+    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
         return False
     return Fraction(told) <= Fraction(stated) <= Fraction(told) * _CLOSE
 
@@ -101,22 +102,24 @@ def _laws(node: Any) -> set[Any]:
     """The laws of all noise that the steps of a certificate name."""
     if not isinstance(node, Mapping):
         return set()
-    own = {_law(node["law"])} if "law" in node else set()
-    return own.union(*(_laws(part) for part in node.get("of", ())))
+    own, parts = {_law(node["law"])} if "law" in node else set(), node.get("of")
+    return own.union(*(_laws(part) for part in (parts if isinstance(parts, list) else ())))
 
 
 def _law(law: Any) -> Any:
     """A law by kind and exact parameters, from a certificate or from a receipt."""
     if not isinstance(law, Mapping):
         return None
-    kind = law["kind"] if "kind" in law else kebab(str(law.get("name")))
+    kind = str(law["kind"]) if "kind" in law else kebab(str(law.get("name")))
     return kind, frozenset((name, _number(value)) for name, value in law.items() if name not in ("kind", "name"))
 
 
 def _number(value: Any) -> Any:
-    try:
+    if isinstance(value, float) and math.isfinite(value):
         return Fraction(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+    try:
+        return checker.exact_number(value, "a parameter")
+    except checker.Unreadable:
         return str(value)
 
 

@@ -15,7 +15,7 @@ import math
 import platform
 import re
 from dataclasses import Field, fields
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Protocol
@@ -26,6 +26,7 @@ from discreet.privacy.sensitivity import Sensitivity
 
 FORMAT, VERSION = "discreet-certificate", 1
 _RAISED = 1 + Fraction(1, 2**40)
+_UPWARDS = Context(prec=30, rounding=ROUND_CEILING)
 _PACKAGES = ("numpy", "scipy", "opendp")
 
 
@@ -50,11 +51,8 @@ def raised(value: float | None) -> str | None:
     """A stated epsilon or rho, raised by a share of 2^-40; None where there is none."""
     if value is None or not math.isfinite(value):
         return None
-    # A fraction of powers of two has finitely many decimals.
     whole = Fraction(value) * _RAISED
-    bits = whole.denominator.bit_length() - 1
-    digits = whole.numerator * 5**bits
-    return f"{Decimal(digits).scaleb(-bits):f}" if bits < 400 else exact(math.nextafter(value * 1.000001, math.inf))
+    return f"{_UPWARDS.divide(Decimal(whole.numerator), Decimal(whole.denominator)):f}"
 
 
 def facts_of(thing: Described) -> Facts:
