@@ -253,10 +253,8 @@ def check_ratio(case, guarantee, certificate):
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_what_auto_can_take_is_verified(case):
     (target,) = TARGETS[9:10] if case.model == "shuffle" else TARGETS[12:13]
-    made = list(certificates(case, (target,)))[-1:] or list(certificates(case, ({"rho": 0.5},)))[-1:]
-    assert made
-    for guarantee, certificate in made:
-        check_ratio(case, guarantee, certificate)
+    guarantee, certificate = next(certificates(case, (target, {"rho": 0.5})))
+    check_ratio(case, guarantee, certificate)
 
 
 @pytest.mark.long
@@ -276,7 +274,7 @@ def test_forgeries_are_refused(forge):
     chance = random.Random(1)
     fast = [one for one in some() if one["model"] != "shuffle"]
     refused = 0
-    for certificate in chance.sample(fast, 8):
+    for certificate in chance.sample(fast, 6):
         forged = forge(certificate, chance)
         if forged is not None:
             assert verdict(forged).answer != HOLDS, forged
@@ -316,8 +314,10 @@ def test_of_several_mechanisms_the_worst_counts():
     for parts, answer in (([good, good], HOLDS), ([good, bad], FAILS), ([bad, good], FAILS)):
         assert checker.check(leaf(LAPLACE, steps={"kind": "one-of", "parts": 2, "of": parts})).answer == answer
         assert checker.check(leaf(LAPLACE, steps={**batches, "of": parts}, model="shuffle")).answer == answer
-    less = leaf(LAPLACE, steps={**batches, "of": [good, good]}, model="shuffle")
-    less["stated"]["epsilon"] = "0.9999"
+    quiet = leaf({"kind": "discrete-laplace", "scale": "4"})["steps"]
+    less = leaf(LAPLACE, steps={**batches, "of": [quiet, quiet]}, model="shuffle")
+    assert checker.check(less).answer == HOLDS
+    less["stated"]["epsilon"] = "0.8"  # true of these batches, and not of those of other sizes
     assert checker.check(less).answer == FAILS
     for kind, model, answer in (
         ("local", "local", HOLDS), ("billboard", "joint", HOLDS), ("through-shuffler", "shuffle", HOLDS),
