@@ -177,6 +177,13 @@ def train(
     dataset: Annotated[
         str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
     ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            help="Who draws the noise: opendp, or discreet itself, which is the default above 100,000 cells.",
+            rich_help_panel="Privacy",
+        ),
+    ] = None,
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The receipt (.json, .html).", rich_help_panel=_OUTPUT)
     ] = None,
@@ -210,7 +217,7 @@ def train(
     with reserve(_sizes(opened, out, receipt)) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, ledger=ledger, dataset=dataset, progress=True,
+            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, progress=True,
         )  # fmt: skip
         for other in more:
             other.write(receipt_text(fit.facts, other.file.suffix))

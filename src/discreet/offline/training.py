@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,19 @@ import numpy as np
 
 from discreet.accumulators.base import SecureNoise
 from discreet.channels.additive import Channel
-from discreet.channels.session import Privatizer, Session
+from discreet.channels.session import Privatizer
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
+from discreet.noise.exact_sampler import check_sampler
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
+    noise_facts,
     policy_hash,
     repairs,
     value_facts,
@@ -86,6 +88,7 @@ def train(
     recipe_options: Mapping[str, Any] | None = None,
     ledger: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    sampler: str | None = None,
     seed: object = None,
     progress: bool = False,
 ) -> Fit:
@@ -94,7 +97,8 @@ def train(
     Give ``epsilon`` (with ``delta``) or ``rho``. ``known_rewards`` is the table of mean rewards if it is public,
     (S, A) or (H, S, A); otherwise rewards are part of the release. ``features`` (S, A, d) are for linear learners;
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
-    touches privacy, but choosing them by looking at private results does.
+    touches privacy, but choosing them by looking at private results does. ``sampler`` says who draws discrete Laplace
+    and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to 100,000 cells, and our own sampler beyond.
 
     ``ledger`` (a file or a PostgreSQL address) and ``dataset`` (a name that was declared there) charge the release to a
     budget, which refuses what would go over. The same call again uses the release that is stored there, at no further
@@ -102,6 +106,8 @@ def train(
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
+    if sampler is not None:
+        check_sampler(sampler)
     if not isinstance(data, Table):
         raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
     if (ledger is None) != (dataset is None):
@@ -125,12 +131,11 @@ def train(
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
 
-    def holding(tick: Callable[[int], None]) -> Session:
-        return privatizer.open(people, SecureNoise(tick=tick), users)
-
     def draw() -> bytes:
         with progress_bar("drawing noise", cells, progress) as tick:
-            return pack(collect(chosen, holding(tick), problem, coins, known), _made())
+            noise = SecureNoise(tick=tick, sampler=sampler)
+            answers = collect(chosen, privatizer.open(people, noise, users), problem, coins, known)
+        return pack(answers, _made(noise))
 
     if ledger is not None and dataset is not None:
         bought = paid(
@@ -144,8 +149,9 @@ def train(
         made = stored.made
     else:
         with progress_bar("drawing noise", cells, progress) as tick:
-            state, release = learn(chosen, holding(tick), problem, coins, known)
-        made = _made()
+            noise = SecureNoise(tick=tick, sampler=sampler)
+            state, release = learn(chosen, privatizer.open(people, noise, users), problem, coins, known)
+        made = _made(noise)
     policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
     values = in_owner_units(data.shape, state.values)
     facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
@@ -164,9 +170,9 @@ def train(
     return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
 
 
-def _made() -> dict[str, Any]:
+def _made(noise: SecureNoise) -> dict[str, Any]:
     """How a release was drawn: kept with it, because it may be used again later."""
-    return {"noise": "operating system entropy, exact samplers of OpenDP", "versions": versions()}
+    return {"noise": noise_facts(noise.used), "versions": versions()}
 
 
 def _told_of_ends(learner: Any, ends: bool) -> Any:
