@@ -2,10 +2,15 @@
 
 Values are stated in the owner's units: the expected sum of rewards, as her table has them, until the episode ends
 (:mod:`discreet.planning.units`). What is too large for this machine is refused before noise is drawn.
+
+With a ledger the order is: count; begin a transaction; charge the budget, draw the noise, store the release; commit;
+only then learn from it. So a run that was killed is finished by the same call at no further cost, and what would go
+over the budget is refused before anybody looks at the data.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -22,6 +27,7 @@ from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
+from discreet.ledger.paying import paid
 from discreet.noise.exact_sampler import check_sampler
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.receipt import (
@@ -34,9 +40,11 @@ from discreet.offline.receipt import (
     versions,
     write_receipt,
 )
+from discreet.offline.requests import declaration_hash, train_request
+from discreet.offline.stored_release import StoredAnswers, collect, count_ahead, pack
 from discreet.planning.units import in_owner_units
 from discreet.policies import AnyPolicy, labelled
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.trust import Central
 from discreet.shape import check_size
 from discreet.simulation.progress import progress_bar
@@ -78,6 +86,8 @@ def train(
     features: ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
     recipe_options: Mapping[str, Any] | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     sampler: str | None = None,
     seed: object = None,
     progress: bool = False,
@@ -89,6 +99,10 @@ def train(
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does. ``sampler`` says who draws discrete Laplace
     and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to 100,000 cells, and our own sampler beyond.
+
+    ``ledger`` (a file or a PostgreSQL address) and ``dataset`` (a name that was declared there) charge the release to a
+    budget, which refuses what would go over. The same call again uses the release that is stored there, at no further
+    cost: ``fit.facts["ledger"]["reused"]``.
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
@@ -96,6 +110,8 @@ def train(
         check_sampler(sampler)
     if not isinstance(data, Table):
         raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
+    if (ledger is None) != (dataset is None):
+        raise InvalidInput("a ledger holds the budgets of several data sets: give ledger= and dataset= together")
     chosen = _told_of_ends(offline_learner(learner, **check_options("options", options)), data.declaration.early_end)
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
@@ -113,17 +129,50 @@ def train(
     )
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
-    with progress_bar("drawing noise", cells, progress) as tick:
-        noise = SecureNoise(tick=tick, sampler=sampler)
-        session = privatizer.open(people, noise, users)
-        coins = np.full(1, _COINS, np.uint64)
-        state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
+    problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
+
+    def draw() -> bytes:
+        with progress_bar("drawing noise", cells, progress) as tick:
+            noise = SecureNoise(tick=tick, sampler=sampler)
+            answers = collect(chosen, privatizer.open(people, noise, users), problem, coins, known)
+        return pack(answers, _made(noise))
+
+    if ledger is not None and dataset is not None:
+        bought = paid(
+            ledger, dataset, train_request(data, chosen, target, privatizer, users, known),
+            drawn(privatizer.guarantee, simulated=False), draw, what=f"train {chosen.name} by {privatizer.recipe}",
+            declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
+            count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
+        )  # fmt: skip
+        stored = StoredAnswers(privatizer, users, bought.content)
+        state, release = learn(chosen, stored, problem, coins, known)
+        made = stored.made
+    else:
+        with progress_bar("drawing noise", cells, progress) as tick:
+            noise = SecureNoise(tick=tick, sampler=sampler)
+            state, release = learn(chosen, privatizer.open(people, noise, users), problem, coins, known)
+        made = _made(noise)
     policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
     values = in_owner_units(data.shape, state.values)
     facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
-    facts["noise"] = noise_facts(noise.used)
     facts["values"] = value_facts(chosen, data.shape, privatizer)
+    facts |= {
+        **made,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "data": {
+            "dataset": dataset,
+            "declaration": declaration_hash(data.declaration),
+            "user": data.declaration.columns.user,
+        },
+        "ledger": None if bought is None else bought.facts(),
+        "evaluation": None,
+    }
     return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
+
+
+def _made(noise: SecureNoise) -> dict[str, Any]:
+    """How a release was drawn: kept with it, because it may be used again later."""
+    return {"noise": noise_facts(noise.used), "versions": versions()}
 
 
 def _told_of_ends(learner: Any, ends: bool) -> Any:
@@ -198,7 +247,6 @@ def _facts(
         "repairs": list(_rules(data, privatizer, rewards)),
         "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
-        "versions": versions(),
     }
 
 
