@@ -16,7 +16,7 @@ from discreet.packages import lazily
 
 if TYPE_CHECKING:
     from discreet import audit, data, learners, ledger, offline, recipes, worlds
-    from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
+    from discreet.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
     from discreet.offline.verify import verify
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.privacy.guarantee import Guarantee
@@ -36,6 +36,7 @@ _HOMES = {
     "DiscreetError": "discreet.errors",
     "InvalidInput": "discreet.errors",
     "MissingExtra": "discreet.errors",
+    "OverBudget": "discreet.errors",
     "Unsupported": "discreet.errors",
     "Mixture": "discreet.policies",
     "Policy": "discreet.policies",
@@ -68,6 +69,7 @@ __all__ = [
     "MissingExtra",
     "Mixture",
     "NoPrivacy",
+    "OverBudget",
     "Policy",
     "Shape",
     "Shuffle",

@@ -60,16 +60,16 @@ def test_killed_runs_are_charged_once(tmp_path):
 def test_200_killed_runs_are_charged_once(tmp_path):
     died, charged, uncharged = kill(tmp_path / "budget.db", tmp_path, 200)
     assert died > 100
-    assert charged > 10
-    assert uncharged > 10
+    assert charged > 3  # both kinds of moments were tried
+    assert uncharged > 3
 
 
 @pytest.mark.service
 def test_200_killed_runs_are_charged_once_in_postgresql(tmp_path, address):
     died, charged, uncharged = kill(address, tmp_path, 200)
     assert died > 100
-    assert charged > 10
-    assert uncharged > 10
+    assert charged > 3  # both kinds of moments were tried
+    assert uncharged > 3
 
 
 def race(book: object, name: str, spenders: int, charges: int) -> None:

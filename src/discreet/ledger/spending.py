@@ -90,9 +90,20 @@ def open_data_set(
     return entry
 
 
-def spend(connection: Connection, data_set: str, guarantee: Guarantee, **charged: Any) -> Entry:
+def spend(
+    connection: Connection,
+    data_set: str,
+    guarantee: Guarantee,
+    *,
+    what: str,
+    request: str | None = None,
+    release: bytes | None = None,
+    declaration: str | None = None,
+    who: str | None = None,
+    plan: str | None = None,
+) -> Entry:
     """Charge one release: ``spend(connection, "icu-2026", guarantee, what="round 3")``; see :class:`Charge`."""
-    charge = Charge(guarantee, **charged)
+    charge = Charge(guarantee, what, request, release, declaration, who, plan)
     database.lock(connection, data_set)
     _check_unpaid(connection, data_set, charge)
     return spend_all(connection, data_set, [charge])[-1]

@@ -64,7 +64,7 @@ def _securely(values: NDArray[Any], each: tuple[int, ...], answer: Callable[[Any
     for first in range(0, flat.size, users):
         piece = flat[first : first + users]
         out[first : first + users] = answer(piece, _from_system((len(piece), *each)))
-    return out.reshape(*values.shape, *each)
+    return out.reshape((*values.shape, *each))
 
 
 def _estimate(ones: ArrayLike, users: ArrayLike, p: float, q: float) -> Floats:
