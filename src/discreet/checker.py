@@ -301,6 +301,10 @@ class Losses:
         """All copies, either way round."""
         return self.times + self.flipped
 
+    def spread(self) -> float:
+        """About the standard deviation of the loss of one copy."""
+        return _spread(self.forward if self.crowd is None else self.crowd.pairs[-1][0])
+
 
 def _delta_of(atoms: Sequence[Atom], epsilon: Fraction) -> Fraction:
     """sum of p (1 - e^epsilon x)+."""
@@ -844,6 +848,12 @@ class Known:
         step, grids = self._sums(negligible)
         return max(grid.delta(step, epsilon) for grid in grids)
 
+    def _crowd(self, crowd: Crowd, step: Fraction, digits: int) -> _Grid:
+        if crowd not in self._cache:
+            self._cache[crowd] = crowd.grid(step, digits)
+        found: _Grid = self._cache[crowd]
+        return found
+
     def _directions(self, part: Losses) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
         return (part.forward, part.backward) if part.times else (part.backward, part.forward)
 
@@ -858,7 +868,7 @@ class Known:
         if len(self.losses) == 1 and self.losses[0].crowd is not None:
             step = self.losses[0].crowd.step(copies)
         else:
-            square = sum(part.copies * _spread(part.forward) ** 2 for part in self.losses) / copies
+            square = sum(part.copies * part.spread() ** 2 for part in self.losses) / copies
             step = Fraction(math.sqrt(square) / _resolution(copies))
         cut = int(negligible * 10**digits)
         grids = []
@@ -869,7 +879,7 @@ class Known:
                     if direction:
                         atoms = part.backward if atoms is part.forward else part.forward
                     if times:
-                        one = part.crowd.grid(step, digits) if part.crowd else _on_grid(atoms, step, digits)
+                        one = self._crowd(part.crowd, step, digits) if part.crowd else _on_grid(atoms, step, digits)
                         several = one.power(times, cut)
                         total = several if total is None else total.plus(several, cut)
             assert total is not None
