@@ -4,8 +4,8 @@
     digits   = 1 to 18 of 0-9;   decimals = 1 to 40 of 0-9;   sign = "+" | "-";   spaces = any number of blanks
 
 Text that is no number is a missing value: ``1d``, ``0x1``, ``1_000``, ``inf`` and ``nan`` are none. Forty decimals are
-more than other programs write without an exponent (Python has 21 in 0.00036194052438310864). What the grammar accepts is
-far from the largest and the smallest number, so nothing overflows. Warehouses test it with a regular expression before
+more than other programs write without an exponent (Python has 21 in 0.00036194052438310864). What the grammar accepts
+is far from the largest and the smallest number, so nothing overflows. Warehouses test it with a regular expression before
 they cast; here a compiled loop reads bytes. The value is the nearest floating-point number on both.
 """
 
