@@ -5,8 +5,8 @@
 
 Text that is no number is a missing value: ``1d``, ``0x1``, ``1_000``, ``inf`` and ``nan`` are none. Forty decimals are
 more than other programs write without an exponent (Python has 21 in 0.00036194052438310864). What the grammar accepts
-is far from the largest and the smallest number, so nothing overflows. Warehouses test it with a regular expression before
-they cast; here a compiled loop reads bytes. The value is the nearest floating-point number on both.
+is far from the largest and the smallest number, so nothing overflows. Warehouses test it with a regular expression
+before they cast; here a compiled loop reads bytes. The value is the nearest floating-point number on both.
 """
 
 from __future__ import annotations
