@@ -375,6 +375,158 @@ def test_the_column_of_mixed_releases_is_computed_anew():
         assert "mixed releases" in found.reason
 
 
+# --- promises that only look as if they followed ---------------------------------------------------------------------
+
+
+def step(kind, *parts, **entries):
+    """A step that rests on others."""
+    return {"kind": kind, "parts": len(parts), "of": list(parts), **entries}
+
+
+def release(law, l1, l2, linf, **entries):
+    """A release of which norms are known and no worst shift."""
+    moves = {"kind": "moves", "l1": l1, "l2": l2, "linf": linf, "worst": None, "unit": False}
+    return {"kind": "mechanism", "name": "counts", "law": law, "moves": moves, **entries}
+
+
+def promised(steps, epsilon, delta="0.000001", rho=None, model="central"):
+    """What the checker says about steps and a promise."""
+    return checker.check(
+        leaf(LAPLACE, steps=steps, stated={"epsilon": epsilon, "delta": delta, "rho": rho}, model=model)
+    )
+
+
+def test_nobody_is_hidden_by_others_while_she_answers_alone():
+    """A bit that is a lie one time in four is ln 3 = 1.1 private by itself, and 0.15 among a thousand answers."""
+    bits = {"kind": "reports", "message": {"kind": "answered-bits", "lie": "1/4", "bits": 1, "others": 1000}}
+    alone = {"kind": "reports", "message": {"kind": "answered-bits", "lie": "1/4", "bits": 1, "others": 0}}
+    assert promised(step("through-shuffler", bits), "0.3", model="shuffle").answer == HOLDS
+    for crowd in (bits, step("one-of", alone, bits), step("compose", alone, bits)):
+        found = promised(step("local", crowd), "3", model="local")
+        assert found.answer == FAILS
+        assert "by herself" in found.reason
+    assert promised(step("local", alone), "1.1", model="local").answer == HOLDS
+    assert promised(step("local", alone), "1.09", "0", model="local").answer == FAILS
+
+
+def test_of_batches_the_point_is_known_and_nothing_else():
+    """The listed batches are ten times more private than what all batches keep: that proves nothing about the rest."""
+    quiet = release({"kind": "laplace", "scale": "10"}, "1", "1", "1")
+    batches = step("shuffled", quiet, epsilon="1", delta="0.000001")
+    assert promised(batches, "1", model="shuffle").answer == HOLDS
+    assert promised(batches, None, rho="0.005", model="shuffle").answer == UNKNOWN
+    assert promised(batches, "1", rho="0.005", model="shuffle").answer == UNKNOWN
+    twice = step("compose", batches, batches)
+    assert promised(twice, "1", model="shuffle").answer == UNKNOWN
+    assert promised(twice, "1.9", "0.0001", model="shuffle").answer == UNKNOWN
+    assert promised(twice, "2", "0.00000201", model="shuffle").answer == HOLDS
+    assert promised(step("compose", *[batches] * 3), "3.01", "0.0000031", model="shuffle").answer == HOLDS
+    assert promised(step("group", batches, trajectories=5), "1", model="shuffle").answer == UNKNOWN
+    pure = step("shuffled", quiet, epsilon="1", delta="0")
+    assert promised(pure, None, rho="0.5", model="shuffle").answer == HOLDS
+    assert promised(pure, None, rho="0.49", model="shuffle").answer == UNKNOWN
+    assert promised(step("group", pure, trajectories=5), "5", "0", model="shuffle").answer == HOLDS
+    loud = step("shuffled", release({"kind": "laplace", "scale": "0.5"}, "1", "1", "1"), epsilon="1", delta="0")
+    assert promised(loud, None, rho="0.5", model="shuffle").answer == FAILS
+
+
+def test_a_release_does_not_hide_others_below_it():
+    """What a leaf lists would not be read, and would look as if it had been."""
+    bits = {"kind": "reports", "message": {"kind": "answered-bits", "lie": "1/4", "bits": 1, "others": 0}}
+    for part in (release({"kind": "laplace", "scale": "1"}, "1", "1", "1"), bits):
+        assert promised(part, "1.1").answer == HOLDS
+        assert promised({**part, "parts": 1, "of": [bits]}, "1.1").answer == FAILS
+        assert promised({**part, "parts": 3}, "1.1").answer == FAILS
+
+
+def test_mixed_releases_are_known_by_their_length_alone():
+    """A column of many small entries is short and has a large sum: Laplace noise would pay for the sum."""
+    mixed = {
+        "kind": "mixed-releases", "releases": 1000, "bits": 40, "terms": [[7, 1, 1]], "own_l1": "1", "own_l2": "1",
+    }  # fmt: skip
+    for law in ({"kind": "laplace", "scale": "100"}, {"kind": "k-norm", "scale": "100", "dimension": 1000}):
+        assert promised(release(law, "6", "6", "6", mixed=mixed), "0.06", "0").answer == UNKNOWN
+    fine, coarse = ({"kind": "grid-gaussian", "sigma": "10000", "bits": bits} for bits in (40, 39))
+    assert promised(release(fine, "6", "6", "6", mixed=mixed), "0.01").answer == HOLDS
+    assert promised(release(coarse, "6", "6", "6", mixed=mixed), "0.01").answer == FAILS
+    for norms in ({"own_l1": "0"}, {"own_l1": "0.9"}, {"own_l1": "0.5", "own_l2": "0.5"}):
+        assert promised(release(fine, "6", "6", "6", mixed=mixed | norms), "0.01").answer == FAILS
+
+
+def test_one_cell_in_each_of_ten_tables_is_not_one_table():
+    """Each of ten tables with noise of its own shows her: ten times the loss of one."""
+    law = {"kind": "table-noise", "dimension": 100, "scale": "10"}
+    assert promised(release(law, "10", repr(math.sqrt(10)), "1"), "0.1", "0").answer == UNKNOWN
+    assert promised(release(law, "200", repr(math.sqrt(200)), "1"), "0.2", "0").answer == HOLDS
+    assert promised(release(law, "200", repr(math.sqrt(200)), "1"), "0.19", "0").answer == FAILS
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        {"kind": "discrete-gaussian", "sigma": "10"},
+        {"kind": "discrete-laplace", "scale": "10"},
+        {"kind": "discrete-k-norm", "scale": "10", "dimension": 1},
+        {"kind": "grid-gaussian", "sigma": "200", "bits": 0},
+    ],
+    ids=str,
+)
+def test_noise_on_a_grid_does_not_hide_half_a_step(law):
+    """Whole numbers and halves are told apart whatever the noise."""
+    found = promised(release(law, "0.5", "0.5", "0.5"), "1")
+    assert found.answer == FAILS
+    assert "less than one" in found.reason or "step" in found.reason
+    assert promised(release(law, "1", "1", "1"), "1").answer == HOLDS
+
+
+def test_bounds_that_do_not_fit_are_refused_and_not_cut():
+    """Masses are digits of long numbers: one that is too long would run into the next."""
+    with pytest.raises(checker.Unknown, match="masses"):
+        checker._convolve([10**40, 10**40], [10**30], 68)
+    assert checker._convolve([10**30, 2 * 10**30], [10**30, 10**29], 68) == [10**60, 21 * 10**59, 2 * 10**59]
+
+
+def test_many_answers_are_masses_of_at_most_one():
+    many = checker._binary_atoms(Fraction(11, 10), Fraction(11, 10), 1500)
+    assert all(0 < p <= checker._ONE for p, _ in many)
+    few = checker._binary_atoms(Fraction(3), Fraction(3), 5)
+    assert [float(Fraction(p, checker._ONE)) for p, _ in few] == pytest.approx(
+        [math.comb(5, f) * 0.75 ** (5 - f) * 0.25**f for f in range(6)]
+    )
+
+
+def test_very_many_cells_in_three_releases_get_an_answer():
+    part = leaf({"kind": "discrete-laplace", "scale": "1"}, (700, 0))["steps"]
+    found = promised(step("compose", part, part, part), "1")
+    assert found.answer == FAILS
+    assert found.epsilon > 10
+
+
+def test_ratios_below_the_finest_bound_count_as_lost():
+    """A loss of 175 beside losses of two: its ratio, e^-175, is below the rounded-up bounds of the grid."""
+    part = leaf({"kind": "discrete-laplace", "scale": "0.5"}, (1, 0))["steps"]
+    sure = release({"kind": "laplace", "scale": "1/175"}, "1", "1", "1")
+    found = promised(step("compose", *[part] * 9, sure), "150")
+    assert found.answer == FAILS
+    assert 175 < found.epsilon <= 193.1
+
+
+def test_gaussians_and_mixtures_are_counted_as_work(monkeypatch):
+    """Twenty thousand of them would otherwise take an hour."""
+    monkeypatch.setattr(checker, "_MOST_WORK", 100_000)
+    gaussians = [release({"kind": "gaussian", "sigma": f"{40 - i}"}, "1", "1", "1") for i in range(30)]
+    assert promised(step("one-of", *gaussians), "9").answer == UNKNOWN
+    mixed = {
+        "kind": "mixed-releases", "releases": 9, "bits": 40, "terms": [[7, 1, 5]] * 20, "own_l1": "1", "own_l2": "1",
+    }  # fmt: skip
+    assert promised(release({"kind": "gaussian", "sigma": "99"}, "6", "6", "6", mixed=mixed), "9").answer == UNKNOWN
+
+
+def test_round_numbers_are_written_out():
+    assert [checker._shown(Fraction(n)) for n in (10, 150, 4_000_000)] == ["10", "150", "4000000"]
+    assert [checker._shown(Fraction(n)) for n in ("0.5", "1e-6", "1e-9")] == ["0.5", "0.000001", "1e-9"]
+
+
 def nested(depth):
     inner = leaf(LAPLACE)["steps"]
     for _ in range(depth):

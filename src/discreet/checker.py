@@ -252,6 +252,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
     """A Gaussian moved by mu deviations: Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu); it grows with mu."""
     if mu_squared == 0:
         return Fraction(0)
+    _spend(6_000)
     mu = _sqrt_up(mu_squared)
     mu = Fraction(-(-mu.numerator * 10**60 // mu.denominator), 10**60) if mu > Fraction(1, 10**30) else mu
     first = _tail(epsilon / mu - mu / 2)[1]
@@ -268,6 +269,7 @@ def concentrated_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     """
     if rho == 0:
         return Fraction(0)
+    _spend(500)
     r, e = float(rho), float(epsilon)
     low, high = -300.0, 300.0
     for _ in range(200):  # the derivative (2x + 1) rho - epsilon + ln(x / (1 + x)) grows; any x gives a bound
@@ -342,7 +344,7 @@ def _binary_atoms(odds_down: Fraction, odds_up: Fraction, answers: int) -> tuple
     """
     if answers > _MOST_COPIES:
         raise Unknown(f"{answers} answered bits are too many to add up")
-    _spend(4 * answers)
+    _spend(4 * answers + answers * answers // 500)  # numbers of ways have up to so many bits as there are answers
     truth, lie = _fixed_up(_up(odds_up / (1 + odds_up))), _fixed_up(_up(1 / (1 + odds_down)))
     # Powers by running products; masses round up, ratios down.
     truths, lies = [_ONE], [_ONE]
@@ -358,10 +360,13 @@ def _binary_atoms(odds_down: Fraction, odds_up: Fraction, answers: int) -> tuple
     for n in range(1, answers + 1):
         ratio = ratio * up >> _SCALE
         powers[n] = ratio
-    return tuple(
-        (_times_up(math.comb(answers, false) * truths[answers - false], lies[false]), powers[2 * false - answers])
-        for false in range(answers + 1)
-    )
+    atoms, ways = list[Atom](), 1
+    for false in range(answers + 1):
+        # Powers below a unit count as one unit, which very many ways make more than there is: masses are at most one.
+        mass = min(_ONE, _times_up(ways * truths[answers - false], lies[false]))
+        atoms.append((mass, powers[2 * false - answers]))
+        ways = ways * (answers - false) // (false + 1)
+    return tuple(atoms)
 
 
 def _answered(odds_down: Fraction, odds_up: Fraction, answers: int) -> Losses:
@@ -442,6 +447,7 @@ def _moved(half: list[int], rest: int, variance: Fraction, cells: int) -> tuple[
 def _narrow_atoms(variance: Fraction, cells: int) -> tuple[Atom, ...]:
     """Little noise: the law of one draw, and sums by convolution."""
     one, reach = [_ONE], 0
+    _spend(10_000)
     while one[-1] > 1 << 40 and reach < 400:
         reach += 1
         one.append(_fixed_up(_exp_up(-Fraction(reach * reach) / (2 * variance))))
@@ -528,7 +534,12 @@ class _Grid:
 
 
 def _convolve(a: list[int], b: list[int], width: int) -> list[int]:
-    """The coefficients of a product of polynomials, as digits of a product of two long numbers."""
+    """The coefficients of a product of polynomials, as digits of a product of two long numbers.
+
+    Each has at most ``width`` digits, or they would run into one another.
+    """
+    if max(sum(a), 1) * max(sum(b), 1) >= 10**width:
+        raise Unknown("the bounds on masses add up to far more than one")
     texts = ["".join([f"{m:0{width}d}" for m in reversed(numbers)]) for numbers in (a, b)]
     context = decimal.Context(len(texts[0]) + len(texts[1]) + 2, ROUND_FLOOR, decimal.MIN_EMIN, decimal.MAX_EMAX)
     context.traps[decimal.Inexact] = True
@@ -560,6 +571,9 @@ def _on_grid(atoms: Sequence[Atom], step: Fraction, digits: int) -> _Grid:
     masses = [0] * (high - low + 1)
     for (p, x), place in zip(atoms, places):
         if place is None:
+            continue
+        if x < bounds[-1][1]:  # so small that the bounds on the grid's ratios, which are rounded up, stay above it
+            lost += _ceil(Fraction(p * unit, _ONE))
             continue
         i = place - low
         while x < bounds[i + 1][1]:  # the floating point logarithm was rounded
@@ -917,6 +931,37 @@ class Worst:
 
 
 @dataclass
+class Batches(Worst):
+    """Batches of which some are listed, and all of which keep ``point``, an epsilon and a delta.
+
+    The listed ones are the parts. Of the others the point is known and nothing else: what is concluded beyond it (rho,
+    compositions, several records) rests on the point alone.
+    """
+
+    point: tuple[Fraction, Fraction]
+
+    @property
+    def pure(self) -> Fraction | None:
+        """Epsilon, if delta is zero."""
+        return None if self.point[1] else self.point[0]
+
+    @property
+    def rho(self) -> Fraction | None:
+        """That of the largest loss."""
+        return None if self.pure is None else self.pure**2 / 2
+
+    def least_private(self) -> Known:
+        """The worst mechanism with that point: with probability delta all is shown, else a bit with odds e^epsilon."""
+        epsilon, delta = self.point
+        if epsilon > 2000:
+            return Known(self.pure, self.rho, exact=False)
+        odds = Fraction(_exp_up(epsilon))
+        answered = _binary_atoms(odds, odds, 1)
+        atoms = ((_fixed_up(delta), 0), *((_fixed_up((1 - delta) * Fraction(p, _ONE)), x) for p, x in answered))
+        return Known(self.pure, self.rho, losses=(Losses(atoms, atoms),), exact=False)
+
+
+@dataclass
 class Thresholded:
     """Noise on the cells that occur, of which those leave that reach a threshold.
 
@@ -960,6 +1005,7 @@ def composed(parts: list[Any]) -> Any:
     """Several mechanisms on the same users, one after the other: losses, rhos and squares of mu add up."""
     if len(parts) == 1:
         return parts[0]
+    parts = [part.least_private() if isinstance(part, Batches) else part for part in parts]
     all_known = [part for part in parts if isinstance(part, Known)]
     pure, rho = _total(part.pure for part in parts), _total(part.rho for part in parts)
     if len(all_known) < len(parts):
@@ -1007,6 +1053,11 @@ class Moves:
     linf: Fraction
     worst: tuple[tuple[int, int, int], ...] | None
     unit: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether whole numbers can move so little (norms are bounds, and those of longer moves may be any)."""
+        return self.linf * (1 + Fraction(1, 10**9)) >= 1
 
     @property
     def up(self) -> int:
@@ -1065,6 +1116,8 @@ def _grid_gaussian(law: dict[str, Any], moves: Moves) -> Known:
     """On multiples of 2^-bits: mu = L2 / sqrt(sigma^2 - (3 steps)^2), but for a share below 1e-70 a cell."""
     sigma, bits = _number(law, "sigma", positive=True), _count(law, "bits", 1000)
     step = Fraction(1, 2**bits)
+    if moves.linf < step:
+        raise Refused("noise on a grid is stated for moves that are shorter than its step")
     if not sigma / step >= 100 or moves.l2_squared / step**2 > 10**50:
         raise Unknown("the grid is too coarse for its noise")
     mu = moves.l2_squared / (sigma**2 - 9 * step**2)
@@ -1091,11 +1144,17 @@ def _k_norm(law: dict[str, Any], moves: Moves) -> Known:
 
 
 def _table_noise(law: dict[str, Any], moves: Moves) -> Known:
-    """K-norm noise on each table that shows the user, of which there are L1 / (cells Linf), rounded up."""
+    """K-norm noise on each table that shows the user, all of whose cells may move: there are L1 / (cells Linf).
+
+    Norms of anything else do not say how many tables there are: one cell in each of many has a small L1 too.
+    """
     cells, b = _count(law, "dimension", 10**9, least=1), _number(law, "scale", positive=True)
     if moves.linf == 0:
         return _nothing_moves()
-    tables = _ceil(moves.l1 / (cells * moves.linf) - Fraction(1, 10**9))
+    shown = moves.l1 / (cells * moves.linf)
+    tables = round(shown)
+    if not abs(shown - tables) <= tables * Fraction(1, 10**9):
+        raise Unknown("the norms are not those of whole tables, so nobody can tell how many tables show one user")
     bound = tables * moves.linf / b
     return Known(bound, bound**2 / 2)
 
@@ -1160,6 +1219,18 @@ def _sum_from(n: int, variance: Fraction) -> Fraction:
         density, ratio = _times_up(density, ratio), _times_up(ratio, step)
     return Fraction(total, _ONE) + Fraction(density, _ONE) / (1 - Fraction(ratio, _ONE))
 
+
+# Laws on the whole numbers: what they are added to moves by whole numbers, or different outcomes give users away.
+_WHOLE_NUMBERS = (
+    "discrete-laplace",
+    "discrete-gaussian",
+    "discrete-k-norm",
+    "table-noise",
+    "symmetric-matrix-noise",
+    "binomial-noise",
+    "thresholded-laplace",
+    "thresholded-gaussian",
+)
 
 _LAWS: dict[str, Callable[[dict[str, Any], Moves], Any]] = {
     "discrete-laplace": _discrete_laplace,
@@ -1315,17 +1386,22 @@ def _moves(entries: dict[str, Any]) -> Moves:
     return Moves(Fraction(own[0]), Fraction(own[1]), Fraction(own[2]), tuple(groups), unit)  # type: ignore[arg-type]
 
 
-def _check_mixed(mixed: dict[str, Any], moves: Moves) -> None:
+def _check_mixed(mixed: dict[str, Any], moves: Moves, law: dict[str, Any]) -> None:
     """Releases that are mixed before noise is added: the length of a user's move is at most
 
     L2 ||c|| + D sqrt(L1 n), with L1 and L2 those of one release, c the first column and D what floors can add.
     """
     if mixed.get("kind") != "mixed-releases":
         raise Unknown("no rule is known for this way of mixing releases")
+    if law.get("kind") not in ("gaussian", "grid-gaussian"):
+        raise Unknown("of mixed releases the length of a move is known, which is enough for Gaussian noise only")
     releases, bits = _count(mixed, "releases", 10**12, least=1), _count(mixed, "bits", 1000)
     terms = _list(mixed, "terms")
+    if law["kind"] == "grid-gaussian" and _count(law, "bits", 1000) < bits:
+        raise Refused("releases are mixed in finer steps than those of their noise")
     if len(terms) > 100:
         raise Unreadable("terms of mixed releases are too many")
+    _spend(500 * len(terms) ** 2)
     decays, weights, floors = [], [], Fraction(len(terms))
     for term in terms:
         if not isinstance(term, list) or len(term) != 3:
@@ -1342,6 +1418,8 @@ def _check_mixed(mixed: dict[str, Any], moves: Moves) -> None:
         last = Fraction(_exp_down((releases - 1) * Fraction(_ln_down(ratio))))
         squared += one * other * ratio * (1 - last) / (1 - ratio)
     own_l1, own_l2 = _number(mixed, "own_l1"), _number(mixed, "own_l2")
+    if own_l2 > own_l1 * (1 + Fraction(1, 10**9)) or 0 < own_l2 < 1:
+        raise Refused("no whole numbers have the norms that are stated of one of the mixed releases")
     length = own_l2 * _sqrt_up(squared) + floors / 2**bits * _sqrt_up(own_l1 * releases)
     if not length**2 <= moves.l2_squared:
         raise Refused("one user shows more in the mixed releases than is stated")
@@ -1385,23 +1463,31 @@ class _Reader:
             raise Refused("steps of different trust models are put together")
         return models.pop()
 
+    def _alone(self, node: dict[str, Any]) -> None:
+        if node.get("of") or node.get("parts"):
+            raise Refused(f"a step of kind {node['kind']} rests on no others, and lists some that would not be counted")
+
     def mechanism(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
         """Noise of a law on a statistic that moves by so much."""
+        self._alone(node)
         law, moves = _object(node, "law"), _moves(_object(node, "moves"))
         kind = law.get("kind")
         if not isinstance(kind, str):
             raise Unreadable("a law must have a kind")
         if "mixed" in node:
-            _check_mixed(_object(node, "mixed"), moves)
+            _check_mixed(_object(node, "mixed"), moves, law)
         if moves.l1 == 0:
             return "central", _nothing_moves()
         known = _LAWS.get(kind)
         if known is None:
             raise Unknown(f"no rule is known for the law {kind[:60]!r}")
+        if kind in _WHOLE_NUMBERS and not moves.whole:
+            raise Refused("noise on the whole numbers is stated for moves by less than one")
         return "central", known(law, moves)
 
     def reports(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
         """Messages that are randomised as a whole."""
+        self._alone(node)
         message = _object(node, "message")
         known = _MESSAGES.get(str(message.get("kind")))
         if known is None:
@@ -1434,6 +1520,8 @@ class _Reader:
         model, known = self._only(node, depth)
         if model != "central":
             raise Refused(f"a user does not run a promise of the {model} model by herself")
+        if _needs_a_crowd(known):
+            raise Refused("whoever answers by herself is not hidden by the answers of others")
         return "local", known
 
     def through_shuffler(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
@@ -1457,9 +1545,11 @@ class _Reader:
         if self._same(parts) != "central":
             raise Refused("batches are counts of messages")
         batches = [known for _, known in parts]
-        self.points.append((_number(node, "epsilon"), _number(node, "delta"), batches))
-        worst = Worst(batches)
-        return "shuffle", worst
+        point = _number(node, "epsilon"), _number(node, "delta")
+        if point[1] > 1:
+            raise Unreadable("delta of batches must be at most 1")
+        self.points.append((*point, batches))
+        return "shuffle", Batches(batches, point)
 
     def group(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
         """A user with several records: losses and mu times their number, rho times its square."""
@@ -1491,6 +1581,13 @@ class _Reader:
         "unbounded": unbounded,
         "nothing": unbounded,
     }
+
+
+def _needs_a_crowd(known: Any) -> bool:
+    """Whether a bound counts on the answers of others."""
+    if isinstance(known, Worst):
+        return any(map(_needs_a_crowd, known.parts))
+    return isinstance(known, Known) and any(part.crowd is not None for part in known.losses or ())
 
 
 def _smallest_epsilon(known: Any, delta: Fraction, negligible: Fraction, start: Fraction) -> Fraction | None:
@@ -1577,17 +1674,17 @@ def _compare(
     found_epsilon = found_delta = None
     reasons: list[str] = []
     failed: list[bool] = []  # for every miss, whether the bound that missed is attained
+    for own_epsilon, own_delta, batches in reader.points:
+        for batch in batches:
+            if not (batch.delta(own_epsilon, reader.negligible) <= own_delta):
+                reasons.append("a batch does not keep what all batches promise")
+                failed.append(batch.exact)
     if epsilon is not None:
         found_delta = known.delta(epsilon, reader.negligible) if delta > 0 else None
         found_epsilon = _smallest_epsilon(known, delta, reader.negligible, epsilon)
-        for own_epsilon, own_delta, batches in reader.points:
-            if epsilon < own_epsilon or delta < own_delta:
-                reasons.append("less is stated than the batches were made for")
-                failed.append(True)
-            for batch in batches:
-                if not (batch.delta(own_epsilon, reader.negligible) <= own_delta):
-                    reasons.append("a batch does not keep what all batches promise")
-                    failed.append(batch.exact)
+        if any(epsilon < own_epsilon or delta < own_delta for own_epsilon, own_delta, _ in reader.points):
+            reasons.append("less is stated than the batches were made for")
+            failed.append(True)
         kept = (
             found_delta <= delta if found_delta is not None else found_epsilon is not None and found_epsilon <= epsilon
         )
@@ -1600,7 +1697,7 @@ def _compare(
     if rho is not None and not (known.rho is not None and known.rho <= rho):
         more = "no rho" if known.rho is None else f"rho {_shown(known.rho)}"
         reasons.append(f"the steps give {more}, and {_shown(rho)} is stated")
-        failed.append(known.exact)
+        failed.append(known.exact and not isinstance(known, Batches))
     answer = HOLDS if not reasons else FAILS if any(failed) else UNKNOWN
     reason = "; ".join(dict.fromkeys(reasons)) or "what the steps give is at most what is stated"
     return Verdict(answer, reason, model, epsilon, found_epsilon, delta, found_delta, rho, known.rho)
@@ -1610,8 +1707,8 @@ def _shown(x: Fraction, digits: int = 6) -> str:
     """A number with so many digits, rounded up but for a share of 1e-11, which floating point numbers are off by."""
     context = decimal.Context(digits, ROUND_CEILING, decimal.MIN_EMIN, decimal.MAX_EMAX)
     x *= 1 - Fraction(1, 10**11)
-    value = context.divide(Decimal(x.numerator), Decimal(x.denominator))
-    return f"{value.normalize(context):g}" if x else "0"
+    value = context.divide(Decimal(x.numerator), Decimal(x.denominator)).normalize(context)
+    return (f"{value:f}" if 0 <= value.adjusted() < 16 else f"{value:g}") if x else "0"
 
 
 def _refuse_constant(text: str) -> Any:
