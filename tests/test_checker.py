@@ -516,6 +516,11 @@ def test_gaussians_and_mixtures_are_counted_as_work(monkeypatch):
     monkeypatch.setattr(checker, "_MOST_WORK", 100_000)
     gaussians = [release({"kind": "gaussian", "sigma": f"{40 - i}"}, "1", "1", "1") for i in range(30)]
     assert promised(step("one-of", *gaussians), "9").answer == UNKNOWN
+    monkeypatch.setattr(checker, "_work", [0])
+    wide = len(checker._binomial(10_000, Fraction(1, 3), 45)[1])
+    checker._work[0] = 100_000 - 5 * wide  # enough for the binomial, not for its convolution
+    with pytest.raises(checker.Unknown, match="more to compute"):
+        checker.Crowd(Fraction(1, 3), 10_000)._pair(10_000, 0)
     mixed = {
         "kind": "mixed-releases", "releases": 9, "bits": 40, "terms": [[7, 1, 5]] * 20, "own_l1": "1", "own_l2": "1",
     }  # fmt: skip

@@ -633,7 +633,9 @@ class Crowd:
         next to them, count as the answer that gives her away most.
         """
         digits = 45
+        _spend(0)
         few, many = _binomial(zeros, self.lie, digits), _binomial(ones, self.lie, digits)
+        _spend(8 * (len(few[1]) + len(many[1])))
         hidden = _convolve(few[1], many[1][::-1], 2 * digits + 8)
         total = sum(hidden)
         kept = [i for i, mass in enumerate(hidden) if mass * 10**22 > total]

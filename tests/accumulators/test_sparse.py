@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -188,3 +189,15 @@ def test_impossible_targets_are_refused():
         calibrate_sparse(False, moves, epsilon=1e-9, delta=1e-3)
     with pytest.raises(Unsupported, match="how many cells"):
         own_cells(Sensitivity(2.0, 1.4, 1.0))
+
+
+@pytest.mark.parametrize("scale", [10.3, 1e6 + 0.3, 1e8 + 0.1, 3e8 + 0.7])
+def test_the_tail_of_wide_noise_is_not_rounded_down(scale):
+    """A high power of a rounded number is off by as many last digits as the power is high."""
+    for least in (-math.ceil(2 * scale), 1, math.ceil(25 * scale)):
+        with mpmath.workdps(40):
+            t = mpmath.exp(-1 / mpmath.mpf(scale))
+            beyond = mpmath.exp(-mpmath.mpf(max(least, 1 - least)) / mpmath.mpf(scale)) / (1 + t)
+            true = beyond if least > 0 else 1 - beyond
+            found = mpmath.mpf(tail_from(DiscreteLaplace(scale), least))
+            assert true <= found <= true * (1 + mpmath.mpf("1e-11"))

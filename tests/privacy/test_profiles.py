@@ -1,6 +1,7 @@
 """Formal guarantees of profiles: closed forms against multiprecision, conversions, composition, refusals."""
 
 import math
+from decimal import Context, Decimal, localcontext
 
 import mpmath
 import numpy as np
@@ -178,3 +179,27 @@ def test_large_epsilons_are_found_and_larger_ones_are_infinite():
         assert 9e5 < profile.epsilon(1e-5) < 1.1e6
     assert math.isinf(GaussianProfile(1e4).epsilon(1e-5))
     assert ZeroConcentratedProfile(5e-324).epsilon(1e-5) < 1e-12
+
+
+def exact_answers(epsilon, times, at):
+    """delta of so many answers by decimal arithmetic of sixty digits, from the largest loss down."""
+    with localcontext(Context(prec=60, Emin=-(10**9), Emax=10**9)):
+        step, at = Decimal(epsilon), Decimal(at)
+        lie = 1 / (1 + step.exp())
+        mass, total, right = (1 - lie) ** times, Decimal(0), times
+        while (loss := (2 * right - times) * step) > at:
+            total += mass * (1 - (at - loss).exp())
+            mass = mass * right / (times - right + 1) * lie / (1 - lie)
+            right -= 1
+        return total
+
+
+@pytest.mark.parametrize(("times", "epsilon"), [(40, 0.1), (300, 0.05), (40_000, 0.003)])
+def test_the_delta_of_many_answers_is_not_rounded_down(times, epsilon):
+    """Logarithms of factorials of 40,000 have lost eleven digits behind the point."""
+    profile = responses_profile(epsilon, times)
+    for delta in (1e-3, 1e-6):
+        at = profile.epsilon(delta)
+        true = exact_answers(epsilon, times, at)
+        assert true <= Decimal(delta)
+        assert float(true) == pytest.approx(delta, rel=1e-8)

@@ -286,7 +286,9 @@ def tail_from(law: Any, least: float) -> float:
     first = math.ceil(least)
     if isinstance(law, DiscreteLaplace):
         t = math.exp(-1 / law.scale)
-        return t**first / (1 + t) if first > 0 else 1 - t ** (1 - first) / (1 + t)
+        # Not a power of t, whose last digit is rounded: with a wide law the power is high, and off by as much.
+        beyond = math.exp(-max(first, 1 - first) / law.scale) / (1 + t)
+        return beyond * (1 + 1e-12) if first > 0 else 1 - beyond * (1 - 1e-12)
     reach = math.ceil(12 * law.sigma) + 2
     if first > reach:
         return 1e-30  # beyond twelve deviations: the exact value is smaller

@@ -290,15 +290,22 @@ class WorstOf:
         return max(part.rho for part in self.parts)
 
 
+_FEW_ANSWERS = 256  # below, what is rounded is within the share of 1e-12 that loss profiles add to every delta
+
+
 @lru_cache(maxsize=1024)
 def responses_profile(epsilon: float, times: int) -> LossProfile:
     """``times`` answers of binary randomised response: the loss is epsilon times (right answers - wrong answers).
 
-    The number of right answers is binomial with probability e^epsilon / (1 + e^epsilon): a finite sum, nothing rounded.
+    The number of right answers is binomial with probability e^epsilon / (1 + e^epsilon): a finite sum, rounded up.
     """
     right = np.arange(times + 1)
     log_choices = special.gammaln(times + 1) - special.gammaln(right + 1) - special.gammaln(times - right + 1)
     masses = np.exp(log_choices - (times - right) * epsilon - times * math.log1p(math.exp(-epsilon)))
+    if (
+        times >= _FEW_ANSWERS
+    ):  # logarithms of factorials are large, and rounded in proportion: so much too small at most
+        masses *= 1 + 2.0**-50 * float(special.gammaln(times + 1))
     losses = LossDistribution(-times * epsilon, 2 * epsilon, masses)
     return LossProfile(losses, losses, times * epsilon, times * epsilon**2 / 2, allowance=0.0)
 
