@@ -178,9 +178,9 @@ def test_a_table_of_noise_pays_for_its_largest_entry_in_every_release():
     noise = TableNoise(5, 10.0)
     assert noise.profile(Sensitivity.unit_shifts(5, 0)).bound == pytest.approx(1 / 10)
     assert noise.profile(Sensitivity.unit_shifts(15, 0)).bound == pytest.approx(3 / 10)
-    assert noise.profile(Sensitivity.unit_shifts(11, 0)).bound == pytest.approx(
-        3 / 10
-    )  # three tables, one of them in part
+    assert noise.profile(Sensitivity.unit_shifts(0, 0)).bound == 0
+    with pytest.raises(Unsupported, match="how many tables"):  # three tables, or eleven of which a cell each moves
+        noise.profile(Sensitivity.unit_shifts(11, 0))
     with pytest.raises(InvalidInput, match="5 entries"):
         noise.draw(np.random.default_rng(0), 4)
 

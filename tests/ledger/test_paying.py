@@ -54,6 +54,15 @@ def test_the_same_request_is_drawn_once_and_another_is_paid_anew(budget_file):
     assert again.facts()["reused"]
 
 
+def test_a_stored_release_keeps_the_guarantee_that_it_was_drawn_with(budget_file):
+    """A request that leaves the noise out would get the old release with the promise of another one."""
+    buy(budget_file, lambda: b"noisy", epsilon=0.5)
+    with pytest.raises(InvalidInput, match="another guarantee"):
+        buy(budget_file, never, epsilon=0.1)
+    assert buy(budget_file, never, epsilon=0.5).content == b"noisy"
+    assert state(budget_file) == (0.5, 1, [b"noisy"])
+
+
 def test_over_budget_is_refused_before_anybody_looks_at_the_data(budget_file):
     with pytest.raises(OverBudget):
         buy(budget_file, never, epsilon=2.0, count=never)

@@ -186,6 +186,18 @@ def test_a_plan_is_composed_exactly_and_its_parts_are_free(books):
     assert ledger.verify(books).sound
 
 
+def test_a_part_of_a_plan_has_the_noise_that_was_declared_to_the_last_digit(books):
+    """Lines for people show six digits of a scale, and more was paid for than those."""
+    declared, less = gaussian(10.000004, 1e-7), gaussian(9.999996, 1e-7)
+    assert declared.derivation.lines()[1:] == less.derivation.lines()[1:]
+    with ledger.transaction(books):
+        ledger.declare_plan(books, "people", "weekly", [declared])
+    with pytest.raises(InvalidInput, match="no part left"), ledger.transaction(books):
+        ledger.spend(books, "people", less, what="week 1", plan="weekly")
+    with ledger.transaction(books):
+        assert ledger.spend(books, "people", declared, what="week 1", plan="weekly").number == 2
+
+
 def test_a_plan_of_pure_releases_costs_no_more_than_its_sum(books):
     with ledger.transaction(books):
         ledger.declare_plan(books, "people", "two", [pure(0.25), pure(0.25)])

@@ -39,7 +39,7 @@ from discreet.ledger import database
 from discreet.ledger.budget import Cost
 from discreet.ledger.chain import Entry, cost_in, digest
 from discreet.ledger.database import Connection, Unsure, opened, transaction
-from discreet.ledger.spending import Balance, Charge, balance, spend_all, try_charge
+from discreet.ledger.spending import Balance, Charge, balance, fingerprint, spend_all, try_charge
 from discreet.privacy.guarantee import Guarantee
 
 REUSED = "already paid: the stored release was used"
@@ -149,6 +149,11 @@ def _stored(connection: Connection, dataset: str, charge: Charge) -> Paid | None
     if entry is None:
         try_charge(connection, dataset, charge)
         return None
+    if entry.content["guarantee"]["derivation"] != fingerprint(charge.guarantee):
+        raise InvalidInput(
+            f"this request was paid by entry {entry.number} of data set {dataset!r} with another guarantee, which is "
+            "that of the stored release: put what tells them apart, such as the noise, into the request"
+        )
     content = database.release_at(connection, dataset, entry.number)
     if content is None or digest(content) != entry.content["release"]:
         raise InvalidInput(

@@ -26,6 +26,7 @@ from discreet.ledger import database
 from discreet.ledger.budget import FREE, Budget, Cost, budget_from, cost_of, units
 from discreet.ledger.chain import FORMAT, Entry, chained, cost_in, digest, first_hash
 from discreet.ledger.database import Connection
+from discreet.privacy.certificate import steps_of
 from discreet.privacy.guarantee import Guarantee, compose, finite_or_none
 
 _LONGEST_NAME = 200
@@ -165,8 +166,12 @@ def check_data_set(name: object) -> str:
 
 
 def fingerprint(guarantee: Guarantee) -> str:
-    """The hash of a promise and its derivation: the same for the same mechanism with the same noise."""
-    return digest([guarantee.model, guarantee.neighbours, guarantee.unit, *guarantee.derivation.lines()])
+    """The hash of a promise and its derivation: the same for the same mechanism with the same noise.
+
+    Lines are rounded for people; the steps of the certificate have all digits.
+    """
+    derivation = guarantee.derivation
+    return digest([guarantee.model, guarantee.neighbours, guarantee.unit, *derivation.lines(), steps_of(derivation)])
 
 
 def now() -> str:

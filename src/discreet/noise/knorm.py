@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import Size, add_noise, advance, refuse_secure, table_kernel, word_at
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -240,8 +240,20 @@ class TableNoise:
         return self._law.log_probability(x)[..., None]
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
-        """Every table that one user is in may move by L-infinity; the cells say how many tables there are."""
-        tables = math.ceil(sensitivity.l1 / (self.dimension * max(sensitivity.linf, 1e-300)) - 1e-9)
+        """Every table that one user is in may move by L-infinity in all cells: L1 says how many tables there are.
+
+        Refused for other norms: one cell in each of many tables has a small L1 too, and is shown that many times.
+        """
+        if sensitivity.linf == 0:
+            return PureProfile(0.0)
+        shown = sensitivity.l1 / (self.dimension * sensitivity.linf)
+        tables = round(shown)
+        if not abs(shown - tables) <= 1e-9 * tables:
+            raise Unsupported(
+                f"noise for whole tables of {self.dimension} cells needs users who may move all cells of a table, and "
+                f"L1 {sensitivity.l1:g} at L-infinity {sensitivity.linf:g} does not say how many tables show one user: "
+                "take DiscreteLaplace"
+            )
         return PureProfile(tables * sensitivity.linf / self.scale)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
