@@ -1739,10 +1739,12 @@ def read(text: str) -> Any:
 
 
 def certificate_of(document: Any) -> Any:
-    """The certificate itself, or the one that a receipt carries."""
-    if isinstance(document, dict) and document.get("format") != FORMAT and "certificate" in document:
-        return document["certificate"]
-    return document
+    """The certificate itself, or the one that a receipt carries; what is both would be read by each as it likes."""
+    if not isinstance(document, dict) or "certificate" not in document:
+        return document
+    if document.get("format") == FORMAT:
+        raise Unreadable("this is a certificate that carries another one, and nobody can tell which is meant")
+    return document["certificate"]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -120,3 +120,23 @@ def test_guarantees_and_files_are_verified(receipt, tmp_path):
     ):
         with pytest.raises(InvalidInput, match=reason):
             discreet.verify(wrong)
+
+
+def test_a_receipt_is_not_verified_by_a_certificate_beside_its_own(receipt):
+    """The outer certificate would be checked, and the receipt compared with the inner one, which nobody checked."""
+    forged = copy.deepcopy(receipt)
+    forged["certificate"]["stated"]["epsilon"] = "0.1"
+    forged["guarantee"]["epsilon"] = 0.1
+    assert not discreet.verify(forged).holds
+    for inner in (forged["certificate"], 5, None):
+        with pytest.raises(InvalidInput, match="carries another one"):
+            discreet.verify({**forged, **receipt["certificate"], "certificate": inner})
+
+
+def test_steps_of_any_depth_are_answered_in_a_sentence(receipt):
+    inner = {"kind": "of mars", "law": {"kind": "gaussian", "sigma": "1"}}
+    for _ in range(3000):
+        inner = {"kind": "of mars", "of": [inner]}
+    found = discreet.verify(changed(receipt, ("certificate", "steps"), inner))
+    assert not found.holds
+    assert "other noise" in found.reason

@@ -99,11 +99,14 @@ def _same(told: Any, stated: Any) -> bool:
 
 
 def _laws(node: Any) -> set[Any]:
-    """The laws of all noise that the steps of a certificate name."""
-    if not isinstance(node, Mapping):
-        return set()
-    own, parts = {_law(node["law"])} if "law" in node else set(), node.get("of")
-    return own.union(*(_laws(part) for part in (parts if isinstance(parts, list) else ())))
+    """The laws of all noise that the steps of a certificate name; a walk without recursion, however deep they are."""
+    found, left = set[Any](), [node]
+    while left:
+        step = left.pop()
+        if isinstance(step, Mapping):
+            found |= {_law(step["law"])} if "law" in step else set()
+            left += step["of"] if isinstance(step.get("of"), list) else []
+    return found
 
 
 def _law(law: Any) -> Any:
