@@ -46,7 +46,7 @@ SLICES = set(STATIONS)
 
 _RAW = {"trajectories", "encoders"}
 _MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
-_TOP = {"simulation", "offline", "data", "cli", "reproduce", "audit", "service"}
+_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "service"}
 _PROBLEM = {"worlds", "planning", "learners"}
 FORBIDDEN = {
     "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
@@ -63,10 +63,11 @@ FORBIDDEN = {
     "worlds": _RAW | _MECHANISM | _TOP | {"privacy", "release", "learners"},
     "planning": _RAW | _MECHANISM | _TOP | {"privacy", "release", "worlds", "learners"},
     "learners": _RAW | _MECHANISM | _TOP | {"worlds"},
-    "simulation": {"cli", "reproduce", "service", "offline", "data", "audit"},
+    "simulation": {"cli", "reproduce", "service", "offline", "evaluation", "data", "audit"},
     "audit": {"worlds", "planning", "learners", "cli", "reproduce", "service", "offline", "data", "simulation"},
     "offline": {"cli", "reproduce", "service", "audit"},
-    "data": {"cli", "reproduce", "service", "audit", "simulation", "offline", "worlds", "learners"},
+    "data": {"cli", "reproduce", "service", "audit", "simulation", "offline", "evaluation", "worlds", "learners"},
+    "evaluation": {"cli", "reproduce", "service", "audit", "simulation", "offline", "worlds", "learners", "papers"},
     "reproduce": {"cli", "service"},
     "cli": {"service"},
 }

@@ -2,6 +2,9 @@
 
 Values are stated in the owner's units: the expected sum of rewards, as her table has them, until the episode ends
 (:mod:`discreet.planning.units`). What is too large for this machine is refused before noise is drawn.
+
+With ``holdout`` some users are not learned from: they judge the policy, at no further cost to anybody, because a user
+is in one part only (:mod:`discreet.offline.judged`).
 """
 
 from __future__ import annotations
@@ -17,12 +20,18 @@ import numpy as np
 from discreet.accumulators.base import SecureNoise
 from discreet.channels.additive import Channel
 from discreet.channels.session import Privatizer
+from discreet.data.parts import PartUsers
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput, Unsupported
+from discreet.evaluation.interval import Interval
+from discreet.evaluation.split import Split
+from discreet.evaluation.verdict import Verdict
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.offline.data_sets import known_table, learn, privatizer_for
+from discreet.offline.judged import Budget, of_both_parts
+from discreet.offline.jury import Jury
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -32,6 +41,7 @@ from discreet.offline.receipt import (
     versions,
     write_receipt,
 )
+from discreet.offline.tables_of import AnyBehaviour
 from discreet.planning.units import in_owner_units
 from discreet.policies import AnyPolicy, labelled
 from discreet.privacy.guarantee import Guarantee
@@ -54,6 +64,11 @@ class Fit:
     guarantee: Guarantee
     recipe: str
     facts: Mapping[str, Any] = field(repr=False)
+    value: Interval | None = None  # with holdout: of the policy, judged by held-out users
+    behaviour: Interval | None = None  # of what users did themselves
+    difference: Interval | None = None
+    verdict: Verdict | None = None
+    split: Split | None = field(default=None, repr=False)  # who was held out: keep it with the data
 
     def receipt(self, path: str | os.PathLike[str]) -> None:
         """Write the privacy receipt: .json for programs, .html for people."""
@@ -62,6 +77,14 @@ class Fit:
     def summary(self) -> str:
         """One line: what was released and what it promises."""
         return f"{self.facts['learner']['name']} by {self.recipe}: {self.guarantee.statement()}"
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw what the policy and the behaviour are worth, with intervals; needs ``holdout``."""
+        from discreet.offline.interval_plot import plot_intervals
+
+        if "evaluation" not in self.facts:
+            raise InvalidInput("nobody judged this policy: train with holdout=0.35 to draw what it is worth")
+        plot_intervals(self.facts["evaluation"], path)
 
 
 def train(
@@ -76,6 +99,11 @@ def train(
     features: ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
     recipe_options: Mapping[str, Any] | None = None,
+    holdout: float | None = None,
+    behaviour: AnyBehaviour | None = None,
+    returns: tuple[float, float] | None = None,
+    safe: bool = False,
+    confidence: float = 0.95,
     seed: object = None,
     progress: bool = False,
 ) -> Fit:
@@ -85,6 +113,11 @@ def train(
     (S, A) or (H, S, A); otherwise rewards are part of the release. ``features`` (S, A, d) are for linear learners;
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does.
+
+    ``holdout`` is the share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour``
+    and ``fit.difference`` are then intervals in the units of the table. ``behaviour`` declares the policy that users
+    followed, which makes intervals far narrower; ``returns`` the range of the sum of rewards from any step on. A
+    ``safe`` policy keeps to the declared behaviour where few users show what an action does.
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
@@ -99,23 +132,40 @@ def train(
             raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
     check_size(data.shape)
-    people, users = TableUsers(data), data.users()
+    jury = Jury.asked_for(data, holdout=holdout, behaviour=behaviour, returns=returns, safe=safe, confidence=confidence)
+    people: TableUsers | PartUsers = TableUsers(data) if jury.people is None else jury.counted_users()
+    users = data.users() if jury.split is None else jury.split.learned_from
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
+    jury.check(privatizer, Budget(epsilon, delta, rho), safe)
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     with progress_bar("drawing noise", cells, progress) as tick:
         session = privatizer.open(people, SecureNoise(tick=tick), users)
         coins = np.full(1, _COINS, np.uint64)
         state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
-    policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
-    values = in_owner_units(data.shape, state.values)
-    facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
-    facts["values"] = value_facts(chosen, data.shape, privatizer)
-    return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
+    learned, values = chosen.policy(state), in_owner_units(data.shape, state.values)
+    meaning = value_facts(chosen, data.shape, privatizer)
+    if safe:
+        learned, values = jury.safe_policy(learned, release, users)
+        meaning = {**meaning, "meaning": "a cautious estimate of the value of the safe policy; no bound is proved"}
+    policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
+    judgement = jury.judge(policy, release, users, Budget(epsilon, delta, rho), known)
+    promise = release.guarantee
+    if judgement is not None and jury.split is not None:
+        promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
+    facts = _facts(data, chosen, privatizer, promise, policy, users, known is None)
+    facts["values"] = meaning
+    if judgement is None:
+        return Fit(policy, values, promise, privatizer.recipe, facts)
+    facts["evaluation"] = judgement.facts
+    return Fit(
+        policy, values, promise, privatizer.recipe, facts, judgement.value, judgement.behaviour, judgement.difference,
+        judgement.verdict, jury.split,
+    )  # fmt: skip
 
 
 def _told_of_ends(learner: Any, ends: bool) -> Any:
