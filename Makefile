@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-EXTRAS := plots,gym,data,dev
-# What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java).
+EXTRAS := plots,gym,data,ledger,dev
+# What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java), and ledgers on a
+# server need PostgreSQL (.ci/ensure-postgresql).
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

@@ -23,6 +23,10 @@ class Unsupported(DiscreetError):
     """A combination that nobody has proved correct, or that lacks something it needs: refused, never guessed."""
 
 
+class OverBudget(InvalidInput):
+    """A release would cost more than is left of the budget of its data set; nothing was spent."""
+
+
 class MissingExtra(DiscreetError, ImportError):
     """An optional dependency is not installed."""
 

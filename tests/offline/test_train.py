@@ -161,7 +161,7 @@ class TestReceipt:
         read = discreet.data.read(broken, **NAMES, **DOMAIN, early_end=False)
         other = discreet.offline.train(read, "apvi", epsilon=2.0, delta=1e-6, recipe="offline/gaussian")
         for name in fit.facts:
-            if name != "policy":
+            if name not in ("policy", "date"):
                 assert other.facts[name] == fit.facts[name]
 
 

@@ -15,6 +15,7 @@ import typer
 from discreet import __version__
 from discreet.cli.demo import demo
 from discreet.cli.doctor import doctor
+from discreet.cli.ledger import make_app as ledger_commands
 from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
 from discreet.cli.promises import audit, calibrate
@@ -33,6 +34,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for _command in COMMANDS:
     app.command(_command.__name__)(plain_errors(_command))
+app.add_typer(ledger_commands(), name="ledger")
 
 
 def _print_version(wanted: bool) -> None:

@@ -170,6 +170,13 @@ def train(
     delta: Annotated[float, typer.Option(help="Its failure probability.", rich_help_panel="Privacy")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="Instead of epsilon.", rich_help_panel="Privacy")] = None,
     recipe: Annotated[str, typer.Option(help="auto takes the quietest.", rich_help_panel="Privacy")] = "auto",
+    ledger: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|URL", help="Charge this ledger (discreet ledger open).", rich_help_panel="Privacy"),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
+    ] = None,
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The receipt (.json, .html).", rich_help_panel=_OUTPUT)
     ] = None,
@@ -178,7 +185,13 @@ def train(
     check_names(
         out,
         receipt,
-        [("DATA", data), *_given("--states", states), *_given("--actions", actions), ("--features", features)],
+        [
+            ("DATA", data),
+            *_given("--states", states),
+            *_given("--actions", actions),
+            ("--features", features),
+            ("--ledger", ledger),
+        ],
     )
     from discreet.cli.show import print_policy
     from discreet.files import reserve
@@ -197,7 +210,7 @@ def train(
     with reserve(_sizes(opened, out, receipt)) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, progress=True,
+            options=knobs, ledger=ledger, dataset=dataset, progress=True,
         )  # fmt: skip
         for other in more:
             other.write(receipt_text(fit.facts, other.file.suffix))
@@ -210,6 +223,7 @@ def train(
             ("recipe", fit.recipe),
             *[("noise", f"{part['statistic']}: {_law(part['law'])}") for part in facts["mechanisms"]],
             *([] if receipt is None else [("receipt", str(receipt))]),
+            *([] if facts["ledger"] is None else [("ledger", _charged(facts["ledger"]))]),
             ("value", _values(fit)),
             ("", facts["values"]["meaning"]),
         ]
@@ -395,6 +409,16 @@ def _features(file: Path | None) -> Any:
     except Exception:  # whatever is wrong with the file, the remedy is the same
         pass
     raise InvalidInput(f"features file {shortened(file)} cannot be read: save an array of numbers with numpy.save")
+
+
+def _charged(ledger: dict[str, Any]) -> str:
+    """What a release cost, or that it was paid for before, and what is left."""
+    from discreet.ledger.paying import REUSED
+
+    first = f"entry {ledger['entry']} of {ledger['dataset']}"
+    words = ledger["words"]
+    spent = REUSED if ledger["reused"] else f"charged {words['cost']}"
+    return f"{first}: {spent}; {words['left_now']} left of {words['budget']}"
 
 
 def _law(law: dict[str, Any]) -> str:

@@ -80,6 +80,11 @@ class PrivateMean:
         names = (f"sum of the {self.name}, clipped", f"sum of its squares ({self.name}), clipped")
         return [Part(name, 1, move, law) for name, move, law in zip(names, moves, self.laws, strict=True)]
 
+    @staticmethod
+    def at_most(name: str, epsilon: float) -> Part:
+        """A release that costs this epsilon: never less than sums whose epsilons add up to it."""
+        return Part(name, 1, Sensitivity(2 * GRID, 2 * GRID, 2 * GRID), DiscreteLaplace(2 * GRID / epsilon))
+
     def encode(self, values: Floats) -> tuple[Integers, Integers]:
         """y and z of every user."""
         scaled = np.clip((values - self.clip.centre) / self.clip.bound, -1.0, 1.0)

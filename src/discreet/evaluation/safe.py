@@ -24,4 +24,5 @@ def safe_policy(model: Model, learned: Floats, behaviour: Floats) -> Floats:
         mass = wanted.sum(axis=1, keepdims=True)
         moved = kept + wanted / np.where(mass > 0, mass, 1.0) * (1.0 - kept.sum(axis=1, keepdims=True))
         out[h] = np.where(mass > 0, moved, behaviour[h])
-    return out / out.sum(axis=2, keepdims=True)
+    out /= out.sum(axis=2, keepdims=True)
+    return out

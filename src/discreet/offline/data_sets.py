@@ -14,12 +14,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
-from discreet.channels.session import Privatizer, Session
+from discreet.channels.session import Privatizer
 from discreet.channels.sparse import SparseTable
 from discreet.encoders.base import Context, Encoder
 from discreet.encoders.joint import JointCounts, as_counted
@@ -29,7 +29,7 @@ from discreet.packages import load
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.recipes.registry import Target, build
 from discreet.recipes.trust import Privacy
-from discreet.release import Release
+from discreet.release import Release, Request
 from discreet.shape import Shape
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult
@@ -63,13 +63,26 @@ def privatizer_for(
     return build(target, shape, users, learner.needs - ({"rewards"} if known else set()), data_set=True)
 
 
+class Answers(Protocol):
+    """What answers a learner: a session that holds the data, or answers that are stored."""
+
+    def answer(self, request: Request) -> Release:
+        """The answer to one question."""
+
+
 def learn(
-    learner: Any, session: Session, problem: Problem, coins: Stream, known: Floats | None = None
+    learner: Any, session: Answers, problem: Problem, coins: Stream, known: Floats | None = None, *, plan: bool = True
 ) -> tuple[Any, Release]:
-    """Let a learner ask all its questions; what it knows in the end, and the last answer."""
+    """Let a learner ask all its questions; what it knows in the end, and the last answer.
+
+    Without ``plan`` it only asks: the last answer is not learned from.
+    """
     state = learner.init(problem, coins)
-    for _ in range(learner.questions(problem)):
+    questions = learner.questions(problem)
+    for number in range(questions):
         release = session.answer(learner.ask(state))
+        if number == questions - 1 and not plan:
+            break
         if known is not None:
             release = replace(release, public={**release.public, "rewards": known})
         state = learner.update(state, release)

@@ -6,6 +6,7 @@ both (:mod:`discreet.evaluation.split` has the proof). What is released about he
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +15,13 @@ from typing import Any
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.sparse import SparseChannel
 from discreet.data.parts import Ordered, PartUsers
-from discreet.errors import Unsupported
+from discreet.errors import InvalidInput, Unsupported
 from discreet.evaluation.first_states import first_states
 from discreet.evaluation.interval import Interval
 from discreet.evaluation.judging import Judged, judge, shares_of
 from discreet.evaluation.limits import Limits
 from discreet.evaluation.model import has_table, model_of, nothing_shown
-from discreet.evaluation.private_mean import Part, guarantee_of
+from discreet.evaluation.private_mean import Part, PrivateMean, guarantee_of
 from discreet.evaluation.split import Split
 from discreet.evaluation.unknown import judge_unknown
 from discreet.evaluation.verdict import Verdict, verdict_of
@@ -161,6 +162,41 @@ def _undeclared(
     judged = judged._replace(parts=(*parts, *judged.parts))
     assert judged.table is not None
     return judged, guarantee_of(judged.parts, [judged.table], delta=budget.delta)
+
+
+def promised(shape: Shape, ends: bool, users: int, budget: Budget, declared: bool, known: bool) -> Guarantee:
+    """What held-out users are promised, before anything is drawn: never less than what their releases will cost.
+
+    How a pure epsilon is divided between sums may depend on a release; that it is not exceeded does not.
+    """
+    everything = "all sums of the judgement together, at most"
+    if declared:
+        return guarantee_of([PrivateMean.at_most(everything, budget.pure)])
+    made = privatizer_for(APVI(ends=ends), budget.share(_FOR_THE_TABLE).target(), shape, users, known=known)
+    rest = PrivateMean.at_most(everything, budget.share(1 - _FOR_THE_TABLE).pure)
+    return guarantee_of([rest], [made.guarantee], delta=budget.delta)
+
+
+def with_judgement(table: bytes, judgement: Judgement | None) -> bytes:
+    """A stored table and the judgement of held-out users as one content of a ledger."""
+    assert judgement is not None
+    head = json.dumps(judgement.facts, sort_keys=True, allow_nan=False).encode()
+    return len(head).to_bytes(8, "little") + head + table
+
+
+def without_judgement(content: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The table and the judgement of a stored content."""
+    size = 8 + int.from_bytes(content[:8], "little")
+    try:
+        return content[size:], json.loads(content[8:size])
+    except ValueError:
+        raise InvalidInput("the stored release cannot be read by this version of discreet") from None
+
+
+def judgement_from(facts: Mapping[str, Any], guarantee: Guarantee) -> Judgement:
+    """A judgement that was stored; ``guarantee`` is what was paid for it."""
+    value, behaviour, difference = (Interval(**facts[name]) for name in ("value", "behaviour", "difference"))
+    return Judgement(value, behaviour, difference, Verdict(**facts["verdict"]), guarantee, facts)
 
 
 def has_small_table(shape: Shape, ends: bool, budget: Budget) -> bool:

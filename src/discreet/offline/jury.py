@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import Any
 
 from discreet.accumulators.base import SecureNoise
 from discreet.channels.additive import Channel
@@ -14,13 +16,33 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.evaluation.limits import Limits, limits_of
 from discreet.evaluation.model import has_table, model_of, values_of
 from discreet.evaluation.safe import safe_policy
-from discreet.evaluation.split import Split, draw_split
-from discreet.offline.judged import Budget, Judgement, check_judgeable, judge_held_out
+from discreet.evaluation.split import Split, draw_split, load_split, part_size
+from discreet.files import as_path
+from discreet.offline.judged import Budget, Judgement, check_judgeable, judge_held_out, of_both_parts, promised
+from discreet.offline.requests import as_plain
 from discreet.offline.tables_of import AnyBehaviour, behaviour_table, policy_table
 from discreet.policies import AnyPolicy, StochasticPolicy
+from discreet.privacy.guarantee import Guarantee
 from discreet.release import Release
 from discreet.types import Floats
 from discreet.validation import check_flag, check_open_unit
+
+
+def recorded_split(people: Ordered, holdout: float, split: Split | str | os.PathLike[str] | None) -> Split:
+    """The split that is recorded in a file, or a fresh one, which is recorded there before anybody is counted."""
+    if isinstance(split, Split) or (split is not None and as_path(split).exists()):
+        found = split if isinstance(split, Split) else load_split(split)
+        found.check(people)
+        if found.held_out != part_size(people.users, holdout):
+            raise InvalidInput(
+                f"the recorded split holds out {found.held_out:,} of {found.users:,} users, and holdout={holdout:g} "
+                f"asks for {part_size(people.users, holdout):,}: give the same share again, or another file"
+            )
+        return found
+    fresh = draw_split(people, holdout)
+    if split is not None:
+        fresh.save(split)
+    return fresh
 
 
 @dataclass(frozen=True)
@@ -37,7 +59,7 @@ class Jury:
     @classmethod
     def asked_for(
         cls, data: Table, *, holdout: float | None, behaviour: AnyBehaviour | None, returns: tuple[float, float] | None,
-        safe: bool, confidence: float,
+        safe: bool, confidence: float, split: Split | str | os.PathLike[str] | None = None,
     ) -> Jury:  # fmt: skip
         """The jury that these options ask for; nobody without ``holdout``."""
         declaration = data.declaration
@@ -59,7 +81,27 @@ class Jury:
                 "declared: declare per_user=1, or leave holdout out"
             )
         people = ordered(data)
-        return cls(declaration, limits, usual, confidence, people, draw_split(people, holdout))
+        return cls(declaration, limits, usual, confidence, people, recorded_split(people, holdout, split))
+
+    def promise(self, table: Guarantee, users: int, budget: Budget, known: Floats | None) -> Guarantee:
+        """What everybody is promised, before anything is drawn."""
+        if self.split is None:
+            return table
+        shape, declared = self.declaration.shape, self.behaviour is not None
+        judging = promised(shape, self.limits.ends, self.split.held_out, budget, declared, known is not None)
+        return of_both_parts(table, judging, (users, self.split.held_out), table)
+
+    def request(self, safe: bool) -> dict[str, Any]:
+        """What a judgement depends on, as plain data; nothing without a jury and a safe policy."""
+        if self.split is None and not safe:
+            return {}
+        return {
+            "judged_by": None if self.split is None else self.split.facts(),
+            "behaviour": as_plain(self.behaviour),
+            "limits": [float(self.limits.worst[0]), float(self.limits.best[0])],
+            "safe": safe,
+            "confidence": self.confidence,
+        }
 
     def check(self, privatizer: Privatizer, budget: Budget, safe: bool) -> None:
         """Refuse, before anything is spent, what could not be planned or judged from the releases that will come."""

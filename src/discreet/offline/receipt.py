@@ -3,12 +3,30 @@
 It holds the guarantee with its derivation, the sensitivity and the law of every noisy table, the contribution bounds
 and repair rules that were applied, versions, and the hash of the policy. It holds no count of clipped or dropped rows:
 that would be a release of its own.
+
+==================  ========================================================================================
+key                 what it holds
+==================  ========================================================================================
+``guarantee``       the promise, its derivation, and the epsilon that goes with other deltas
+``mechanisms``      of every noisy statistic: what one user moves in it, and the law that hides that
+``budget``          zero-concentrated parameters, where there are some
+``data``            name of the data set, hash of its declaration, the column that says who a user is
+``declared``        the public inputs
+``repairs``         what was done to every user's rows
+``noise``           which sampler drew it, from which entropy
+``ledger``          None, or what was spent before, by this release, and what is left (``Paid.facts``)
+``evaluation``      None, or ``value``, ``behaviour`` and ``difference``, each with ``estimate``, ``low``, ``high``
+                    and ``confidence`` in the owner's units, and the words ``unit`` and ``verdict``
+``values``          what the planner's own values mean
+``certificate``     if there is one: what ``discreet verify`` computes the promise from
+==================  ========================================================================================
+
+:mod:`discreet.offline.receipt_page` makes a page of it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import os
 import platform
@@ -25,12 +43,12 @@ from discreet.data.columns import Declaration
 from discreet.errors import InvalidInput
 from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
+from discreet.offline.receipt_page import page
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 
-_SHOWN = 50  # entries of a list on the page; the JSON has all
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 _PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
 
@@ -187,37 +205,3 @@ def checked_name(path: str | os.PathLike[str]) -> Path:
 def receipt_text(facts: Mapping[str, Any], suffix: str) -> str:
     """A receipt as JSON, or as a page to read."""
     return page(facts) if suffix == ".html" else json.dumps(facts, indent=1, allow_nan=False) + "\n"
-
-
-def page(facts: Mapping[str, Any]) -> str:
-    """The receipt as a page: the promise first, then what it rests on."""
-    guarantee = facts["guarantee"]
-    derivation = html.escape("\n".join(guarantee["derivation"]))
-    tables = "".join(
-        f"<h2>{html.escape(title)}</h2>{_table(facts[key])}"
-        for title, key in (
-            ("Noise", "mechanisms"), ("Budget", "budget"), ("Declared and enforced", "declared"),
-            ("Learner", "learner"), ("Policy", "policy"), ("Values", "values"), ("Versions", "versions"),
-        )
-    )  # fmt: skip
-    rules = "".join(f"<li>{html.escape(rule)}</li>" for rule in facts["repairs"])
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Privacy receipt</title>'
-        '<meta name="viewport" content="width=device-width">'
-        "<style>body{font:16px/1.5 system-ui;max-width:48rem;margin:2rem auto;padding:0 1rem}"
-        "pre{overflow-x:auto;background:#8881;padding:1rem}td{padding:.1rem 1rem .1rem 0;vertical-align:top}</style>"
-        f"<h1>Privacy receipt</h1><p><strong>{html.escape(guarantee['statement'])}</strong></p>"
-        f"<pre>{derivation}</pre>{tables}<h2>Repairs, the same for everybody</h2><ul>{rules}</ul></html>\n"
-    )
-
-
-def _table(value: Any) -> str:
-    if isinstance(value, Mapping):
-        rows = "".join(
-            f"<tr><td>{html.escape(str(name))}</td><td>{_table(entry)}</td></tr>" for name, entry in value.items()
-        )
-        return f"<table>{rows}</table>"
-    if isinstance(value, list):
-        more = f"<div>... {len(value):,} in all</div>" if len(value) > _SHOWN else ""
-        return "".join(f"<div>{_table(entry)}</div>" for entry in value[:_SHOWN]) + more
-    return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -5,21 +5,26 @@ Values are stated in the owner's units: the expected sum of rewards, as her tabl
 
 With ``holdout`` some users are not learned from: they judge the policy, at no further cost to anybody, because a user
 is in one part only (:mod:`discreet.offline.judged`).
+
+With a ledger the order is: count; begin a transaction; charge the budget, draw the noise, store the release; commit;
+only then learn from it. So a run that was killed is finished by the same call at no further cost, and what would go
+over the budget is refused before anybody looks at the data.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.accumulators.base import SecureNoise
 from discreet.channels.additive import Channel
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, Session
 from discreet.data.parts import PartUsers
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
@@ -29,8 +34,16 @@ from discreet.evaluation.split import Split
 from discreet.evaluation.verdict import Verdict
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
+from discreet.ledger.paying import paid
 from discreet.offline.data_sets import known_table, learn, privatizer_for
-from discreet.offline.judged import Budget, of_both_parts
+from discreet.offline.judged import (
+    Budget,
+    Judgement,
+    judgement_from,
+    of_both_parts,
+    with_judgement,
+    without_judgement,
+)
 from discreet.offline.jury import Jury
 from discreet.offline.receipt import (
     guarantee_facts,
@@ -41,11 +54,14 @@ from discreet.offline.receipt import (
     versions,
     write_receipt,
 )
+from discreet.offline.requests import declaration_hash, train_request
+from discreet.offline.stored_release import StoredAnswers, collect, count_ahead, pack
 from discreet.offline.tables_of import AnyBehaviour
 from discreet.planning.units import in_owner_units
 from discreet.policies import AnyPolicy, labelled
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.trust import Central
+from discreet.release import Release
 from discreet.shape import check_size
 from discreet.simulation.progress import progress_bar
 from discreet.types import ArrayLike, Floats
@@ -103,7 +119,10 @@ def train(
     behaviour: AnyBehaviour | None = None,
     returns: tuple[float, float] | None = None,
     safe: bool = False,
+    split: Split | str | os.PathLike[str] | None = None,
     confidence: float = 0.95,
+    ledger: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     seed: object = None,
     progress: bool = False,
 ) -> Fit:
@@ -117,12 +136,19 @@ def train(
     ``holdout`` is the share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour``
     and ``fit.difference`` are then intervals in the units of the table. ``behaviour`` declares the policy that users
     followed, which makes intervals far narrower; ``returns`` the range of the sum of rewards from any step on. A
-    ``safe`` policy keeps to the declared behaviour where few users show what an action does.
+    ``safe`` policy keeps to the declared behaviour where few users show what an action does. ``split`` is a file that
+    records who was held out, written before anything is drawn, or read if it is there: it belongs with the data.
+
+    ``ledger`` (a file or a PostgreSQL address) and ``dataset`` (a name that was declared there) charge the release to a
+    budget, which refuses what would go over. The same call again uses the release that is stored there, at no further
+    cost: ``fit.facts["ledger"]["reused"]``.
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
     if not isinstance(data, Table):
         raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
+    if (ledger is None) != (dataset is None):
+        raise InvalidInput("a ledger holds the budgets of several data sets: give ledger= and dataset= together")
     chosen = _told_of_ends(offline_learner(learner, **check_options("options", options)), data.declaration.early_end)
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
@@ -132,7 +158,12 @@ def train(
             raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
     check_size(data.shape)
-    jury = Jury.asked_for(data, holdout=holdout, behaviour=behaviour, returns=returns, safe=safe, confidence=confidence)
+    budget = Budget(epsilon, delta, rho)
+    jury = Jury.asked_for(
+        data, holdout=holdout, behaviour=behaviour, returns=returns, safe=safe, confidence=confidence, split=split
+    )
+    if ledger is not None and jury.split is not None and split is None:
+        raise InvalidInput("a release that a ledger keeps needs its split again later: give split=, a file for it")
     people: TableUsers | PartUsers = TableUsers(data) if jury.people is None else jury.counted_users()
     users = data.users() if jury.split is None else jury.split.learned_from
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
@@ -140,32 +171,89 @@ def train(
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
-    jury.check(privatizer, Budget(epsilon, delta, rho), safe)
+    jury.check(privatizer, budget, safe)
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
-    with progress_bar("drawing noise", cells, progress) as tick:
-        session = privatizer.open(people, SecureNoise(tick=tick), users)
-        coins = np.full(1, _COINS, np.uint64)
-        state, release = learn(chosen, session, Problem(data.shape, users), coins, known)
-    learned, values = chosen.policy(state), in_owner_units(data.shape, state.values)
-    meaning = value_facts(chosen, data.shape, privatizer)
-    if safe:
-        learned, values = jury.safe_policy(learned, release, users)
-        meaning = {**meaning, "meaning": "a cautious estimate of the value of the safe policy; no bound is proved"}
-    policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
-    judgement = jury.judge(policy, release, users, Budget(epsilon, delta, rho), known)
-    promise = release.guarantee
-    if judgement is not None and jury.split is not None:
-        promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
-    facts = _facts(data, chosen, privatizer, promise, policy, users, known is None)
-    facts["values"] = meaning
-    if judgement is None:
-        return Fit(policy, values, promise, privatizer.recipe, facts)
-    facts["evaluation"] = judgement.facts
-    return Fit(
-        policy, values, promise, privatizer.recipe, facts, judgement.value, judgement.behaviour, judgement.difference,
-        judgement.verdict, jury.split,
+    problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
+
+    def holding(tick: Callable[[int], None]) -> Session:
+        return privatizer.open(people, SecureNoise(tick=tick), users)
+
+    def planned(session: Session | StoredAnswers) -> Planned:
+        state, release = learn(chosen, session, problem, coins, known)
+        learned, values = chosen.policy(state), in_owner_units(data.shape, state.values)
+        meaning = value_facts(chosen, data.shape, privatizer)
+        if safe:
+            learned, values = jury.safe_policy(learned, release, users)
+            meaning = {**meaning, "meaning": "a cautious estimate of the value of the safe policy; no bound is proved"}
+        policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
+        return Planned(policy, values, meaning, release)
+
+    def draw() -> bytes:
+        with progress_bar("drawing noise", cells, progress) as tick:
+            table = pack(collect(chosen, holding(tick), problem, coins, known), _made())
+        if jury.split is None:
+            return table
+        found = planned(StoredAnswers(privatizer, users, table))
+        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, known))
+
+    if ledger is not None and dataset is not None:
+        promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget, known)
+        bought = paid(
+            ledger, dataset,
+            {**train_request(data, chosen, target, privatizer, users, known), **jury.request(safe)}, promise, draw,
+            what=f"train {chosen.name} by {privatizer.recipe}", declaration=declaration_hash(data.declaration),
+            who=data.declaration.columns.user,
+            count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
+        )  # fmt: skip
+        table, judged = (bought.content, None) if jury.split is None else without_judgement(bought.content)
+        stored = StoredAnswers(privatizer, users, table)
+        found, made = planned(stored), stored.made
+        judgement = None if judged is None else judgement_from(judged, promise)
+    else:
+        with progress_bar("drawing noise", cells, progress) as tick:
+            found = planned(holding(tick))
+        made, promise = _made(), found.release.guarantee
+        judgement = jury.judge(found.policy, found.release, users, budget, known)
+        if judgement is not None and jury.split is not None:
+            promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
+    facts = _facts(data, chosen, privatizer, promise, found.policy, users, known is None)
+    facts["values"] = found.meaning
+    facts |= {
+        **made,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "data": {
+            "dataset": dataset,
+            "declaration": declaration_hash(data.declaration),
+            "user": data.declaration.columns.user,
+        },
+        "ledger": None if bought is None else bought.facts(),
+        "evaluation": None if judgement is None else judgement.facts,
+    }
+    fit = Fit(found.policy, found.values, promise, privatizer.recipe, facts)
+    return fit if judgement is None else judged_fit(fit, judgement, jury)
+
+
+class Planned(NamedTuple):
+    """What was planned from a release: the policy, its values and what they mean."""
+
+    policy: AnyPolicy
+    values: Floats
+    meaning: dict[str, Any]
+    release: Release
+
+
+def judged_fit(fit: Fit, judgement: Judgement, jury: Jury) -> Fit:
+    """A fit with what held-out users say about its policy."""
+    return replace(
+        fit, value=judgement.value, behaviour=judgement.behaviour, difference=judgement.difference,
+        verdict=judgement.verdict, split=jury.split,
     )  # fmt: skip
+
+
+def _made() -> dict[str, Any]:
+    """How a release was drawn: kept with it, because it may be used again later."""
+    return {"noise": "operating system entropy, exact samplers of OpenDP", "versions": versions()}
 
 
 def _told_of_ends(learner: Any, ends: bool) -> Any:
@@ -238,10 +326,8 @@ def _facts(
             "public": list(guarantee.public),
         },
         "repairs": list(_rules(data, privatizer, rewards)),
-        "noise": "operating system entropy, exact samplers of OpenDP",
         "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
-        "versions": versions(),
     }
 
 

@@ -1,0 +1,146 @@
+"""Entries of a ledger and the chain of hashes through them. Plain data: no database, no privacy.
+
+A data set has a chain of its own. Entry 0 declares it with its budget; every later one is a charge. An entry is a body,
+which is canonical JSON (keys sorted, no spaces, ASCII), and
+
+    hash_n = SHA-256(hash_(n-1) + newline + body_n),    hash_(-1) = SHA-256("discreet ledger 1" + newline + name).
+
+Bodies name their data set and number and carry the running total, so a changed, removed, exchanged or inserted entry
+breaks the chain. A chain cannot see that its end was cut off, or that somebody wrote all of it anew: for that a head
+(number and hash of the last entry) must be kept elsewhere, signed (:mod:`discreet.ledger.heads`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from discreet.errors import DiscreetError
+from discreet.ledger.budget import FREE, Budget, Cost, budget_from
+
+FORMAT = "discreet ledger 1"
+
+
+class Entry(NamedTuple):
+    """One row of a ledger. ``request`` and ``part`` repeat what the body says, so that a database can look them up.
+
+    ``request`` is what was paid for; ``part`` is the name of a plan, or ``name#3`` for part 3 of it. None stands twice.
+    """
+
+    data_set: str
+    number: int
+    request: str | None
+    part: str | None
+    body: str
+    hash: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The body as plain data."""
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+
+def canonical(content: Any) -> str:
+    """Plain data as the one text that is hashed."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(content: Any) -> str:
+    """The SHA-256 of plain data, of text or of bytes."""
+    data = content if isinstance(content, bytes) else canonical(content).encode()
+    return hashlib.sha256(data).hexdigest()
+
+
+def first_hash(data_set: str) -> str:
+    """What the first entry of a data set is chained to."""
+    return hashlib.sha256(f"{FORMAT}\n{data_set}".encode()).hexdigest()
+
+
+def link(previous: str, body: str) -> str:
+    """The hash of an entry, which holds those of all before it."""
+    return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
+
+
+def chained(previous: str, content: dict[str, Any]) -> Entry:
+    """The entry with this content, chained to the hash before it."""
+    body = canonical(content)
+    request, part = content.get("request"), content.get("part")
+    return Entry(content["dataset"], content["number"], request, part, body, link(previous, body))
+
+
+def cost_in(content: dict[str, Any], field: str) -> Cost:
+    """A cost as bodies hold it: two whole numbers as text."""
+    loss, delta = content[field]
+    return Cost(int(loss), int(delta))
+
+
+class Followed:
+    """Follows the chain of one data set from its first entry, and collects what is wrong with it."""
+
+    def __init__(self, data_set: str) -> None:
+        self.data_set, self.number, self.hash = data_set, -1, first_hash(data_set)
+        self.budget: Budget | None = None
+        self.spent, self.releases = FREE, dict[int, str]()
+        self.problems: list[str] = []
+        self._paid: set[str] = set()
+        self._parts: dict[str, int] = {}
+
+    def take(self, entry: Entry) -> None:
+        """Follow the chain by one entry. After a break it is followed on from what stands there."""
+        expected = self.number + 1
+        if entry.number != expected:
+            self._report(entry.number, f"entry {expected} should stand here: entries are missing or out of order")
+        if entry.hash != link(self.hash, entry.body):
+            self._report(entry.number, "its hash does not follow from the entry before it and its own text")
+        self.number, self.hash = entry.number, entry.hash
+        try:
+            self._check(entry, entry.content)
+        except (DiscreetError, AttributeError, KeyError, TypeError, ValueError):
+            self._report(entry.number, "its text is not that of an entry")
+
+    def _check(self, entry: Entry, content: dict[str, Any]) -> None:
+        named = content["dataset"], content["number"], content.get("request"), content.get("part")
+        if named != entry[:4] or entry.data_set != self.data_set:
+            self._report(entry.number, "it names another data set, number, request or plan than its row")
+        if entry.number == 0:
+            self.budget = budget_from(content["budget"])
+            return
+        self._check_cost(entry.number, content)
+        self._check_once(entry.number, content)
+        if content["release"] is not None:
+            self.releases[entry.number] = content["release"]
+
+    def _check_cost(self, number: int, content: dict[str, Any]) -> None:
+        cost = cost_in(content, "cost")
+        self.spent = self.spent.plus(cost)
+        if min(cost) < 0 or self.spent != cost_in(content, "spent"):
+            self._report(number, "its running total is not the sum of the costs so far")
+        if self.budget is not None:
+            try:
+                self.budget.check(self.data_set, self.spent, FREE)
+            except DiscreetError:
+                self._report(number, "it goes over the budget")
+
+    def _check_once(self, number: int, content: dict[str, Any]) -> None:
+        request, part = content["request"], content["part"]
+        for paid in (f"request {request}" if request else None, f"part {part}" if part else None):
+            if paid in self._paid:
+                self._report(number, f"its {paid} was paid before")
+            if paid is not None:
+                self._paid.add(paid)
+        if content["kind"] == "plan":
+            self._parts[part] = len(content["plan"])
+        elif part is not None:
+            name, _, index = part.rpartition("#")
+            if not 0 <= int(index) < self._parts.get(name, 0):
+                self._report(number, "it is part of a plan that was not declared before")
+
+    def finished(self) -> list[str]:
+        """All that is wrong with the chain, after its last entry."""
+        missing = f"data set {self.data_set!r}: its first entry, which declares the budget, is missing"
+        return self.problems if self.budget is not None else [*self.problems, missing]
+
+    def _report(self, number: int, what: str) -> None:
+        self.problems.append(f"data set {self.data_set!r}, entry {number}: {what}")

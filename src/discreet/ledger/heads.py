@@ -1,0 +1,139 @@
+"""Signed heads: what a ledger was at some moment, kept elsewhere.
+
+A chain of hashes shows that entries were changed, not that the last ones were cut off or that all of them were written
+anew. So write down the head now and then, sign it, and keep it where whoever can change the ledger cannot: with the
+privacy officer, in a repository, on paper. ``verify`` then wants every entry that the head names to be there still.
+
+A head is JSON: for each data set the number and the hash of its last entry, the time, and an Ed25519 signature of the
+canonical text of all that. Keys are PEM files (PKCS 8) that only their owner may read; the cryptography is that of the
+package ``cryptography``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import InvalidInput, MissingExtra
+from discreet.files import as_path, check_writable, shortened
+from discreet.ledger import database
+from discreet.ledger.chain import canonical
+from discreet.ledger.database import Connection
+from discreet.ledger.spending import now
+
+FORMAT = "discreet-ledger-head"
+_LARGEST = 1 << 26  # bytes of a head
+
+
+def make_key(path: str | os.PathLike[str]) -> str:
+    """Write a new signing key, which nobody else may read, and give its public key as hexadecimal digits."""
+    serialization, ed25519 = _cryptography()
+    file = check_writable(path)
+    key = ed25519.Ed25519PrivateKey.generate()
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InvalidInput(
+            f"{shortened(file)} is there already, and a key is never overwritten: choose another name"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"cannot write {shortened(file)}: {error.strerror or error}") from None
+    with os.fdopen(handle, "wb") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    return _public(key.public_key())
+
+
+def heads_of(connection: Connection) -> dict[str, dict[str, Any]]:
+    """The number and the hash of the last entry of every data set."""
+    ends = {name: database.last_entry(connection, name) for name in database.data_sets(connection)}
+    return {name: {"number": entry.number, "hash": entry.hash} for name, entry in ends.items()}
+
+
+def sign_head(connection: Connection, key_file: str | os.PathLike[str]) -> dict[str, Any]:
+    """The head of a ledger as it is now, signed."""
+    key = _private_key(as_path(key_file))
+    head = {
+        "format": FORMAT,
+        "version": 1,
+        "time": now(),
+        "heads": heads_of(connection),
+        "key": _public(key.public_key()),
+    }
+    return {**head, "signature": key.sign(canonical(head).encode()).hex()}
+
+
+def read_head(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A head from its file; whether it is signed is checked by :func:`check_head`."""
+    file = as_path(path)
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise InvalidInput(f"{shortened(file)} is too large for a head")
+        head = json.loads(file.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"head {shortened(file)} cannot be read: {error.strerror or 'the system refused'}") from None
+    except (ValueError, RecursionError):
+        head = None
+    if not isinstance(head, dict) or head.get("format") != FORMAT or not _is_well_formed(head):
+        raise InvalidInput(f"{shortened(file)} is no head of a ledger: give the file that  discreet ledger head  wrote")
+    return head
+
+
+def check_head(head: Mapping[str, Any], public_key: str | None = None) -> None:
+    """Refuse a head whose signature is not that of its key, or whose key is not the one that is trusted."""
+    _, ed25519 = _cryptography()
+    from cryptography.exceptions import InvalidSignature
+
+    if public_key is not None and public_key.strip().lower() != head["key"]:
+        raise InvalidInput(f"the head was signed by the key {head['key'][:16]}..., not by {public_key.strip()[:16]}...")
+    unsigned = {name: value for name, value in head.items() if name != "signature"}
+    try:
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(head["key"]))
+        key.verify(bytes.fromhex(head["signature"]), canonical(unsigned).encode())
+    except (InvalidSignature, ValueError):
+        raise InvalidInput("the signature of the head is wrong: the head was changed after it was signed") from None
+
+
+def _is_well_formed(head: Mapping[str, Any]) -> bool:
+    heads = head.get("heads")
+    return (
+        isinstance(heads, dict)
+        and all(isinstance(head.get(name), str) for name in ("time", "key", "signature"))
+        and all(
+            isinstance(end, dict) and type(end.get("number")) is int and isinstance(end.get("hash"), str)
+            for end in heads.values()
+        )
+    )
+
+
+def _private_key(file: Path) -> Any:
+    serialization, ed25519 = _cryptography()
+    try:
+        key = serialization.load_pem_private_key(file.read_bytes(), password=None)
+    except OSError as error:
+        raise InvalidInput(f"key {shortened(file)} cannot be read: {error.strerror or 'the system refused'}") from None
+    except (TypeError, ValueError):
+        key = None
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise InvalidInput(f"{shortened(file)} is no signing key: make one with  discreet ledger key {file.name}")
+    return key
+
+
+def _public(key: Any) -> str:
+    return str(key.public_bytes_raw().hex())
+
+
+def _cryptography() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise MissingExtra("cryptography", "ledger") from None
+    return serialization, ed25519

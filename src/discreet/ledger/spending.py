@@ -1,0 +1,293 @@
+"""Declare a data set and charge its budget, inside the caller's open transaction.
+
+``connection`` is one of sqlite3 or of psycopg 3 with a transaction open. So a study keeps its ledger in its own
+database, and the charge commits or rolls back with everything else of that transaction:
+
+    connection.execute("BEGIN IMMEDIATE")           # psycopg: with connection.transaction():
+    spend(connection, "icu-2026", guarantee, what="round 3")
+    ...                                             # draw the noise, store the release
+    connection.execute("COMMIT")                    # only now may anybody see it
+
+**Formal guarantees.** A charge that would go over the budget is refused and nothing is written; by the filters of
+:mod:`discreet.ledger.budget` everything that was charged is then within the budget together, however it was chosen.
+Charges of one data set must be about the same thing: the first one fixes trust model, neighbours, and who a user is
+(the column), and others are refused. Simulated noise is refused: it protected nobody.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import InvalidInput, Unsupported
+from discreet.ledger import database
+from discreet.ledger.budget import FREE, Budget, Cost, budget_from, cost_of, units
+from discreet.ledger.chain import FORMAT, Entry, chained, cost_in, digest, first_hash
+from discreet.ledger.database import Connection
+from discreet.privacy.guarantee import Guarantee, compose, finite_or_none
+
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release to be paid for.
+
+    ``what`` says in words what it is. ``request`` is the hash of everything that was asked for: it is paid once.
+    ``release`` is what is stored with the entry. ``declaration`` is the hash of what was declared about the data, and
+    ``who`` the column that says who a user is. ``plan`` names the declared plan that this is a part of.
+    """
+
+    guarantee: Guarantee
+    what: str
+    request: str | None = None
+    release: bytes | None = None
+    declaration: str | None = None
+    who: str | None = None
+    plan: str | None = None
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where a data set stands: its budget, what has been spent, and the end of its chain."""
+
+    data_set: str
+    budget: Budget
+    spent: Cost
+    declaration: str | None
+    head: Entry
+
+    @property
+    def left(self) -> Cost:
+        """What may still be spent."""
+        return self.budget.limit.minus(self.spent)
+
+
+def open_data_set(
+    connection: Connection, data_set: str, budget: Budget, *, declaration: str | None = None, note: str = ""
+) -> Entry:
+    """Declare a data set with its budget, once. With a ``declaration`` every charge must be about data declared so."""
+    name = check_data_set(data_set)
+    if name in database.data_sets(connection):
+        raise InvalidInput(
+            f"data set {name!r} has a budget already, and a budget is declared once: choose another name"
+        )
+    content = {
+        "format": FORMAT,
+        "kind": "open",
+        "dataset": name,
+        "number": 0,
+        "time": now(),
+        "budget": budget.as_dict(),
+        "declaration": declaration,
+        "note": note,
+    }
+    entry = chained(first_hash(name), content)
+    database.add_data_set(connection, name)
+    database.add_entries(connection, [entry])
+    return entry
+
+
+def spend(connection: Connection, data_set: str, guarantee: Guarantee, **charged: Any) -> Entry:
+    """Charge one release: ``spend(connection, "icu-2026", guarantee, what="round 3")``; see :class:`Charge`."""
+    return spend_all(connection, data_set, [Charge(guarantee, **charged)])[-1]
+
+
+def spend_all(connection: Connection, data_set: str, charges: Iterable[Charge]) -> list[Entry]:
+    """Charge several releases, all of them or none."""
+    database.lock(connection, data_set)
+    book = _Book(connection, data_set)
+    entries = [book.enter(charge) for charge in charges]
+    database.add_entries(connection, entries)
+    for number, content in book.releases:
+        database.add_release(connection, data_set, number, content)
+    return entries
+
+
+def try_charge(connection: Connection, data_set: str, charge: Charge) -> None:
+    """Refuse what :func:`spend` would refuse, and write nothing."""
+    database.lock(connection, data_set)
+    _Book(connection, data_set).enter(charge)
+
+
+def declare_plan(
+    connection: Connection, data_set: str, plan: str, parts: Sequence[Guarantee], *, delta: float | None = None,
+    what: str = "", who: str | None = None,
+) -> Entry:  # fmt: skip
+    """Charge a plan: guarantees that are fixed before the first of them runs, composed exactly.
+
+    ``delta`` is that of the whole, the sum of the parts' if it is not given. Each part is then charged by
+    ``spend(..., plan=name)`` at no further cost, once.
+    """
+    if not plan or "#" in plan:
+        raise InvalidInput(f"a plan is named by text without '#', got {plan!r}")
+    if not parts:
+        raise InvalidInput("a plan has at least one part: give the guarantees of its releases")
+    database.lock(connection, data_set)
+    book = _Book(connection, data_set)
+    if database.entry_of_part(connection, data_set, plan) is not None:
+        raise InvalidInput(f"plan {plan!r} was declared before: a plan is declared once, choose another name")
+    entry = book.enter_plan(plan, parts, delta, what, who)
+    database.add_entries(connection, [entry])
+    return entry
+
+
+def balance(connection: Connection, data_set: str) -> Balance:
+    """The budget of a data set and what has been spent of it."""
+    head = database.last_entry(connection, data_set)
+    opening = _opening(connection, data_set)
+    spent = FREE if head.number == 0 else cost_in(head.content, "spent")
+    return Balance(data_set, budget_from(opening["budget"]), spent, opening["declaration"], head)
+
+
+def check_data_set(name: object) -> str:
+    """A name of a data set: printable text that is not too long."""
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidInput(f"a data set is named by at most {_LONGEST_NAME} printable characters, such as 'icu-2026'")
+    return name
+
+
+def fingerprint(guarantee: Guarantee) -> str:
+    """The hash of a promise and its derivation: the same for the same mechanism with the same noise."""
+    return digest([guarantee.model, guarantee.neighbours, guarantee.unit, *guarantee.derivation.lines()])
+
+
+def now() -> str:
+    """The time of an entry, in UTC."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+class _Book:
+    """The end of one chain, under lock, and the entries that are appended to it."""
+
+    def __init__(self, connection: Connection, data_set: str) -> None:
+        self._connection, self._name = connection, data_set
+        self._at, self.releases = balance(connection, data_set), list[tuple[int, bytes]]()
+        self._number, self._hash, self._spent = self._at.head.number, self._at.head.hash, self._at.spent
+        first = database.entry_at(connection, data_set, 1)
+        self._about = None if first is None else first.content["about"]
+        self._seen: set[str] = set()  # requests and parts of this very call
+        self._costs: dict[int, tuple[Guarantee, Cost, dict[str, Any]]] = {}
+
+    def enter(self, charge: Charge) -> Entry:
+        self._check_same(charge.guarantee, charge.who, charge.declaration)
+        if charge.request is not None:
+            self._check_new(charge.request)
+        cost, promise = self._priced(charge.guarantee)
+        part = None
+        if charge.plan is not None:
+            part, cost = self._free_part(charge.plan, charge.guarantee), FREE
+        stored = None if charge.release is None else digest(charge.release)
+        entry = self._append(
+            cost, kind="spend", what=charge.what, request=charge.request, part=part, release=stored,
+            guarantee=promise, declaration=charge.declaration,
+        )  # fmt: skip
+        if charge.release is not None:
+            self.releases.append((entry.number, charge.release))
+        return entry
+
+    def enter_plan(
+        self, plan: str, parts: Sequence[Guarantee], delta: float | None, what: str, who: str | None
+    ) -> Entry:
+        for part in parts:
+            self._check_same(part, who, self._at.declaration)
+        whole = compose(parts, delta=sum(p.delta for p in parts) if delta is None else delta, why=f"the plan {plan!r}")
+        cost = self._least(whole, parts)
+        return self._append(
+            cost, kind="plan", what=what or f"a plan of {len(parts)} releases", request=None, part=plan, release=None,
+            guarantee=_promise(whole), declaration=self._at.declaration, plan=[fingerprint(part) for part in parts],
+        )  # fmt: skip
+
+    def _least(self, whole: Guarantee, parts: Sequence[Guarantee]) -> Cost:
+        """The exact composition, or the plain sum if that is less and stays within the same delta."""
+        mode, total = self._at.budget.mode, FREE
+        composed = cost_of(whole, mode)
+        try:
+            for part in parts:
+                total = total.plus(cost_of(part, mode))
+        except Unsupported:
+            return composed
+        return min(composed, total) if total.delta <= max(composed.delta, units(whole.delta)) else composed
+
+    def _append(self, cost: Cost, **facts: Any) -> Entry:
+        self._at.budget.check(self._name, self._spent, cost)
+        self._spent, self._number = self._spent.plus(cost), self._number + 1
+        content = {
+            "dataset": self._name,
+            "number": self._number,
+            "time": now(),
+            "cost": [str(cost.loss), str(cost.delta)],
+            "spent": [str(self._spent.loss), str(self._spent.delta)],
+            "about": self._about,
+            **facts,
+        }
+        entry = chained(self._hash, content)
+        self._hash = entry.hash
+        return entry
+
+    def _priced(self, guarantee: Guarantee) -> tuple[Cost, dict[str, Any]]:
+        """The cost of a guarantee and what an entry says of it, computed once for charges that share it."""
+        found = self._costs.get(id(guarantee))
+        if found is None:
+            found = guarantee, cost_of(guarantee, self._at.budget.mode), _promise(guarantee)
+            self._costs[id(guarantee)] = found
+        return found[1:]
+
+    def _check_same(self, guarantee: Guarantee, who: str | None, declaration: str | None) -> None:
+        if guarantee.simulated:
+            raise Unsupported(
+                "simulated noise protects nobody and is not charged: give the guarantee of a real release"
+            )
+        about = {"model": guarantee.model, "neighbours": guarantee.neighbours, "who": who}
+        if self._about is None:
+            self._about = about
+        for name, fixed in self._about.items():
+            if about[name] != fixed:
+                raise Unsupported(
+                    f"charges of data set {self._name!r} are about {name} {fixed!r} since the first one, and this one "
+                    f"is about {about[name]!r}: such promises do not add up; declare another data set"
+                )
+        if self._at.declaration is not None and declaration != self._at.declaration:
+            raise InvalidInput(
+                f"data set {self._name!r} was declared with the hash {self._at.declaration[:16]}..., and these data "
+                f"are declared as {(declaration or 'none')[:16]}...: they are not the same data set"
+            )
+
+    def _check_new(self, request: str) -> None:
+        if request in self._seen or database.entry_for(self._connection, self._name, request) is not None:
+            raise InvalidInput(f"request {request[:16]}... of data set {self._name!r} was paid before: use its release")
+        self._seen.add(request)
+
+    def _free_part(self, plan: str, guarantee: Guarantee) -> str:
+        """The first part of a plan with this promise that has not been used."""
+        declared = database.entry_of_part(self._connection, self._name, plan)
+        if declared is None or declared.content["kind"] != "plan":
+            raise InvalidInput(f"data set {self._name!r} has no plan {plan!r}: declare it before its first release")
+        for index, promised in enumerate(declared.content["plan"]):
+            part = f"{plan}#{index}"
+            used = part in self._seen or database.entry_of_part(self._connection, self._name, part) is not None
+            if promised == fingerprint(guarantee) and not used:
+                self._seen.add(part)
+                return part
+        raise InvalidInput(f"plan {plan!r} has no part left with the promise {guarantee.statement()!r}")
+
+
+def _opening(connection: Connection, data_set: str) -> dict[str, Any]:
+    opening = database.entry_at(connection, data_set, 0)
+    if opening is None:
+        raise InvalidInput(f"the first entry of data set {data_set!r} is missing: check the ledger with  ledger verify")
+    return opening.content
+
+
+def _promise(guarantee: Guarantee) -> dict[str, Any]:
+    """What an entry says of a guarantee."""
+    return {
+        "statement": guarantee.statement(),
+        "unit": guarantee.unit,
+        "epsilon": finite_or_none(guarantee.epsilon),
+        "delta": finite_or_none(guarantee.delta),
+        "rho": finite_or_none(guarantee.rho),
+        "derivation": fingerprint(guarantee),
+    }
