@@ -293,6 +293,7 @@ def main() -> None:
     parser.add_argument("--users", type=int)
     parser.add_argument("--epsilon", type=float)
     parser.add_argument("--policy", choices=("given", "learned", "safe"))
+    parser.add_argument("--behaviour", choices=("declared", "unknown"))
     parser.add_argument("--file", type=Path, default=FILE)
     parser.add_argument("--summary", action="store_true")
     given = parser.parse_args()
@@ -306,7 +307,7 @@ def main() -> None:
         if given.world not in (None, name) or given.epsilon not in (None, epsilon) or given.users not in (None, users):
             continue
         bench = None
-        kinds = [kind for kind in KINDS if given.policy in (None, kind[0])]
+        kinds = [kind for kind in KINDS if given.policy in (None, kind[0]) and given.behaviour in (None, kind[1])]
         for repetition in range(given.repetitions):
             waiting = [kind for kind in kinds if (*cell, *kind, repetition) not in done]
             if name == "wards":

@@ -104,6 +104,10 @@ def judge(
             chosen = _clip(
                 imagined, limits, terms.largest_entry, paths.users, epsilon / len(ends), upper, less_own_return
             )
+            if expected is not None and less_own_return:
+                # Imagined returns are clipped more often than real ones: the model's own value has no such bias.
+                mean = float(_quantity(expected, upper, False).mean())
+                chosen = chosen._replace(expected=mean - value_in(model, behaviour, limits))
             beta = root_mean_square(bias[:, int(upper)])
             label = name if one else f"{'upper' if upper else 'lower'} end of the {name}"
             values = _quantity(found, upper, less_own_return)
@@ -142,6 +146,13 @@ def terms_of(
     largest = limits.span * max(2.0, 0.05 * math.sqrt(users * min(epsilon / 2, 4.0)))
     weights = weights_of(model, policy, behaviour)
     return Terms(model, policy, behaviour, weights, lower, upper, limits, largest)
+
+
+def value_in(model: Model, policy: Floats, limits: Limits) -> float:
+    """The value of a policy (H, S, A) in the repaired world, rows that are not shown as they were estimated."""
+    everything = model._replace(shown=np.ones_like(model.shown))
+    values = values_of(everything, policy, limits, upper=False, signed=False)
+    return float(model.start @ values.v[0, : len(model.start)])
 
 
 def _quantity(found: Contributions, upper: bool, less_own_return: bool) -> Floats:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from discreet.evaluation.split import Split, load_split
     from discreet.learners.base import Learner
     from discreet.offline.evaluating import Evaluation, evaluate
+    from discreet.offline.plan import Plan, plan
     from discreet.offline.receipt import policy_hash
     from discreet.offline.training import Fit, train
     from discreet.recipes.registry import Target
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from discreet.types import ArrayLike
 
 __all__ = [
-    "Evaluation", "Fit", "Interval", "OfflineResult", "Split", "evaluate", "load_split", "plot_values", "policy_hash",
+    "Evaluation", "Fit", "Interval", "OfflineResult", "Plan", "Split", "evaluate", "load_split", "plan", "plot_values",
+    "policy_hash",
     "simulate", "train",
 ]  # fmt: skip
 
@@ -62,9 +64,11 @@ __getattr__, __dir__ = lazily(
         "Fit": "discreet.offline.training",
         "Interval": "discreet.evaluation.interval",
         "OfflineResult": "discreet.simulation.result",
+        "Plan": "discreet.offline.plan",
         "Split": "discreet.evaluation.split",
         "evaluate": "discreet.offline.evaluating",
         "load_split": "discreet.evaluation.split",
+        "plan": "discreet.offline.plan",
         "plot_values": "discreet.simulation.plots",
         "policy_hash": "discreet.offline.receipt",
         "simulate": "discreet.offline",

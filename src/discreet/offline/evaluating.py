@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from discreet.evaluation.unknown import with_rewards
 from discreet.evaluation.verdict import Verdict
 from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
+from discreet.ledger.paying import paid
 from discreet.offline.data_sets import known_table, privatizer_for
 from discreet.offline.judged import (
     Budget,
@@ -33,12 +34,15 @@ from discreet.offline.judged import (
     check_judgeable,
     has_small_table,
     judge_held_out,
+    judgement_from,
     of_both_parts,
+    promised,
 )
 from discreet.offline.receipt import guarantee_facts, mechanism_facts, policy_hash, versions
+from discreet.offline.requests import as_plain, declaration_hash
 from discreet.offline.tables_of import AnyBehaviour, behaviour_table, policy_table
 from discreet.policies import AnyPolicy, load_policy, uniform_policy
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.trust import Central
 from discreet.release import Release, Request
 from discreet.types import ArrayLike, Floats, Mask
@@ -70,7 +74,7 @@ class Evaluation:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the three intervals (.png, .svg, .pdf)."""
-        from discreet.offline.interval_plot import plot_intervals
+        from discreet.offline.pictures import plot_intervals
 
         plot_intervals(self.facts["evaluation"], path)
 
@@ -88,6 +92,8 @@ def evaluate(
     holdout: float = HOLDOUT,
     known_rewards: ArrayLike | None = None,
     confidence: float = 0.95,
+    ledger: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     seed: object = None,
 ) -> Evaluation:
     """What a policy is worth, what the users' own behaviour is worth, and the difference, each with an interval.
@@ -98,6 +104,8 @@ def evaluate(
     intervals far narrower. ``returns`` declares the range of the sum of rewards from any step on, where that is
     narrower than what the range of rewards allows. ``holdout`` is the share of users who judge where others fill a
     table. Everything counts under one guarantee.
+
+    ``ledger`` and ``dataset`` charge it to a budget, as in ``train``; the same call again gives the stored answer.
     """
     if seed is not None:
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
@@ -109,6 +117,8 @@ def evaluate(
     known = known_table(data.shape, known_rewards)
     if known is None and data.declaration.columns.reward is None:
         raise InvalidInput("there is no reward column and no known_rewards=: declare one of them")
+    if (ledger is None) != (dataset is None):
+        raise InvalidInput("a ledger holds the budgets of several data sets: give ledger= and dataset= together")
     Central(epsilon, delta, rho)  # refused before anything is read
     budget = Budget(epsilon, delta, rho)
     check_judgeable(data.shape, limits.ends, budget, usual)
@@ -116,19 +126,91 @@ def evaluate(
     recorded = load_split(split) if isinstance(split, str | os.PathLike) else split
     if recorded is not None:
         recorded.check(people)
-    counted, judging, used = _parts(
-        people, recorded, holdout, usual is not None and has_small_table(data.shape, limits.ends, budget)
-    )
+    with_table = usual is not None and has_small_table(data.shape, limits.ends, budget)
+    parts = _parts(people, recorded, holdout, with_table)
+    asked = Asked(data, loaded, table, usual, limits, budget, known, confidence)
+    if ledger is None or dataset is None:
+        judgement, tables, promise = _judged(asked, people, *parts)
+        return _evaluation(asked, judgement.facts, promise, tables, people.users, None)
+    planned = _promise(asked, parts[0], parts[1])
+    bought = paid(
+        ledger, dataset, _request(asked, people, recorded, holdout), planned,
+        lambda: json.dumps(_stored(*_judged(asked, people, *parts)), sort_keys=True, allow_nan=False).encode(),
+        what="value of a policy", declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
+    )  # fmt: skip
+    content = json.loads(bought.content)
+    return _evaluation(asked, content["judgement"], planned, content["tables"], people.users, bought.facts())
+
+
+class Asked(NamedTuple):
+    """Everything that an evaluation depends on besides the users."""
+
+    data: Table
+    policy: AnyPolicy
+    table: Floats
+    behaviour: Floats | None
+    limits: Limits
+    budget: Budget
+    known: Floats | None
+    confidence: float
+
+
+def _judged(
+    asked: Asked, people: Ordered, counted: Mask, judging: Mask, used: Split | None
+) -> tuple[Judgement, list[dict[str, Any]], Guarantee]:
+    """Draw the noise: the judgement, the mechanisms of the table behind it, and the promise to everybody."""
     noise: NoiseSource = SecureNoise()
-    release, promise, tables = _table(people, counted, budget, limits, known, noise)
+    release, promise, tables = _table(people, counted, asked.budget, asked.limits, asked.known, noise)
     judgement = judge_held_out(
-        people, judging, table, limits, budget, noise, behaviour=usual, release=release, table_users=int(counted.sum()),
-        known=known, split=used, confidence=confidence,
+        people, judging, asked.table, asked.limits, asked.budget, noise, behaviour=asked.behaviour, release=release,
+        table_users=int(counted.sum()), known=asked.known, split=used, confidence=asked.confidence,
     )  # fmt: skip
     sizes = int(counted.sum()), int(judging.sum())
-    whole = of_both_parts(promise, judgement.guarantee, sizes, judgement.guarantee)
-    facts = _facts(data, loaded, judgement, whole, tables, people.users)
-    return Evaluation(judgement.value, judgement.behaviour, judgement.difference, judgement.verdict, whole, facts)
+    return judgement, tables, of_both_parts(promise, judgement.guarantee, sizes, judgement.guarantee)
+
+
+def _promise(asked: Asked, counted: Mask, judging: Mask) -> Guarantee:
+    """What everybody is promised, before anything is drawn."""
+    sizes, shape, ends = (int(counted.sum()), int(judging.sum())), asked.data.shape, asked.limits.ends
+    known = asked.known is not None
+    later = promised(shape, ends, sizes[1], asked.budget, asked.behaviour is not None, known)
+    table = None
+    if sizes[0]:
+        table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
+    return drawn(of_both_parts(table, later, sizes, later), False)
+
+
+def _stored(judgement: Judgement, tables: list[dict[str, Any]], promise: Guarantee) -> dict[str, Any]:
+    """What a ledger keeps of an evaluation: released numbers only."""
+    return {"judgement": judgement.facts, "tables": tables}
+
+
+def _request(asked: Asked, people: Ordered, recorded: Split | None, holdout: float) -> dict[str, Any]:
+    """What was asked for, as plain data."""
+    budget = asked.budget
+    return {
+        "command": "evaluate",
+        "declaration": declaration_hash(asked.data.declaration),
+        "source": asked.data.source.name,
+        "users": people.users,
+        "target": {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho},
+        "policy": policy_hash(asked.policy),
+        "behaviour": as_plain(asked.behaviour),
+        "limits": [float(asked.limits.worst[0]), float(asked.limits.best[0])],
+        "split": None if recorded is None else recorded.facts(),
+        "holdout": holdout,
+        "known_rewards": as_plain(asked.known),
+        "confidence": asked.confidence,
+    }
+
+
+def _evaluation(
+    asked: Asked, judged: Mapping[str, Any], promise: Guarantee, tables: list[dict[str, Any]], users: int,
+    ledger: Mapping[str, Any] | None,
+) -> Evaluation:  # fmt: skip
+    found = judgement_from(judged, promise)
+    facts = {**_facts(asked.data, asked.policy, judged, promise, tables, users), "ledger": ledger}
+    return Evaluation(found.value, found.behaviour, found.difference, found.verdict, promise, facts)
 
 
 def _parts(
@@ -164,15 +246,20 @@ def _table(
 
 
 def _facts(
-    data: Table, policy: AnyPolicy, judgement: Judgement, whole: Guarantee, tables: list[dict[str, Any]], users: int
-) -> dict[str, Any]:
+    data: Table,
+    policy: AnyPolicy,
+    judged: Mapping[str, Any],
+    whole: Guarantee,
+    tables: list[dict[str, Any]],
+    users: int,
+) -> dict[str, Any]:  # fmt: skip
     shape, declaration = data.shape, data.declaration
     return {
         "format": "discreet-evaluation",
         "version": 1,
         "guarantee": guarantee_facts(whole),
-        "evaluation": judgement.facts,
-        "mechanisms": tables + judgement.facts["mechanisms"],
+        "evaluation": judged,
+        "mechanisms": [*tables, *judged["mechanisms"]],
         "declared": {
             "users": users,
             "states": shape.states,

@@ -96,7 +96,7 @@ class Fit:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw what the policy and the behaviour are worth, with intervals; needs ``holdout``."""
-        from discreet.offline.interval_plot import plot_intervals
+        from discreet.offline.pictures import plot_intervals
 
         if "evaluation" not in self.facts:
             raise InvalidInput("nobody judged this policy: train with holdout=0.35 to draw what it is worth")
