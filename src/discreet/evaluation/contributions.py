@@ -4,19 +4,22 @@ For a policy pi, a declared behaviour mu, values Q-, V- and weights w of a relea
 actions a_h and rewards r_h contributes to the lower end
 
     X- = V-_0(s_0) + sum over shown rows h of w_h [r_h + V-_{h+1}(s_{h+1}) - Q-_h(s_h, a_h)]
-       + sum over entries h into rows not shown of min(w_{h-1} (pi/mu)_h rho_{h+1:} (G_{h:} - worst_h), c),
+       + min(c, sum over rows h that are not shown of v_h [r_h + V-_{h+1}(s_{h+1}) - worst_h]),
 
-where an entry is a row that is not shown at h = 0 or after a shown row, rho_{h+1:} is the product of the ratios pi/mu
-of all later steps and G_{h:} the sum of rewards from h on. The upper end has Q+, V+ and best_h and the opposite sign.
+    v_h = (pi / mu)_h times the weight of her row before: w_{h-1} if it was shown, else v_{h-1}; 1 before the first.
 
-**Why.** The value of pi minus E V-_0(s_0) is a sum over rows along shown paths of what the model gets wrong there,
-plus, for every entry, how much more than the worst follows: both are averages over pi's paths, and w and the ratios
-carry them over to mu's. If w is exact, E X- is the value of pi *whatever* Q- is, and if Q- is exact, whatever w is: the
-error is a product of two errors, of rows before h (w) and rows from h on (Q-), which separate tables per step estimate
-from separate counts. The last sum is never negative, because nothing is worse than the worst; it is cut at c, and
-cutting can only lower it: the lower end stays valid.
+The upper end has Q+, V+ and best_h, and the last sum has the opposite sign.
 
-Rows that were dropped (gaps) leave their terms out. A user without a first row has the model's average for V_0.
+**Why.** For any V, the value of pi is E V_0(s_0) plus the sum over all rows of (how often pi is there) times (r + P V -
+Q there): it telescopes. Rows that are not shown have Q- = worst_h. Weights turn averages over pi's paths into averages
+over mu's users. So if the weights are exact, E X- is the value of pi *whatever* Q- and V- are, and if Q- is exact in
+shown rows, whatever w is: the error is a product of two errors, of rows before h (w) and rows from h on (Q-), which
+separate tables per step estimate from separate counts. Terms of rows that are not shown are never negative, because
+nothing is worse than the worst; their sum is cut at c, and cutting can only lower it: the lower end stays valid. Where
+no row is shown at all this is per-decision importance sampling, cut, with no model behind it.
+
+Rows that were dropped (gaps) leave their terms out, and what follows a gap in a row that is not shown does, too. A user
+without a first row has the model's average for V_0.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Terms(NamedTuple):
     lower: Values
     upper: Values
     limits: Limits
-    largest_entry: float  # c
+    largest: float  # c: what rows that are not shown may add
 
 
 class Contributions(NamedTuple):
@@ -108,30 +111,21 @@ def _end(grid: _Grid, terms: Terms, *, upper: bool) -> Floats:
     model, limits, values = terms.model, terms.limits, terms.upper if upper else terms.lower
     users, H = grid.there.shape
     S, sign = len(model.start), -1.0 if upper else 1.0
-    bound = limits.best if upper else limits.worst
     at_start = values.v[0, :S]
-    known = grid.there[:, 0]
-    total = np.where(known, at_start[grid.state[:, 0]], float(model.start @ at_start))
-    to_go, rho = np.zeros(users), np.ones(users)  # G_{h+1:} and rho_{h+1:}
-    for h in range(H - 1, -1, -1):
+    total = np.where(grid.there[:, 0], at_start[grid.state[:, 0]], float(model.start @ at_start))
+    hidden, before = np.zeros(users), np.ones(users)
+    for h in range(H):
         there, s, a = grid.there[:, h], grid.state[:, h], grid.action[:, h]
-        shown = there & model.shown[model.at(h)][s, a]
-        following = values.v[h + 1][np.where(h < H - 1, grid.successor[:, h], S)]
-        surprise = terms.weights[h, s, a] * (grid.reward[:, h] + following - values.q[h, s, a])
-        if not limits.ends and h < H - 1:  # a row without a next one says nothing if episodes do not end
-            surprise = np.where(grid.successor[:, h] == S, 0.0, surprise)
-        total += np.where(shown, surprise, 0.0)
-        to_go = np.clip(to_go + grid.reward[:, h], limits.worst[h], limits.best[h]) * there + to_go * ~there
+        shown = model.shown[model.at(h)][s, a]
         mu, pi = terms.behaviour[h, s, a], terms.policy[h, s, a]
         ratio = np.divide(pi, mu, out=np.zeros(users), where=mu > 0)
-        if h == 0:
-            before = np.ones(users)
-        else:
-            p, b = grid.state[:, h - 1], grid.action[:, h - 1]
-            before = terms.weights[h - 1, p, b] * grid.there[:, h - 1]
-            before *= model.shown[model.at(h - 1)][p, b]
-        entered = there & ~shown & (before > 0)
-        better = before * ratio * rho * sign * (to_go - bound[h])  # than what the bracket says; never negative
-        total += np.where(entered, sign * np.minimum(better, terms.largest_entry), 0.0)
-        rho = np.where(there, rho * ratio, rho)
-    return total
+        weight = np.where(shown, terms.weights[h, s, a], before * ratio)
+        following = values.v[h + 1][grid.successor[:, h]] if h < H - 1 else 0.0
+        surprise = weight * (grid.reward[:, h] + following - values.q[h, s, a])
+        if not limits.ends and h < H - 1:  # a row without a next one says nothing if episodes do not end
+            there = there & (grid.successor[:, h] < S)
+        total += np.where(there & shown, surprise, 0.0)
+        # Never negative: what follows is no worse than the worst (no better than the best).
+        hidden += np.where(there & ~shown, np.maximum(sign * surprise, 0.0), 0.0)
+        before = np.where(grid.there[:, h], weight, 0.0)
+    return total + sign * np.minimum(hidden, terms.largest)

@@ -101,9 +101,7 @@ def judge(
         out = []
         for upper in ends:
             imagined = None if expected is None else _quantity(expected, upper, less_own_return)
-            chosen = _clip(
-                imagined, limits, terms.largest_entry, paths.users, epsilon / len(ends), upper, less_own_return
-            )
+            chosen = _clip(imagined, limits, terms.largest, paths.users, epsilon / len(ends), upper, less_own_return)
             if expected is not None and less_own_return:
                 # Imagined returns are clipped more often than real ones: the model's own value has no such bias.
                 mean = float(_quantity(expected, upper, False).mean())

@@ -13,8 +13,7 @@ Values of a policy, backwards from V_H = 0, with limits worst_h and best_h on wh
 
 and Q+, V+ with best_h. V- and V+ bracket the value in the estimated world whatever the rows that are not shown hold.
 
-d_pi(h, s, a) counts paths through shown rows only; what enters a row that is not shown is accounted for elsewhere
-(:mod:`discreet.evaluation.contributions`). The weight of a shown row is w = min(d_pi / d_mu, 50) for the behaviour mu.
+The weight of a shown row is w = min(d_pi / d_mu, 50), with occupancies of policy and behaviour in the repaired world.
 """
 
 from __future__ import annotations
@@ -184,8 +183,8 @@ def occupancies(model: Model, policy: Floats, *, shown_only: bool) -> Floats:
 
 
 def weights_of(model: Model, policy: Floats, behaviour: Floats) -> Floats:
-    """w (H, S, A): how much more often the policy is in a shown row than the behaviour, at most fifty times."""
-    through = occupancies(model, policy, shown_only=True)
+    """w (H, S, A): how much more often the policy is in a row than the behaviour, at most fifty times."""
+    through = occupancies(model, policy, shown_only=False)
     there = occupancies(model, behaviour, shown_only=False)
     ratio = np.divide(through, there, out=np.zeros_like(through), where=there > 0)
     return np.minimum(ratio, LARGEST_WEIGHT)

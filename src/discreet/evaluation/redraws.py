@@ -7,8 +7,10 @@ table; beta is the root of the mean square over some tables. Everything is a fun
 
 With values Q, V and weights w of a drawn table, d the behaviour's occupancy and (P, r) the world that was drawn from,
 
-    E X = E V_0(s_0) + sum over shown rows of d w (r + P V - Q)
-        + sum over entries of d w P(s') pi(a') (Q_pi(s', a') - worst),   Q_pi the values in the world.
+    E X = E V_0(s_0) + sum over rows of m (r + P V - Q),
+
+where m is d w in shown rows, and in others pi times what flows in from the rows before, as weighted there. The cut of
+rows that are not shown is left out.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def biases(terms: Terms, shape: Shape, redraws: int, seed: int) -> Floats:
         for upper in (False, True):
             values = values_of(drawn, policy, limits, upper=upper)
             own = terms._replace(model=drawn, weights=weights)
-            out[number, int(upper)] = _mean(own, values, model, world, there, upper) - true
+            out[number, int(upper)] = _mean(own, values, model, there) - true
     return out
 
 
@@ -67,18 +69,15 @@ def _redrawn(model: Model, shape: Shape, there: Floats, limits: Limits, rng: np.
     return refit(model, shape, counts, seen, shares, limits.ends)
 
 
-def _mean(terms: Terms, values: Values, world: Model, truth: Values, there: Floats, upper: bool) -> float:
+def _mean(terms: Terms, values: Values, world: Model, there: Floats) -> float:
     """The exact mean of a contribution, for users of the behaviour in the world."""
-    policy, limits, drawn = terms.policy, terms.limits, terms.model
+    policy, drawn = terms.policy, terms.model
     H, S, _ = policy.shape
-    bound = limits.best if upper else limits.worst
-    hidden = [policy[h] * ~drawn.shown[drawn.at(h)] * (truth.q[h] - bound[h]) for h in range(H)]
-    total = float(world.start @ (values.v[0, :S] + hidden[0].sum(axis=1)))
+    flow, total = world.start, float(world.start @ values.v[0, :S])
     for h in range(H):
         g = world.at(h)
-        weight = there[h] * terms.weights[h] * drawn.shown[drawn.at(h)]
-        following = values.v[h + 1] if h < H - 1 else np.zeros(S + 1)
-        entering = np.append(hidden[h + 1].sum(axis=1), 0.0) if h < H - 1 else np.zeros(S + 1)
-        surprise = world.rewards[g] + world.repaired[g] @ (following + entering) - values.q[h]
-        total += float((weight * surprise).sum())
+        mass = np.where(drawn.shown[drawn.at(h)], there[h] * terms.weights[h], flow[:, None] * policy[h])
+        following = world.repaired[g] @ values.v[h + 1] if h < H - 1 else 0.0
+        total += float((mass * (world.rewards[g] + following - values.q[h])).sum())
+        flow = np.tensordot(mass, world.repaired[g], axes=2)[:S]
     return total
