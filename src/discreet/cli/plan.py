@@ -40,7 +40,7 @@ def plan(
 ) -> None:
     """Show noise against counts, and the gap and intervals to be expected, for several epsilons; no data are read."""
     check_outputs(json_file=json, plot=plot)
-    from discreet.offline.plan import plan as compute
+    from discreet.offline.expectations import plan as compute
     from discreet.shape import Shape
 
     shape = Shape(states, actions, horizon, homogeneous=homogeneous, rewards=rewards)

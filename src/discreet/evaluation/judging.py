@@ -38,6 +38,7 @@ from discreet.shape import Shape
 from discreet.types import Floats
 
 _IMAGINED, _REDRAWS, _SEED = 8000, 24, 0
+_BELOW = 1 - 1e-9  # so that shares, added up in floating point, stay within the whole
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Shares:
 
 def shares_of(epsilon: float) -> Shares:
     """How the budget of an evaluation is divided: before anything is looked at, and the same for everybody."""
+    epsilon *= _BELOW
     return Shares(0.45 * epsilon, 0.45 * epsilon, 0.1 * epsilon)
 
 
@@ -142,7 +144,7 @@ def terms_of(
     """Everything that turns trajectories into contributions."""
     lower, upper = (values_of(model, policy, limits, upper=upper) for upper in (False, True))
     largest = limits.span * max(2.0, 0.05 * math.sqrt(users * min(epsilon / 2, 4.0)))
-    weights = weights_of(model, policy, behaviour)
+    weights = weights_of(model, policy, behaviour) if model.shown.any() else np.zeros(policy.shape)
     return Terms(model, policy, behaviour, weights, lower, upper, limits, largest)
 
 
@@ -193,6 +195,8 @@ def _interval(ends: list[_End], confidence: float) -> Interval:
 
 def _share_shown(terms: Terms) -> float:
     """How much of the policy's way through the model leads through shown rows, in the repaired world."""
+    if not terms.model.shown.any():
+        return 0.0
     through = occupancies(terms.model, terms.policy, shown_only=True).sum()
     everywhere = occupancies(terms.model, terms.policy, shown_only=False).sum()
     return float(through / everywhere) if everywhere > 0 else 0.0

@@ -160,6 +160,10 @@ def values_of(
     rows, rewards = (model.signed, model.signed_rewards) if signed else (model.repaired, model.rewards)
     for h in range(H - 1, -1, -1):
         g = model.at(h)
+        if not model.shown[g].any():
+            q[h] = unknown[h]
+            v[h, :S] = unknown[h]
+            continue
         # The successor "ended" (the last one) is worth 0; after the last step everything is.
         mean = rewards[g] + (rows[g] @ v[h + 1] if h < H - 1 else 0.0)
         if limited:

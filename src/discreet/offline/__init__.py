@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from discreet.evaluation.split import Split, load_split
     from discreet.learners.base import Learner
     from discreet.offline.evaluating import Evaluation, evaluate
-    from discreet.offline.plan import Plan, plan
+    from discreet.offline.expectations import Plan, plan
     from discreet.offline.receipt import policy_hash
     from discreet.offline.training import Fit, train
     from discreet.recipes.registry import Target
@@ -64,11 +64,11 @@ __getattr__, __dir__ = lazily(
         "Fit": "discreet.offline.training",
         "Interval": "discreet.evaluation.interval",
         "OfflineResult": "discreet.simulation.result",
-        "Plan": "discreet.offline.plan",
+        "Plan": "discreet.offline.expectations",
         "Split": "discreet.evaluation.split",
         "evaluate": "discreet.offline.evaluating",
         "load_split": "discreet.evaluation.split",
-        "plan": "discreet.offline.plan",
+        "plan": "discreet.offline.expectations",
         "plot_values": "discreet.simulation.plots",
         "policy_hash": "discreet.offline.receipt",
         "simulate": "discreet.offline",

@@ -37,6 +37,7 @@ from discreet.validation import check_open_unit
 
 _FOR_FIRST_STATES = 0.05  # of the epsilon of the judgement, where steps are pooled
 _FOR_THE_TABLE = 0.8  # of the epsilon of held-out users whose behaviour is not declared
+_FOR_THE_REST = 0.1998  # a little less than what is left: profiles are composed numerically, and err to the safe side
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _undeclared(
     known: Floats | None, confidence: float,
 ) -> tuple[Judged, Guarantee]:  # fmt: skip
     shape, paths = people.table.shape, people.paths(held_out)
-    rest = budget.share(1 - _FOR_THE_TABLE).pure
+    rest = budget.share(_FOR_THE_REST).pure
     privatizer = privatizer_for(
         APVI(ends=limits.ends), budget.share(_FOR_THE_TABLE).target(), shape, paths.users, known=known is not None
     )
@@ -173,7 +174,7 @@ def promised(shape: Shape, ends: bool, users: int, budget: Budget, declared: boo
     if declared:
         return guarantee_of([PrivateMean.at_most(everything, budget.pure)])
     made = privatizer_for(APVI(ends=ends), budget.share(_FOR_THE_TABLE).target(), shape, users, known=known)
-    rest = PrivateMean.at_most(everything, budget.share(1 - _FOR_THE_TABLE).pure)
+    rest = PrivateMean.at_most(everything, budget.share(_FOR_THE_REST).pure)
     return guarantee_of([rest], [made.guarantee], delta=budget.delta)
 
 

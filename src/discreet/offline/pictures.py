@@ -10,7 +10,7 @@ from discreet.files import write_atomically
 from discreet.simulation.plots import blank_figure, checked_plot, figure_bytes
 
 if TYPE_CHECKING:
-    from discreet.offline.plan import Plan
+    from discreet.offline.expectations import Plan
 
 _WORDS = {"value": "learned policy", "behaviour": "behaviour in the table", "difference": "difference"}
 _TONES = {"value": "#0f766e", "behaviour": "#64748b", "difference": "#b45309"}

@@ -98,7 +98,7 @@ class Fit:
         """Draw what the policy and the behaviour are worth, with intervals; needs ``holdout``."""
         from discreet.offline.pictures import plot_intervals
 
-        if "evaluation" not in self.facts:
+        if self.facts["evaluation"] is None:
             raise InvalidInput("nobody judged this policy: train with holdout=0.35 to draw what it is worth")
         plot_intervals(self.facts["evaluation"], path)
 
