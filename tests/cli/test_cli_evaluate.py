@@ -111,8 +111,8 @@ def test_train_refuses_options_without_judges(discreet, rows, tmp_path):
 
 def test_plan_shows_noise_against_counts(discreet, tmp_path):
     outcome = discreet(
-        "plan", "--states", "2", "--actions", "2", "--horizon", "2", "--users", "300,600", "--epsilons", "1,4", "--runs",
-        "1", "--json", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "plan.png"),
+        "plan", "--states", "2", "--actions", "2", "--horizon", "2", "--users", "300,600", "--epsilons", "1,4",
+        "--runs", "1", "--json", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "plan.png"),
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     assert "compare rows with each other" in " ".join(outcome.out.split())
