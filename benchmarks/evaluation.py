@@ -12,9 +12,9 @@ full epsilon (so that it can be compared with methods for one quantity); real ev
 
 Worlds: ``dirichlet`` random transitions, drawn anew in every repetition (5 states, 3 actions, 5 steps); ``hospital``
 the made-up hospital of examples/ (12 states, 4 actions, 14 steps, early ends, outcomes -1 or +1 at the end); ``river``
-RiverSwim with 6 states and 20 steps; ``wards`` a stand-in for ICU-Sepsis, which cannot be shipped: 120 random states
-and 9 actions with early ends, a table of which would be too large, so that it is judged by importance sampling alone,
-for policies (1 - b) behaviour + b best.
+RiverSwim with 6 states and 20 steps; ``...-pooled`` the last two with counts of all steps pooled; ``wards`` a stand-in
+for ICU-Sepsis, which cannot be shipped: 120 random states and 9 actions with early ends, a table of which would be too
+large, so that it is judged by importance sampling alone, for policies (1 - b) behaviour + b best.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import json
 import math
 import time
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,7 @@ import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.data.parts import Paths
+from discreet.evaluation.first_states import first_states
 from discreet.evaluation.judging import Judged, Shares, judge
 from discreet.evaluation.limits import Limits, limits_of
 from discreet.evaluation.model import Model, model_of, nothing_shown
@@ -48,6 +51,7 @@ from discreet.types import Floats
 from discreet.worlds import river_swim
 
 HOLDOUT, DELTA = 0.35, 1e-6
+_NUMBERS = {"dirichlet": 0, "hospital": 1, "river": 2, "wards": 3, "river-pooled": 4, "hospital-pooled": 5}  # of seeds
 FILE = Path(__file__).parent / "results" / "evaluation.jsonl"
 
 
@@ -128,11 +132,26 @@ def wards(seed: int, mixed: float = 0.25) -> World:
     return world._replace(given=(1 - mixed) * behaviour + mixed * greedy(world, None))
 
 
-WORLDS = {"dirichlet": dirichlet, "river": river, "hospital": hospital, "wards": wards}
+def pooled(make: Callable[[int], World]) -> Callable[[int], World]:
+    """The same world with counts of all steps pooled: its laws are the same at every step."""
+
+    def made(seed: int) -> World:
+        world = make(seed)
+        return world._replace(shape=replace(world.shape, homogeneous=True))
+
+    return made
+
+
+WORLDS: dict[str, Callable[[int], World]] = {
+    "dirichlet": dirichlet, "river": river, "hospital": hospital, "wards": wards,
+    "river-pooled": pooled(river), "hospital-pooled": pooled(hospital),
+}  # fmt: skip
 CELLS = [
     *(("dirichlet", users, epsilon) for users in (2_000, 10_000) for epsilon in (1.0, 4.0, math.inf)),
     *(("river", users, epsilon) for users in (10_000, 50_000) for epsilon in (1.0, 4.0, math.inf)),
     *(("hospital", users, epsilon) for users in (10_000, 50_000) for epsilon in (1.0, 4.0, math.inf)),
+    *(("river-pooled", 10_000, epsilon) for epsilon in (1.0, 4.0, math.inf)),
+    *(("hospital-pooled", users, epsilon) for users in (10_000, 50_000) for epsilon in (1.0, 4.0, math.inf)),
     *(("wards", 50_000, epsilon) for epsilon in (1.0, 4.0, math.inf)),
 ]
 KINDS = [
@@ -216,7 +235,7 @@ class Bench:
 
     def run(self, repetition: int, kinds: list[tuple[str, str]]) -> list[dict[str, Any]]:
         """All kinds of one repetition."""
-        seed = [20261, repetition, self.users, int(10 * min(self.epsilon, 99)), sorted(WORLDS).index(self.name)]
+        seed = [20261, repetition, self.users, int(10 * min(self.epsilon, 99)), _NUMBERS[self.name]]
         rng = np.random.default_rng(seed)
         world = WORLDS[self.name](1000 + repetition)
         shape, limits = world.shape, limits_of(world.shape, world.ends, world.returns)
@@ -227,7 +246,8 @@ class Bench:
             session = self.privatizer.open(PathUsers(first, shape, world.ends, rng), noise, first.users)
             state, release = learn(self.learner, session, Problem(shape, first.users), np.zeros(1, np.uint64))
             policies["learned"] = self.learner.policy(state).stochastic(shape.actions).probabilities
-            model = model_of(shape, release, world.ends, first.users)
+            start = first_states(second, shape.states, 0.05 * self.epsilon, noise).shares if shape.homogeneous else None
+            model = model_of(shape, release, world.ends, first.users, start)
             policies["safe"] = safe_policy(model, policies["learned"], world.behaviour)
         behaviour = values(world, world.behaviour)[1]
         out = []
@@ -256,9 +276,12 @@ class Bench:
         self, second: Paths, world: World, limits: Limits, policy: Floats, noise: Any, rng: np.random.Generator
     ) -> Judged:
         privatizer = privatizer_for(self.learner, target(self.epsilon), world.shape, second.users)
+        start, variance = None, None
+        if world.shape.homogeneous:
+            start, variance, _ = first_states(second, world.shape.states, 0.05 * self.epsilon, noise)
         return judge_unknown(
             PathUsers(second, world.shape, world.ends, rng), second, world.shape, limits, policy, privatizer,
-            self.epsilon, noise,
+            self.epsilon, noise, start=start, start_variance=variance,
         )  # fmt: skip
 
 
