@@ -22,7 +22,7 @@ import numpy as np
 import discreet
 from discreet.accumulators.base import advance
 from discreet.accumulators.matrix import Matrix
-from discreet.accumulators.tree import RefinedTree, Tree
+from discreet.accumulators.tree import RefinedTree, Tree, refined_cost
 from discreet.compiled import kernel
 from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
 from discreet.noise import Gaussian, GridGaussian
@@ -138,7 +138,7 @@ def _deviation(accumulator: Tree | RefinedTree | Matrix) -> float:
     unit = 3.7304  # the deviation of Gaussian noise at (1, 1e-5) and L2 sensitivity 1
     if isinstance(accumulator, Tree):
         return unit * math.sqrt(accumulator.levels * accumulator.users.bit_count())
-    shown = accumulator.column_norm if isinstance(accumulator, Matrix) else math.sqrt(accumulator.levels)
+    shown = accumulator.column_norm if isinstance(accumulator, Matrix) else math.sqrt(refined_cost(accumulator.levels))
     return unit * shown * math.sqrt(accumulator.errors()[-1])
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from discreet.packages import lazily
 
 if TYPE_CHECKING:
-    from discreet import audit, data, learners, offline, recipes, worlds
-    from discreet.errors import DiscreetError, InvalidInput, MissingExtra, Unsupported
+    from discreet import audit, data, learners, ledger, offline, recipes, worlds
+    from discreet.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.privacy.guarantee import Guarantee
     from discreet.recipes.calibrate import calibrate
@@ -35,6 +35,7 @@ _HOMES = {
     "DiscreetError": "discreet.errors",
     "InvalidInput": "discreet.errors",
     "MissingExtra": "discreet.errors",
+    "OverBudget": "discreet.errors",
     "Unsupported": "discreet.errors",
     "Mixture": "discreet.policies",
     "Policy": "discreet.policies",
@@ -43,6 +44,7 @@ _HOMES = {
     "Guarantee": "discreet.privacy.guarantee",
     "data": "discreet.data",
     "learners": "discreet.learners",
+    "ledger": "discreet.ledger",
     "offline": "discreet.offline",
     "recipes": "discreet.recipes",
     "worlds": "discreet.worlds",
@@ -65,6 +67,7 @@ __all__ = [
     "MissingExtra",
     "Mixture",
     "NoPrivacy",
+    "OverBudget",
     "Policy",
     "Shape",
     "Shuffle",
@@ -75,6 +78,7 @@ __all__ = [
     "calibrate",
     "data",
     "learners",
+    "ledger",
     "load_policy",
     "load_result",
     "offline",

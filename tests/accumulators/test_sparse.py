@@ -127,6 +127,32 @@ def test_calibration_keeps_the_target_with_the_lowest_threshold(gaussian, m):
     assert profile.delta(0.0) == 1.0 or profile.delta(0.0) > 1e-3
 
 
+HALVED = {(False, 1): (30, 2.0), (False, 3): (91, 6.0), (True, 1): (32, 6.168), (True, 20): (152, 27.608)}
+
+
+@pytest.mark.parametrize(("gaussian", "m"), list(HALVED), ids=str)
+def test_dividing_delta_well_lowers_the_threshold_or_the_noise(gaussian, m):
+    """Against half of delta for each; what is taken keeps (1, 1e-6) and uses more than nine tenths of delta."""
+    moves, (threshold, scale) = Sensitivity.unit_shifts(m, m), HALVED[gaussian, m]
+    law = calibrate_sparse(gaussian, moves, epsilon=1.0, delta=1e-6)
+    now = law.threshold, law.sigma if gaussian else law.scale
+    assert now[0] < threshold or (now[0] == threshold and now[1] < 0.995 * scale)
+    assert 0.9e-6 < law.profile(moves).delta(1.0) <= 1e-6
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_what_was_searched_for_keeps_its_delta_by_enumeration(gaussian):
+    """All pairs of small tables of one user's two cells; a threshold of two less breaks it in one of them."""
+    moves = Sensitivity.unit_shifts(1, 1)
+    law = calibrate_sparse(gaussian, moves, epsilon=1.5, delta=0.02)
+    least = type(law)(law.sigma if gaussian else law.scale, law.threshold - 2)
+    tables = [(a, b) for a in range(9) for b in range(9)]
+    pairs = [(t, (t[0] - 1, t[1] + 1)) for t in tables if t[0] > 0]
+    pairs += [(b, a) for a, b in pairs]
+    assert max(enumerated_delta(law, *pair, 1.5) for pair in pairs) <= 0.02
+    assert max(enumerated_delta(least, *pair, 1.5) for pair in pairs) > 0.02
+
+
 def test_users_with_several_trajectories_can_have_more_cells_of_their_own():
     moves = Sensitivity.unit_shifts(3, 3).scaled(2)
     assert own_cells(moves) == 6

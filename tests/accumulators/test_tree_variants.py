@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from discreet.accumulators.base import SimulatedNoise, advance, draws_at
-from discreet.accumulators.tree import EqualLawTree, RefinedNoise, RefinedTree, refined_variances
+from discreet.accumulators.tree import (
+    EqualLawTree,
+    RefinedNoise,
+    RefinedTree,
+    lowest_digit,
+    refined_cost,
+    refined_variances,
+)
 from discreet.noise import DiscreteLaplace, Gaussian, NoNoise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import NOISE, stream
@@ -46,9 +53,30 @@ def test_the_compiled_refined_tree_has_the_law_of_the_plain_one():
         assert draws_at(arrays, t) == pytest.approx(tree.errors()[t])
 
 
-def test_a_user_shows_once_in_every_level_of_the_refined_tree():
-    assert RefinedTree(7).sensitivity(Sensitivity.unit_shifts(2, 2)).l2 == pytest.approx(2 * np.sqrt(3))
-    assert RefinedTree(8).sensitivity(Sensitivity.unit_shifts(2, 2)).l2 == pytest.approx(2 * np.sqrt(4))
+def shown_of_users(releases):
+    """mu^2 of every user for a deviation of one: from the covariance of all releases, read off the running code."""
+    draws = sum(lowest_digit(t) + 1 for t in range(1, releases + 1))
+    each = iter(np.eye(draws))
+    noise = RefinedNoise(RefinedTree(releases), draws)
+    of_draws = np.cumsum([noise.step(lambda: next(each)) for _ in range(releases)], axis=0)
+    prefixes = np.tril(np.ones((releases, releases)))
+    whitened = np.linalg.solve(np.linalg.cholesky(of_draws @ of_draws.T), prefixes)
+    assert np.abs(np.triu(whitened, 1)).max() < 1e-12  # a mixture of users who came before: valid adaptively
+    return (whitened**2).sum(axis=0)
+
+
+@pytest.mark.parametrize("releases", [1, 2, 3, 4, 7, 8, 11, 16, 31, 63, 100, 255])
+def test_a_refined_tree_is_charged_for_what_its_releases_show(releases):
+    shown = shown_of_users(releases)
+    moved = RefinedTree(releases).sensitivity(Sensitivity.unit_shifts(2, 2)).l2 / 2
+    assert shown.max() <= moved**2
+    assert shown.max() == pytest.approx(moved**2, rel=1e-9)
+
+
+def test_a_refined_tree_shows_less_than_one_node_of_every_level():
+    for levels, share in ((1, 1.0), (2, 0.9), (10, 0.8557), (15, 0.8561), (30, 0.8477)):
+        assert refined_cost(levels) / levels == pytest.approx(share, abs=1e-4)
+    assert np.argmax(shown_of_users(16)) > 0  # the first user is not the one who shows the most
 
 
 def test_equal_law_releases_all_carry_as_many_draws_as_there_are_levels():

@@ -505,6 +505,12 @@ MUTANTS = (
             DiscreteGaussian(0.8 * self.sigma), size)))),
     Mutant("secure grid noise has 0.8 of its scale", MATRIX, SAMPLERS, method(
         GridGaussian, "secure", _secretly(lambda self, honest, size: 0.8 * honest(self, size))), shape=POOLED),
+    Mutant("our own sampler of Laplace noise has 0.9 of its scale", LAPLACE, SAMPLERS, method(
+        DiscreteLaplace, "secure_by", _secretly(lambda self, honest, sampler, size: honest(
+            DiscreteLaplace(0.9 * self.scale) if sampler == "discreet" else self, sampler, size)))),
+    Mutant("our own sampler of Gaussian noise has one sign", GAUSSIAN, SAMPLERS, method(
+        DiscreteGaussian, "secure_by", _secretly(lambda self, honest, sampler, size: np.abs(
+            honest(self, sampler, size)) if sampler == "discreet" else honest(self, sampler, size)))),
     Mutant("secure noise bits are tossed once for two cells", BITS, SAMPLERS,
            method(BinomialNoise, "secure", _secretly(_pairs_of_cells))),
     Mutant("secure noise for tables lies in half of the cube", LOSSES, SAMPLERS, method(
@@ -546,6 +552,12 @@ EDITS = (
     Edit("the compiled kernel of tables draws a cube of half the size", "noise/knorm.py",
          "out[i] += below(state, 2 * radius + 1) - radius", "out[i] += (below(state, 2 * radius + 1) - radius) // 2",
          "tests/audit/test_samplers.py::test_what_is_drawn_is_what_is_stated"),
+    Edit("the exact sampler takes words that do not decide for decided", "noise/exact_sampler.py",
+         "if h == entries or (h > 0 and u < law.above[h - 1]):", "if h == entries:",
+         "tests/noise/test_exact_sampler.py::test_a_careless_fast_path_is_seen"),
+    Edit("the exact sampler trusts its exponent to the last bit", "noise/exact_sampler.py",
+         "g_high = g_low + h + np.uint64(4)", "g_high = g_low",
+         "tests/noise/test_exact_sampler.py::test_step_2_is_the_defined_one_next_to_its_bound"),
     Edit("the compiled tree keeps its old node", "accumulators/tree.py",
          "    exchange_noise(law, base, old, new, cells, stream)\n    tree.current[0] = low",
          "    if t % 2 == 1:\n        exchange_noise(law, base, old, new, cells, stream)\n    tree.current[0] = low",

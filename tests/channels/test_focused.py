@@ -156,6 +156,17 @@ def test_every_number_of_rows_keeps_the_target_and_uses_it_up(recipe, delta):
     assert "public choice" in made.guarantee.explain()
 
 
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_a_block_never_has_the_noise_of_more_rows_than_it_releases(law):
+    shape = discreet.Shape(20, 3, 12, homogeneous=True)
+    recipe = f"central/focused-first-visit-{law}"
+    channel = build(discreet.Central(1.0, 1e-6, recipe=recipe), shape, 2_000).channels[0]
+    assert channel.rows == tuple(range(1, 61))
+    for rows in range(1, 61):
+        assert channel.law_for(rows).profile(channel.encoder.sensitivity(rows)).epsilon(1e-6) > 0.9995
+        assert channel.law_for(rows).profile(channel.encoder.sensitivity(rows)).delta(1.0) <= 1e-6
+
+
 def test_a_public_choice_promises_the_weakest_of_its_parts():
     moves = Sensitivity.unit_shifts(1, 1)
     loud, quiet = (from_mechanism(DiscreteLaplace(b), moves, delta=0.0, name="counts") for b in (4.0, 2.0))

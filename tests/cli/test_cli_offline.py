@@ -63,6 +63,7 @@ def test_check_is_loud_and_says_that_it_is_not_private(discreet, rows):
         (("--states", "two"), "one label per line"),
         (("--option", "penalty"), "name=value"),
         (("--option", "bonus=1"), "option of learner apvi"),
+        (("--sampler", "numpy"), "sampler must be 'discreet' or 'opendp'"),
     ],
 )
 def test_bad_declarations_stop_before_anything_is_written(discreet, rows, tmp_path, monkeypatch, change, message):

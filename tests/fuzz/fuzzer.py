@@ -1,7 +1,8 @@
 """Wrong input, a million times over: every call ends well, or with an error of discreet's own, which is one sentence.
 
-``python -m tests.fuzz.fuzzer --inputs N --seed S`` prints the seed and, for every raw Python exception, where in the
-package it came from and how to see it again. An input is a function of (seed, number) alone.
+``python -m tests.fuzz.fuzzer --inputs N --seed S`` prints the seed, how far it is, for every raw Python exception where
+in the package it came from and the command that shows it again, with its traceback, and in the end a verdict in one
+line. An input is a function of (seed, number) alone.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .command_lines import command_lines
 from .damaged_files import damaged
 
 Call = Callable[[np.random.Generator], Any]
+_EVERY = 10_000  # inputs between two words about progress
 SHARES = {"cheap": 0.87, "files": 0.11, "dear": 0.012, "commands": 0.008}
 
 
@@ -41,8 +43,10 @@ def targets(folder: Path) -> dict[str, list[Call]]:
     }
 
 
-def one_input(seed: int, number: int, kinds: dict[str, list[Call]]) -> str | None:
-    """Try one input; None, or a raw exception and the line of the package that it came from."""
+def one_input(
+    seed: int, number: int, kinds: dict[str, list[Call]], say: Callable[[str], None] = lambda _text: None
+) -> str | None:
+    """Try one input; None, or a raw exception and the line of the package that it came from. ``say`` hears it all."""
     rng = np.random.default_rng([seed, number])
     kind = str(rng.choice(list(SHARES), p=list(SHARES.values())))
     call = kinds[kind][int(rng.integers(len(kinds[kind])))]
@@ -50,8 +54,10 @@ def one_input(seed: int, number: int, kinds: dict[str, list[Call]]) -> str | Non
         call(rng)
     except DiscreetError as error:
         if "\n" in str(error).strip():
+            say(traceback.format_exc())
             return f"{kind}: an error of more than one line: {str(error)[:100]!r}"
     except Exception as error:
+        say(traceback.format_exc())
         return f"{kind}: {type(error).__name__} at {place(error)}"
     return None
 
@@ -64,6 +70,18 @@ def place(error: BaseException) -> str:
     if not frames:
         return "the fuzzer itself"
     return f"{frames[-1].filename.rpartition(f'{os.sep}discreet{os.sep}')[2]}:{frames[-1].lineno}"
+
+
+def again(seed: int, number: int) -> str:
+    """The command that tries one input by itself and shows what comes out."""
+    return f"python -m tests.fuzz.fuzzer --seed {seed} --first {number} --inputs 1"
+
+
+def verdict(seed: int, inputs: int, found: dict[str, list[int]], spent: float) -> str:
+    """What came of it, in one line."""
+    raw = sum(len(numbers) for numbers in found.values())
+    told = f"{inputs:,} inputs of seed {seed}, {raw:,} raw exceptions at {len(found)} sites, {spent:.0f} CPU seconds"
+    return f"{'FAILED' if found else 'passed'}: {told}"
 
 
 def fuzz(
@@ -79,12 +97,12 @@ def fuzz(
         try:
             kinds = targets(Path(folder))
             for number in range(first, first + inputs):
-                if number > first and (number - first) % 50_000 == 0:
-                    say(f"{number - first:,} inputs so far")
-                site = one_input(seed, number, kinds)
+                if number > first and (number - first) % _EVERY == 0:
+                    say(f"{number - first:,} of {inputs:,} inputs, {len(found)} sites of raw exceptions so far")
+                site = one_input(seed, number, kinds, say if inputs == 1 else lambda _text: None)
                 if site is not None:
                     if site not in found:
-                        say(f"{site}  (seed {seed}, input {number})")
+                        say(f"{site}\n    again: {again(seed, number)}")
                     found.setdefault(site, []).append(number)
         finally:
             os.chdir(before)
@@ -103,9 +121,7 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     began = time.process_time()
     found = fuzz(seed, given.inputs, given.first, say=lambda text: print(text, flush=True))
-    raw = sum(len(numbers) for numbers in found.values())
-    spent = time.process_time() - began
-    print(f"{given.inputs:,} inputs, {raw:,} raw exceptions at {len(found)} sites, {spent:.0f} CPU seconds")
+    print(verdict(seed, given.inputs, found, time.process_time() - began))
     return 1 if found else 0
 
 

@@ -34,6 +34,31 @@ def test_the_fuzzer_sees_raw_exceptions_and_long_messages():
         assert words in found
 
 
+def test_a_failure_says_how_to_see_it_again(monkeypatch):
+    """A raw exception prints a command of one input, which finds the same one and shows its traceback."""
+
+    def sometimes(rng):
+        if rng.integers(100) == 0:
+            raise KeyError("missing")
+
+    monkeypatch.setattr(fuzzer, "targets", lambda folder: {kind: [sometimes] for kind in fuzzer.SHARES})
+    monkeypatch.setattr(fuzzer, "_EVERY", 500)
+    said = []
+    found = fuzzer.fuzz(3, 2_000, say=said.append)
+    assert sum("of 2,000 inputs" in text for text in said) == 3
+    first = found["cheap: KeyError at the fuzzer itself"][0]
+    assert any(text.endswith(f"--seed 3 --first {first} --inputs 1") for text in said)
+    alone = []
+    assert list(fuzzer.fuzz(3, 1, first, say=alone.append)) == ["cheap: KeyError at the fuzzer itself"]
+    assert any("Traceback" in text and "missing" in text for text in alone)
+    assert fuzzer.verdict(3, 2_000, found, 1.0).startswith("FAILED: 2,000 inputs of seed 3, ")
+    assert (
+        fuzzer.verdict(3, 2_000, {}, 1.0)
+        == "passed: 2,000 inputs of seed 3, 0 raw exceptions at 0 sites, 1 CPU seconds"
+    )
+    assert "\n" not in fuzzer.verdict(3, 2_000, found, 1.0)
+
+
 def test_an_input_depends_on_seed_and_number_alone():
     seen = [[], []]
     for record in seen:

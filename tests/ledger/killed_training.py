@@ -82,7 +82,7 @@ def main(book: str, source: Path, out: Path, kills: int) -> None:
         child, told = forked(book, source, out, name)
         if number % 2:
             os.read(told, 1)
-        time.sleep(coins.uniform(0, whole / 4 if number % 2 else whole))
+        time.sleep(coins.uniform(0, whole / 2 if number % 2 else whole))
         os.kill(child, signal.SIGKILL)
         killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
         os.close(told)

@@ -12,7 +12,7 @@ from tests.ledger.conftest import pure
 
 from discreet import ledger
 from discreet.errors import InvalidInput
-from discreet.ledger.chain import Entry, canonical, chained, first_hash
+from discreet.ledger.chain import Entry, canonical, chained, first_hash, link
 
 ENTRIES = 12
 
@@ -133,6 +133,32 @@ def write_nonsense(connection, name, rng):
     put(connection, entry, entry._replace(body=rng.choice(["", "{}", "[1]", "null", entry.body[:-1]])))
 
 
+def write_other_types(connection, name, rng):
+    """SQLite takes a word for a number, and bytes for text."""
+    column, value = rng.choice(
+        [("number", "word"), ("number", 2.5), ("body", b"bytes"), ("body", 7), ("hash", b"bytes"), ("request", 7)]
+    )
+    number = rng.randrange(1, ENTRIES)
+    query = f"UPDATE ledger_entries SET {column} = ? WHERE data_set = ? AND number = ?"
+    connection.execute(query, (value, name, number))
+
+
+def write_other_json(connection, name, rng):
+    """A body without one of its fields, or with something else in it, and a hash that fits."""
+    found = rows(connection, name)
+    index = rng.randrange(len(found) - 1)
+    content = found[index].content
+    field = rng.choice(sorted(content.keys() - {"dataset", "number", "note", "format", "time", "what", "kind"}))
+    if rng.random() < 0.5:
+        del content[field]
+    else:
+        wrong = [None, [], {}, 5, ["x", "y"], ["-1", "0"], "text", [[["deep"]]]]
+        content[field] = rng.choice([each for each in wrong if each != content[field]])
+    body = canonical(content)
+    before = found[index - 1].hash if index else first_hash(name)
+    put(connection, found[index], found[index]._replace(body=body, hash=link(before, body)))
+
+
 def forget_a_data_set(connection, name, rng):
     connection.execute("DELETE FROM ledger_data_sets WHERE name = ?", (name,))
 
@@ -172,7 +198,7 @@ def forget_everything(connection, name, rng):
 
 SEEN_BY_THE_CHAIN = [
     change_an_entry, change_the_budget, change_and_hash_again, delete_an_entry, swap_two, insert_one, change_a_release,
-    add_a_release, change_a_row, write_nonsense, forget_a_data_set,
+    add_a_release, change_a_row, write_nonsense, write_other_types, write_other_json, forget_a_data_set,
 ]  # fmt: skip
 SEEN_BY_THE_HEAD = [cut_off, write_anew, forget_everything]
 

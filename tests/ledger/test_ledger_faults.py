@@ -60,16 +60,16 @@ def test_killed_runs_are_charged_once(tmp_path):
 def test_200_killed_runs_are_charged_once(tmp_path):
     died, charged, uncharged = kill(tmp_path / "budget.db", tmp_path, 200)
     assert died > 100
-    assert charged > 10
-    assert uncharged > 10
+    assert charged > 3  # both kinds of moments were tried
+    assert uncharged > 3
 
 
 @pytest.mark.service
 def test_200_killed_runs_are_charged_once_in_postgresql(tmp_path, address):
     died, charged, uncharged = kill(address, tmp_path, 200)
     assert died > 100
-    assert charged > 10
-    assert uncharged > 10
+    assert charged > 3  # both kinds of moments were tried
+    assert uncharged > 3
 
 
 def race(book: object, name: str, spenders: int, charges: int) -> None:
@@ -126,3 +126,36 @@ def test_postgresql_does_what_sqlite_does(address):
         assert ledger.balance(mine, "people").head.number == 2
         mine.execute("UPDATE ledger_entries SET body = replace(body, 'a round', 'nothing') WHERE number = 2")
         assert not ledger.verify(mine).sound
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_an_ambiguous_commit_in_postgresql_is_asked_again(address, monkeypatch, carried_out):
+    """The connection breaks at COMMIT, after or before the server carried it out."""
+    psycopg = pytest.importorskip("psycopg")
+    name, commits, draws, execute = f"unsure {carried_out}", [], [], psycopg.Connection.execute
+    with ledger.opened(address, new=True) as connection, ledger.transaction(connection):
+        ledger.open_data_set(connection, name, ledger.make_budget(epsilon=1.0))
+
+    def breaking(self, query, *arguments, **options):
+        commits.extend([1] * (query == "COMMIT"))
+        if query == "COMMIT" and len(commits) == 2:
+            if carried_out:
+                execute(self, query)
+            self.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return execute(self, query, *arguments, **options)
+
+    def draw():
+        draws.append(1)
+        return b"noisy"
+
+    monkeypatch.setattr(psycopg.Connection, "execute", breaking)
+    if carried_out:
+        assert ledger.paid(address, name, {}, pure(0.5), draw, what="a count").content == b"noisy"
+    else:
+        with pytest.raises(ValueError, match="nothing was spent and nothing released"):
+            ledger.paid(address, name, {}, pure(0.5), draw, what="a count")
+    with ledger.opened(address) as connection:
+        assert ledger.balance(connection, name).head.number == carried_out
+    assert len(draws) == 1

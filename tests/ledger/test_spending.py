@@ -118,6 +118,8 @@ def test_a_request_is_paid_once(books):
     charge(books, pure(0.1), request="r")
     with pytest.raises(InvalidInput, match="was paid before"):
         charge(books, pure(0.1), request="r")
+    with pytest.raises(sqlite3.IntegrityError), ledger.transaction(books):
+        ledger.spend_all(books, "people", [ledger.Charge(pure(0.1), "x", request=name) for name in ("s", "r")])
     assert spent(books) == pytest.approx(0.1)
 
 

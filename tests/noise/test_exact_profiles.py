@@ -18,7 +18,7 @@ from discreet.noise import (
     KNorm,
     Laplace,
 )
-from discreet.privacy.profiles import PureProfile, ZeroConcentratedProfile
+from discreet.privacy.profiles import BoundedProfile, NearGaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
@@ -130,9 +130,12 @@ def test_bounded_noise_smaller_than_the_shift_hides_nothing():
 
 def test_shifts_that_are_not_unit_use_what_is_proved():
     pooled = Sensitivity(l1=6, l2=math.sqrt(20), linf=4)
-    assert DiscreteLaplace(2.0).profile(pooled) == PureProfile(3.0)
-    assert Laplace(2.0).profile(pooled) == PureProfile(3.0)
-    assert isinstance(DiscreteGaussian(2.0).profile(pooled), ZeroConcentratedProfile)
+    for law in (DiscreteLaplace(2.0), Laplace(2.0)):
+        assert isinstance(law.profile(pooled), BoundedProfile)
+        assert (law.profile(pooled).bound, law.profile(pooled).rho) == pytest.approx((3.0, 2.5))
+        assert law.profile(Sensitivity(4, 4, 4)) == PureProfile(2.0)
+    assert isinstance(DiscreteGaussian(2.0).profile(pooled), NearGaussianProfile)
+    assert isinstance(DiscreteGaussian(1.4).profile(pooled), ZeroConcentratedProfile)
     assert DiscreteGaussian(2.0).profile(pooled).rho == pytest.approx(2.5)
     assert Gaussian(2.0).profile(pooled).mu == pytest.approx(math.sqrt(5))
     for law in (BinomialNoise(100, 0.5), BoundedNoise(50.0)):
@@ -140,9 +143,9 @@ def test_shifts_that_are_not_unit_use_what_is_proved():
             law.profile(pooled)
 
 
-def test_a_discrete_gaussian_too_wide_for_a_table_falls_back_to_rho():
+def test_a_wide_discrete_gaussian_needs_no_table():
     profile = DiscreteGaussian(1e7).profile(Sensitivity.unit_shifts(6, 6))
-    assert isinstance(profile, ZeroConcentratedProfile)
+    assert isinstance(profile, NearGaussianProfile)
     assert profile.rho == pytest.approx(6e-14)
     assert DiscreteGaussian(1e7).variance == 1e14
     assert DiscreteGaussian(1e7).sum_quantile(1, 0.1) == pytest.approx(1e7 * math.sqrt(2 * math.log(20)))

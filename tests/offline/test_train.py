@@ -111,6 +111,13 @@ class TestReceipt:
         epsilon = one.self_compose(shifted).get_epsilon_for_delta(receipt["guarantee"]["delta"])
         assert receipt["guarantee"]["epsilon"] == pytest.approx(epsilon, rel=2e-3)
 
+    def test_it_names_the_samplers(self, table, fit):
+        assert fit.facts["noise"] == "operating system entropy, exact samplers of OpenDP"
+        other = discreet.offline.train(table, epsilon=1.0, delta=1e-6, sampler="discreet")
+        assert other.facts["noise"] == "operating system entropy, exact samplers of discreet"
+        with pytest.raises(InvalidInput, match="sampler must be 'discreet' or 'opendp'"):
+            discreet.offline.train(table, epsilon=1.0, sampler="numpy")
+
     def test_an_outsider_recomputes_a_pure_epsilon(self, table):
         from dp_accounting.pld.privacy_loss_distribution import from_discrete_laplace_mechanism
 

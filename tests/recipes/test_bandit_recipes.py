@@ -116,10 +116,11 @@ def test_a_schedule_by_policy_foresees_policies_in_turn():
 
 
 def test_a_first_block_stands_out_of_its_noise_unless_there_are_many_arms():
-    assert build(central(1.0), arms(5), T).schedule == PerPolicy(33, 0.5, 5)  # 24 deviations of sqrt(1.84)
+    assert build(central(1.0), arms(5), T).schedule == PerPolicy(16, 0.5, 5)  # 12 deviations of sqrt(1.84)
     assert build(central(0.1), arms(5), T).schedule == PerPolicy(160, 0.5, 5)  # 4% of all users for five arms
     assert build(central(1.0), arms(50), T).schedule.first == 16
     assert build(central(1.0), arms(50), 3).schedule.first == 1
+    assert build(shuffle(1.0), arms(50), T).schedule.first == 8  # 2% of all users for fifty arms
 
 
 @pytest.mark.parametrize("wrong", [{"first": 0}, {"growth": 0.0}, {"growth": float("nan")}, {"blocks": 3}])

@@ -16,13 +16,15 @@ import numpy as np
 
 from discreet.compiled import dispatch
 from discreet.errors import InvalidInput, Unsupported
+from discreet.noise.exact_sampler import OPENDP, OWN, ChoosesSampler, check_sampler, usual_sampler
 from discreet.noise.knorm import TableNoise
-from discreet.noise.law import Law, add_noise
+from discreet.noise.law import Law, Size, add_noise
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
 
-_AT_ONCE = 4096  # cells per piece of work: enough to keep a core busy, few enough to show progress
+# Cells per piece of work, by OpenDP's samplers and our own: enough to keep a core busy, few enough to show progress.
+_AT_ONCE, _OWN_AT_ONCE = 4096, 1 << 16
 
 
 class NoiseSource(Protocol):
@@ -49,30 +51,54 @@ class SimulatedNoise:
         return np.asarray(law.draw_sum(copies, self.generator, size), np.float64)
 
 
+class ExactlyDrawn(Protocol):
+    """What can be drawn from the operating system's entropy."""
+
+    def secure(self, size: Size) -> Integers | Floats:
+        """Draws for a real release."""
+
+
 class SecureNoise:
     """Noise from the operating system's entropy, for real releases. There is no seed to give.
 
     Exact draws take their time, so all cores draw (sampling holds no lock), and ``tick`` hears of cells that are done.
+    ``sampler`` chooses between "opendp" and "discreet", our own; unless somebody does, tables of more than 100,000
+    cells are drawn by our own. ``used`` has the names of those that were.
     """
 
     simulated = False
 
-    def __init__(self, seed: object = None, tick: Callable[[int], None] = lambda _cells: None) -> None:
+    def __init__(
+        self, seed: object = None, tick: Callable[[int], None] = lambda _cells: None, sampler: str | None = None
+    ) -> None:
         if seed is not None:
             raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
         self._tick = tick
+        self._sampler = None if sampler is None else check_sampler(sampler)
+        self.used: set[str] = set()
+
+    def exact(self, law: ExactlyDrawn, size: Size, cells: int) -> Floats:
+        """One draw of a law for every entry, by the sampler that serves a table of so many cells."""
+        if not isinstance(law, ChoosesSampler):
+            self.used.add(OWN)
+            return np.asarray(law.secure(size), np.float64)
+        chosen = self._sampler or usual_sampler(cells)
+        self.used.add(chosen)
+        usual = self._sampler is None and chosen == OPENDP  # for pieces of the table, too
+        return np.asarray(law.secure(size) if usual else law.secure_by(chosen, size), np.float64)
 
     def draw(self, law: Law, copies: int, size: int) -> Floats:
         """Sums of draws, in pieces that cores share; noise for a whole table at once is one piece."""
 
         def one(cells: int) -> Floats:
-            drawn = sum(np.asarray(law.secure(cells), np.float64) for _ in range(copies))
+            drawn = sum(self.exact(law, cells, size) for _ in range(copies))
             self._tick(cells)
             return np.asarray(drawn, np.float64)
 
         if size <= _AT_ONCE or isinstance(law, TableNoise):
             return one(size)
-        pieces = [min(_AT_ONCE, size - first) for first in range(0, size, _AT_ONCE)]
+        piece = _OWN_AT_ONCE if (self._sampler or usual_sampler(size)) == OWN else _AT_ONCE
+        pieces = [min(piece, size - first) for first in range(0, size, piece)]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return np.concatenate(list(pool.map(one, pieces)))
 

@@ -42,6 +42,7 @@ from discreet.channels.sampled_item import ReportChannel
 from discreet.encoders.base import Context
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
 from discreet.noise import BinomialNoise, DiscreteGaussian, KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
+from discreet.noise.exact_sampler import OWN, ChoosesSampler
 from discreet.noise.knorm import TableNoise
 from discreet.noise.law import add_noise
 from discreet.policies import Policy
@@ -51,6 +52,7 @@ from discreet.types import Floats, Integers
 
 SIMULATED, SECURE = 20_000, 3_000  # draws of each kind
 _REAL = "noise from the operating system"
+_OWN = "noise from the operating system by our own sampler"
 _COINS_AT_ONCE = 4_000_000  # coins that secure binomial noise may toss in one test
 _MESSAGES = 3_000  # of a bit each
 _FEW = 4  # answers of which pairs are counted too
@@ -106,11 +108,13 @@ def try_law(law: Any, *, seed: int = 0, secure: bool = True) -> Tested:
     tested += _test_kernel(law, seed)
     if secure and law.discrete:
         tested += _test_source(_REAL, lambda n, size: _secure(law, n, size), law, _fits(law))
+    if secure and isinstance(law, ChoosesSampler):
+        tested += _test_source(_OWN, lambda n, size: _secure(law, n, size, OWN), law, SIMULATED)
     return tested
 
 
-def _secure(law: Any, copies: int, size: int) -> Floats:
-    drawn = SecureNoise().draw(law, copies, size)
+def _secure(law: Any, copies: int, size: int, sampler: str | None = None) -> Floats:
+    drawn = SecureNoise(sampler=sampler).draw(law, copies, size)
     return drawn - copies * law.mean if isinstance(law, BinomialNoise) else drawn
 
 
@@ -131,7 +135,7 @@ def _test_source(name: str, draw: Callable[[int, int], Floats], law: Any, size: 
         (f"{name}, called twice,", independence(first[:n], second[:n], bins)),
         (f"{name}, cell by cell,", independence(first[: n - n % 2 : 2], first[1 : n - n % 2 : 2], bins)),
     )
-    return _tested(found, law, scale_seen(law, size), name == _REAL)
+    return _tested(found, law, scale_seen(law, size), name in (_REAL, _OWN))
 
 
 def _tested(found: Iterable[tuple[str, float]], law: Any, seen: float, secure: bool) -> Tested:
@@ -217,6 +221,7 @@ def _test_matrices(law: DiscreteSymmetricGaussianMatrix, seed: int, secure: bool
     ]
     if secure:
         kinds.append((_REAL, lambda n: law.secure((n,)).astype(np.float64), SECURE // d))
+        kinds.append((_OWN, lambda n: law.secure_by(OWN, (n,)).astype(np.float64), SIMULATED // 4))
     for name, draw, n in kinds:
         drawn = draw(n)
         parts = [("on the diagonal", np.einsum("nii->ni", drawn), 2.0)]
@@ -229,7 +234,7 @@ def _test_matrices(law: DiscreteSymmetricGaussianMatrix, seed: int, secure: bool
                 (f"{name}, {where},", chi_square(counted(flat, bins), bins.masses)),
                 (f"{name}, {where}, entry by entry,", independence(pairs[::2], pairs[1::2], bins)),
             )
-            tested += _tested(found, law, scale_seen(one, len(flat)), name == _REAL)
+            tested += _tested(found, law, scale_seen(one, len(flat)), name in (_REAL, _OWN))
     return tested
 
 

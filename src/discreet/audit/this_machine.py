@@ -27,6 +27,7 @@ from discreet.accumulators.base import SecureNoise
 from discreet.errors import DiscreetError
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian, GridGaussian
+from discreet.noise.exact_sampler import OPENDP, OWN, SamplerName
 from discreet.noise.knorm import DiscreteKNorm
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.noise.law import Law
@@ -39,6 +40,7 @@ FALSE_ALARM = 1e-6
 _TESTS = 3
 _TAIL = 0.0015
 _MANY, _FEW = 20_000, 6_000
+_LAPLACE, _GAUSSIAN = (1.0, 6.0, 1000.5), (0.7, 6.0, 41.3)
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,16 @@ class Checked:
 
 def samplers() -> tuple[Sampler, ...]:
     """Every sampler that real releases and reports draw from, at a few scales."""
-    laplace = (_additive(f"discrete Laplace, scale {b:g}", DiscreteLaplace(b), 45 * b) for b in (1.0, 6.0, 1000.5))
-    gaussian = (_additive(f"discrete Gaussian, sigma {s:g}", DiscreteGaussian(s), 10 * s) for s in (0.7, 6.0, 41.3))
-    return (*laplace, *gaussian, _grid(), _binomial(), _k_norm(), *_responses())
+    both = [
+        sampler
+        for name in (OPENDP, OWN)
+        for sampler in (
+            *(_additive(f"discrete Laplace, scale {b:g}", DiscreteLaplace(b), 45 * b, name) for b in _LAPLACE),
+            *(_additive(f"discrete Gaussian, sigma {s:g}", DiscreteGaussian(s), 10 * s, name) for s in _GAUSSIAN),
+            _grid(name),
+        )
+    ]
+    return (*both, _binomial(), _k_norm(), *_responses())
 
 
 def check_samplers(chosen: Sequence[Sampler] | None = None, *, false_alarm: float = FALSE_ALARM) -> list[Checked]:
@@ -162,20 +171,24 @@ def _table(log_probabilities: Floats, lowest: int) -> Callable[[Floats], Floats]
     return up_to
 
 
-def _additive(name: str, law: Law, reach: float) -> Sampler:
+def _named(law: str, sampler: SamplerName) -> str:
+    return f"{law}, our own sampler" if sampler == OWN else law
+
+
+def _additive(name: str, law: Law, reach: float, sampler: SamplerName) -> Sampler:
     """Noise in every cell, drawn by the source of noise that a session has."""
     ends = math.ceil(reach) + 2
     table = _table(law.log_probability(np.arange(-ends, ends + 1)), -ends)
-    return Sampler(name, lambda n: SecureNoise().draw(law, 1, n), table, ends)
+    return Sampler(_named(name, sampler), lambda n: SecureNoise(sampler=sampler).draw(law, 1, n), table, ends)
 
 
-def _grid() -> Sampler:
+def _grid(sampler: SamplerName) -> Sampler:
     """In steps of its grid, 2^30 of which are one sigma; the law there is the Gaussian's to nine digits."""
     law = GridGaussian(1.0, 30)
     wide = law.sigma / law.step
     return Sampler(
-        "discrete Gaussian, fine grid",
-        lambda n: SecureNoise().draw(law, 1, n) / law.step,
+        _named("discrete Gaussian, fine grid", sampler),
+        lambda n: SecureNoise(sampler=sampler).draw(law, 1, n) / law.step,
         lambda x: np.asarray(special.ndtr((x + 0.5) / wide)),
         math.ceil(10 * wide),
     )

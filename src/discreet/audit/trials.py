@@ -28,6 +28,7 @@ from discreet.audit.likelihoods import (
     BitTranscript,
     LayerTranscript,
     MatrixTranscript,
+    RefinedTranscript,
     ResponseTranscript,
     RewardNodes,
     Together,
@@ -44,11 +45,11 @@ from discreet.channels.session import Privatizer
 from discreet.channels.shuffled_bits import ShuffledChannel
 from discreet.encoders.base import Context, Encoder, encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
-from discreet.noise import GridGaussian
+from discreet.noise import Gaussian, GridGaussian
 from discreet.noise.law import Law
 from discreet.papers.mechanism import Setting
 from discreet.policies import Policy
-from discreet.privacy.profiles import Profile, PureProfile, ZeroConcentratedProfile, compose
+from discreet.privacy.profiles import NearGaussianProfile, Profile, PureProfile, ZeroConcentratedProfile, compose
 from discreet.release import Request
 from discreet.streams import COINS, Stream, next_word, stream
 from discreet.trajectories import Trajectories
@@ -127,9 +128,8 @@ def _(channel: ShuffledChannel) -> Profile:
 def _(channel: ContinualChannel) -> Pair:
     if isinstance(channel.accumulator, Matrix):
         return _mixtures(channel, channel.accumulator)
-    # Refinement is computed from the nodes of an ordinary tree.
-    tree = Tree(channel.accumulator.users)
-    return _additive(Channel(channel.encoder, channel.law, tree), tree.users)
+    assert isinstance(channel.law, Gaussian)
+    return RefinedTranscript(channel.accumulator, channel.law, _differing_cells(channel.encoder))
 
 
 @profile_of.register
@@ -232,7 +232,7 @@ def exact_profile(privatizer: Privatizer) -> Profile | None:
         if profile is None:
             return None
         profiles.append(profile)
-    if any(isinstance(profile, ZeroConcentratedProfile) for profile in profiles):
+    if any(isinstance(profile, ZeroConcentratedProfile | NearGaussianProfile) for profile in profiles):
         return None
     return compose(profiles)
 

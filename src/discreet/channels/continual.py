@@ -9,7 +9,8 @@ with more noise in the first few releases, because all later ones show the same 
 factorisation times the L2 sensitivity of her own vector, and for the matrix mechanism by a stated slack more, because
 it mixes counts in whole steps of a grid before noise from that grid is added (:mod:`discreet.noise.discrete_gaussian`):
 discrete noise, which can be shipped. What is published are these noisy mixtures; releases are computed from them. The
-refined tree's noise is continuous, for simulation only. With the policy mask every row has a clock that stands still
+refined tree's factorisation is the Cholesky factor of its releases' covariance (:mod:`discreet.accumulators.tree`); its
+noise is continuous, for simulation only. With the policy mask every row has a clock that stands still
 while no step of the public policy plays the row.
 """
 

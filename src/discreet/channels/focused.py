@@ -195,7 +195,10 @@ def mixed_widths(laws: tuple[Law, ...], draws: Integers, failure_probability: fl
 
 
 def row_numbers(rows: int, each: int) -> tuple[int, ...]:
-    """Numbers of rows that get a law of their own: each up to ``each``, a power of two; then 4 per octave; and all."""
+    """Numbers of rows that get a law of their own: each up to ``each``, a power of two; then 4 per octave; and all.
+
+    A block of any other number gets the law of the next larger one: noise for more rows than it releases.
+    """
     numbers = {rows, *range(1, min(rows, each) + 1)}
     power = each
     while power < rows:

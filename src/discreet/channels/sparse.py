@@ -293,18 +293,33 @@ def tail_from(law: Any, least: float) -> float:
     return float(np.exp(law.log_probability(np.arange(first, max(first, 0) + reach + 1))).sum()) * (1 + 1e-12)
 
 
+# Of delta, for cells that appear; the rest is for the noise. Noise that is purely private needs no rest.
+_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8, 15 / 16)
+
+
 def calibrate_sparse(gaussian: bool, sensitivity: Sensitivity, *, epsilon: float, delta: float) -> SparseLaw:
-    """Noise and threshold for (epsilon, delta): half of delta is for cells that appear, half for the noise."""
+    """Noise and threshold for (epsilon, delta), delta divided between them so that the threshold is the lowest.
+
+    Of equally low thresholds the one with the least noise. Every share is valid, by the bound above, and which one is
+    taken follows from public numbers.
+    """
     if delta <= 0:
         raise Unsupported("a sparse release shows which cells occur, which needs delta above 0: try delta=1e-6")
-    for_threshold = delta / 2
-    spare = epsilon + math.log1p(-for_threshold)
-    if spare <= 0:
+    shares = [share for share in (*_SHARES, *(() if gaussian else (1.0,))) if epsilon + math.log1p(-delta * share) > 0]
+    if not shares:
         raise Unsupported(f"epsilon={epsilon:g} is too small for a sparse release with delta={delta:g}: raise it")
+    found = (_with_share(gaussian, sensitivity, epsilon, delta, share) for share in shares)
+    return min(found, key=lambda law: (law.threshold, law.variance))
+
+
+def _with_share(gaussian: bool, sensitivity: Sensitivity, epsilon: float, delta: float, share: float) -> SparseLaw:
+    """Noise and the lowest threshold that suits it, if a share of delta is for cells that appear."""
+    for_threshold = delta * share
+    spare = epsilon + math.log1p(-for_threshold)
     m = own_cells(sensitivity)
     appears = -math.expm1(math.log1p(-for_threshold * (1 - 1e-9)) / m)
     family = DiscreteGaussian if gaussian else DiscreteLaplace
-    law = calibrate_noise(family, sensitivity, epsilon=spare, delta=delta / 2)
+    law = calibrate_noise(family, sensitivity, epsilon=spare, delta=delta - for_threshold)
     low, high = 0, 1
     while tail_from(law, high) > appears:
         low, high = high, 2 * high

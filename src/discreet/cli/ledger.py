@@ -111,17 +111,24 @@ def verify(
 
 def key(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new key; only you may read it.")],
+    json_file: Json = None,
 ) -> None:
     """Make a key for signing heads, and print its public key."""
+    from discreet.cli.output import check_outputs, write_json
     from discreet.ledger.heads import make_key
 
-    typer.echo(make_key(file))
+    check_outputs(json_file=json_file, inputs=[("FILE", file)])
+    public = make_key(file)
+    write_json(json_file, {"file": str(file), "public_key": public})
+    typer.echo(public)
 
 
 def sign(
     ledger: Where,
     key_file: Annotated[Path, typer.Option("--key", metavar="FILE", help="A key of  discreet ledger key.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The signed head; keep it away from the ledger.")],
+    out: Annotated[
+        Path, typer.Option("--out", "--json", metavar="FILE", help="The signed head; keep it away from the ledger.")
+    ],
 ) -> None:
     """Write the signed head of a ledger: number and hash of the last entry of every data set."""
     from discreet.cli.output import check_outputs, write_json
@@ -152,6 +159,7 @@ def _account(connection: Connection, name: str) -> dict[str, Any]:
     return {
         "dataset": name,
         "mode": budget.mode,
+        "stated_epsilon": budget.epsilon,
         "budget": budget.numbers(budget.limit),
         "spent": budget.numbers(held.spent),
         "left": budget.numbers(held.left),
@@ -199,7 +207,9 @@ def _entries(connection: Connection, name: str, latest: int | None = None) -> li
 def _print_account(connection: Connection, account: dict[str, Any], latest: int | None) -> None:
     words = account["words"]
     typer.echo(f"\n{account['dataset']}")
-    print_facts([("  budget", words["budget"]), ("  spent", words["spent"]), ("  left", words["left"])])
+    stated = account["stated_epsilon"]
+    kept = "" if stated is None else f", which keeps epsilon {stated:g} at delta {2 * account['budget']['delta']:.4g}"
+    print_facts([("  budget", words["budget"] + kept), ("  spent", words["spent"]), ("  left", words["left"])])
     entries = _entries(connection, account["dataset"], latest)
     if entries:
         rows = [[str(each["number"]), each["time"][:16], each["words"], each["what"]] for each in entries]

@@ -183,6 +183,13 @@ def train(
     safe: judgement.Safe = False,
     split: judgement.SplitFile = None,
     plot: judgement.Plot = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            help="Who draws the noise: opendp, or discreet itself, which is the default above 100,000 cells.",
+            rich_help_panel="Privacy",
+        ),
+    ] = None,
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The receipt (.json, .html).", rich_help_panel=_OUTPUT)
     ] = None,
@@ -219,8 +226,8 @@ def train(
     with reserve(_sizes(opened, out, receipt, safe)) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, ledger=ledger, dataset=dataset, holdout=holdout, behaviour=behaviour, returns=returns,
-            safe=safe, split=split_file, progress=True,
+            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, behaviour=behaviour,
+            returns=returns, safe=safe, split=split_file, progress=True,
         )  # fmt: skip
         for other in more:
             other.write(receipt_text(fit.facts, other.file.suffix))

@@ -24,6 +24,7 @@ _LONGEST = 2**26  # bytes of a record; a longer one is dropped
 _ROWS = 2**16  # records at a time
 _MOST_COLUMNS = 2**14
 _FEED, _RETURN = 10, 13
+_SHORT = 32  # bytes of a field
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Bytes = NDArray[np.uint8]
@@ -95,6 +96,9 @@ def _split(data: Bytes, start: int, size: int, last: bool, form: Form, slots: In
                         i = size
             else:
                 taken = i  # what an escape took as it is goes to here
+                if quote >= 0:  # nothing is special in a field without quotes: most bytes are passed here
+                    while i < size and data[i] != delimiter and data[i] != _FEED:
+                        i += 1
                 while i < size and data[i] != delimiter and data[i] != _FEED:
                     bare = quote < 0 and data[i] == escape and i + 1 < size
                     if bare and (data[i + 1] != _FEED or line_breaks):
@@ -180,8 +184,14 @@ def _gather(
         offsets[row] = at
         i, end = found.starts[row, column], found.ends[row, column]
         if not found.escaped[row, column]:
-            out[at : at + end - i] = data[i:end]
-            at += end - i
+            if end - i > _SHORT:
+                out[at : at + end - i] = data[i:end]
+                at += end - i
+            else:  # byte by byte: copying slices costs more than their bytes
+                while i < end:
+                    out[at] = data[i]
+                    at += 1
+                    i += 1
             continue
         while i < end:
             if data[i] == form.escape and i + 1 < end:

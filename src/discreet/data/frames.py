@@ -1,8 +1,11 @@
-"""Tables that are in memory already: pandas, and whatever speaks the Arrow stream protocol (polars, Arrow, others).
+"""Tables that are in memory already: pandas, polars, and whatever speaks the Arrow stream protocol.
 
 A column of Python objects in pandas has no type, and looking for one in its content would let one user's cell decide
 for all. Such a column is text by a rule for every cell: text and bytes as they are, numbers and dates as they are
-written, anything else is missing.
+written, anything else is missing. In polars such a column is refused: its Arrow stream holds addresses in memory, by
+which every row of one user would be somebody else.
+
+A lazy table of polars is computed when it is declared, its declared columns only.
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ def frame_of(source: object, names: tuple[str, ...]) -> Frame | None:
     pandas = sys.modules.get("pandas")  # who holds a frame has imported it
     if pandas is not None and isinstance(source, pandas.DataFrame):
         return Frame(_pandas_columns(source, names))
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(source, polars.DataFrame | polars.LazyFrame):
+        return Frame(_polars_columns(polars, source, names))
     if isinstance(source, ArrowStream):
         return Frame(pa.table(source))
     return None
@@ -57,6 +63,24 @@ def _pandas_columns(frame: Any, names: tuple[str, ...]) -> pa.Table:
             series = frame[name]
             columns[name] = _objects(series) if _untyped(series.dtype) else pa.array(series, from_pandas=True)
     return pa.table(columns)
+
+
+def _polars_columns(polars: Any, source: Any, names: tuple[str, ...]) -> pa.Table:
+    import pyarrow as pa
+
+    lazy = source.lazy()
+    try:
+        types = lazy.collect_schema()
+        for name in names:
+            if types.get(name) == polars.Object:
+                raise InvalidInput(
+                    f"column {name!r} holds Python objects, which have no type: cast it to text or numbers"
+                )
+        kept = [name for name in names if name in types]
+        return pa.table(lazy.select(polars.selectors.by_name(*kept)).collect() if kept else polars.DataFrame())
+    except polars.exceptions.PanicException:  # not an Exception, and its words may quote a cell
+        pass
+    raise InvalidInput("the table cannot be read: polars failed while it was computed")
 
 
 def _untyped(dtype: Any) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.compiled import kernel
+from discreet.compiled import inlined, kernel
 from discreet.types import Floats, Integers, Mask, NDArray
 
 # To be searched in the text with an x behind it: the end of a pattern would match before a final line break, too.
@@ -22,6 +22,7 @@ DATE_PATTERN = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.+Z-]*)?x$"
 _BLANK, _PLUS, _MINUS, _POINT, _ZERO, _SMALL_E, _LARGE_E = 32, 43, 45, 46, 48, 101, 69
 _TEN, _COLON, _SMALL_T, _LARGE_Z = 10, 58, 84, 90
 _EXACT_DIGITS, _EXACT_POWER, _MOST_DIGITS = 15, 22, 18
+_SPLITTER = 2.0**27 + 1.0
 _POWERS = 10.0 ** np.arange(_EXACT_POWER + 1)
 
 
@@ -29,7 +30,7 @@ _POWERS = 10.0 ** np.arange(_EXACT_POWER + 1)
 def _read(
     data: NDArray[np.uint8], starts: Integers, ends: Integers, powers: Floats, values: Floats, found: Mask, hard: Mask
 ) -> None:
-    """Numbers of few digits exactly, as a product or quotient of two exact ones; the others are marked as hard."""
+    """Numbers of up to 18 digits, rounded correctly; few of more than 15, and those beyond, are marked as hard."""
     for row in range(len(starts)):
         i, end = starts[row], ends[row]
         while i < end and data[i] == _BLANK:
@@ -44,7 +45,7 @@ def _read(
         while i < end and _ZERO <= data[i] < _ZERO + 10:
             if significant > 0 or data[i] != _ZERO:
                 significant += 1
-            if significant <= _EXACT_DIGITS:
+            if significant <= _MOST_DIGITS:
                 mantissa = mantissa * 10 + (data[i] - _ZERO)
             before += 1
             i += 1
@@ -53,7 +54,7 @@ def _read(
             while i < end and _ZERO <= data[i] < _ZERO + 10:
                 if significant > 0 or data[i] != _ZERO:
                     significant += 1
-                if significant <= _EXACT_DIGITS:
+                if significant <= _MOST_DIGITS:
                     mantissa = mantissa * 10 + (data[i] - _ZERO)
                 after += 1
                 i += 1
@@ -80,12 +81,38 @@ def _read(
             continue
         found[row] = True
         power -= after
-        if significant > _EXACT_DIGITS or power > _EXACT_POWER or power < -_EXACT_POWER:
+        if significant > _MOST_DIGITS or power > _EXACT_POWER or power < -_EXACT_POWER:
             hard[row] = True
             continue
-        value = float(mantissa)
-        value = value * powers[power] if power >= 0 else value / powers[-power]
+        if significant > _EXACT_DIGITS:
+            value = _quotient(mantissa, powers[-power]) if power <= 0 else -1.0
+            hard[row] = value < 0
+        else:
+            value = float(mantissa)
+            value = value * powers[power] if power >= 0 else value / powers[-power]
         values[row] = -value if negative else value
+
+
+@inlined
+def _quotient(whole: int, power: float) -> float:
+    """The floating-point number nearest to whole / power, or -1 where two are too close to tell; whole < 10^18.
+
+    Let a be whole as a float, b what that leaves out, and q = a / power rounded. a - q power is a float, found exactly
+    by splitting both factors into halves (Dekker 1971). So whole / power is q + r with r = (a - q power + b) / power,
+    where r is off by two roundings, less than its 2^-51 part. Rounding is monotone: if q + r rounds to one number for
+    an r that is smaller by its 2^-50 part and for one that is as much larger, that is the nearest one.
+    """
+    a = float(whole)
+    b = float(whole - np.int64(a))
+    q = a / power
+    scaled_q, scaled_p = _SPLITTER * q, _SPLITTER * power
+    q_high, p_high = scaled_q - (scaled_q - q), scaled_p - (scaled_p - power)
+    q_low, p_low = q - q_high, power - p_high
+    product = q * power
+    error = ((q_high * p_high - product) + q_high * p_low + q_low * p_high) + q_low * p_low
+    r = (((a - product) - error) + b) / power
+    smaller, larger = q + r * (1.0 - 2.0**-50), q + r * (1.0 + 2.0**-50)
+    return smaller if smaller == larger else -1.0
 
 
 def read_numbers(data: NDArray[np.uint8], starts: Integers, ends: Integers) -> tuple[Floats, Mask, Mask]:

@@ -45,7 +45,7 @@ def plain(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if types.is_dictionary(array.type):
-        return plain(array.dictionary_decode())
+        return plain(array.dictionary).take(array.indices)  # decoding does not know all kinds of text
     kind = plain_type(array.type)
     return array if array.type == kind else array.cast(kind)
 

@@ -134,8 +134,11 @@ class Budget:
 
 def budget_from(data: Mapping[str, Any]) -> Budget:
     """A budget from plain data."""
-    loss, delta = data["limit"]
-    return Budget(check_name("mode of a budget", data["mode"], MODES), Cost(int(loss), int(delta)), data["epsilon"])
+    try:
+        loss, delta = data["limit"]
+        return Budget(check_name("mode of a budget", data["mode"], MODES), Cost(int(loss), int(delta)), data["epsilon"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInput("the budget of a data set cannot be read: check its ledger with  ledger verify") from None
 
 
 def make_budget(

@@ -16,10 +16,15 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InvalidInput
 from discreet.ledger.budget import FREE, Budget, Cost, budget_from
 
 FORMAT = "discreet ledger 1"
+_OPENING = frozenset({"dataset", "number", "time", "budget", "declaration"})
+_CHARGE = frozenset(
+    {"dataset", "number", "time", "kind", "what", "cost", "spent", "about", "request", "part", "release", "guarantee"}
+)
+_WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class Entry(NamedTuple):
@@ -36,15 +41,33 @@ class Entry(NamedTuple):
     hash: str
 
     @property
+    def well_formed(self) -> bool:
+        """Whether the row holds a number and texts: SQLite would let them be anything."""
+        return (type(self.number), type(self.body), type(self.hash)) == (int, str, str)
+
+    @property
     def content(self) -> dict[str, Any]:
-        """The body as plain data."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+        """The body as plain data; refused if it is not that of an entry."""
+        try:
+            found = json.loads(self.body)
+            fields = _OPENING if found["number"] == 0 else _CHARGE
+            if self.well_formed and fields <= found.keys() and (fields is _OPENING or _are_costs(found)):
+                return dict(found)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            pass
+        raise InvalidInput(
+            f"entry {self.number} of data set {self.data_set!r} cannot be read: check the ledger with  discreet ledger "
+            "verify"
+        )
+
+
+def _are_costs(content: dict[str, Any]) -> bool:
+    return min(*cost_in(content, "cost"), *cost_in(content, "spent")) >= 0
 
 
 def canonical(content: Any) -> str:
     """Plain data as the one text that is hashed."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _WRITER.encode(content)
 
 
 def digest(content: Any) -> str:
@@ -84,12 +107,15 @@ class Followed:
         self.budget: Budget | None = None
         self.spent, self.releases = FREE, dict[int, str]()
         self.problems: list[str] = []
-        self._paid: set[str] = set()
+        self._paid: set[tuple[str, str]] = set()
         self._parts: dict[str, int] = {}
 
     def take(self, entry: Entry) -> None:
         """Follow the chain by one entry. After a break it is followed on from what stands there."""
         expected = self.number + 1
+        if not entry.well_formed:
+            self._report(entry.number, "its row is not that of an entry")
+            return
         if entry.number != expected:
             self._report(entry.number, f"entry {expected} should stand here: entries are missing or out of order")
         if entry.hash != link(self.hash, entry.body):
@@ -97,7 +123,7 @@ class Followed:
         self.number, self.hash = entry.number, entry.hash
         try:
             self._check(entry, entry.content)
-        except (DiscreetError, AttributeError, KeyError, TypeError, ValueError):
+        except (DiscreetError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
             self._report(entry.number, "its text is not that of an entry")
 
     def _check(self, entry: Entry, content: dict[str, Any]) -> None:
@@ -115,7 +141,7 @@ class Followed:
     def _check_cost(self, number: int, content: dict[str, Any]) -> None:
         cost = cost_in(content, "cost")
         self.spent = self.spent.plus(cost)
-        if min(cost) < 0 or self.spent != cost_in(content, "spent"):
+        if self.spent != cost_in(content, "spent"):
             self._report(number, "its running total is not the sum of the costs so far")
         if self.budget is not None:
             try:
@@ -125,10 +151,10 @@ class Followed:
 
     def _check_once(self, number: int, content: dict[str, Any]) -> None:
         request, part = content["request"], content["part"]
-        for paid in (f"request {request}" if request else None, f"part {part}" if part else None):
-            if paid in self._paid:
-                self._report(number, f"its {paid} was paid before")
-            if paid is not None:
+        for paid in (("request", request), ("part", part)):
+            if paid[1] is not None:
+                if paid in self._paid:
+                    self._report(number, f"its {paid[0]} was paid before")
                 self._paid.add(paid)
         if content["kind"] == "plan":
             self._parts[part] = len(content["plan"])

@@ -134,20 +134,24 @@ def entries_of(connection: Connection, data_set: str, first: int = 0) -> Iterato
     query = _said(connection, f"{_ENTRY} AND number >= ? ORDER BY number LIMIT {_PAGE}")
     while rows := connection.execute(query, (data_set, first)).fetchall():
         yield from (Entry(*row) for row in rows)
-        first = int(rows[-1][1]) + 1
+        if not isinstance(rows[-1][1], int):  # a damaged row, which SQLite puts last
+            return
+        first = rows[-1][1] + 1
 
 
 def release_at(connection: Connection, data_set: str, number: int) -> bytes | None:
     """The release that an entry paid for, as bytes."""
     query = _said(connection, "SELECT content FROM ledger_releases WHERE data_set = ? AND number = ?")
     row = connection.execute(query, (data_set, number)).fetchone()
-    return None if row is None else bytes(row[0])
+    if row is None:
+        return None
+    return row[0].encode() if isinstance(row[0], str) else bytes(row[0])
 
 
 def releases_of(connection: Connection, data_set: str) -> list[int]:
     """The numbers of the entries that have a stored release."""
     query = _said(connection, "SELECT number FROM ledger_releases WHERE data_set = ? ORDER BY number")
-    return [int(number) for (number,) in connection.execute(query, (data_set,)).fetchall()]
+    return [number for (number,) in connection.execute(query, (data_set,)).fetchall()]
 
 
 class Unsure(InvalidInput):
@@ -237,16 +241,17 @@ def _postgres(address: str) -> Any:
 
 
 def _database_errors() -> tuple[type[Exception], ...]:
+    """What databases raise; SQLite also fails to decode its own message about a damaged file."""
     try:
         import psycopg
     except ImportError:
-        return (sqlite3.Error,)
-    return sqlite3.Error, psycopg.Error
+        return sqlite3.Error, UnicodeDecodeError
+    return sqlite3.Error, UnicodeDecodeError, psycopg.Error
 
 
 def _reason(error: Exception) -> str:
     """What a database says, without what it quotes."""
-    text = str(error).lower()
+    text = "malformed" if isinstance(error, UnicodeDecodeError) else str(error).lower()
     for sign, words in (
         ("locked", f"another command has held it for {_WAIT} seconds; run this one again"),
         ("no such table", "it has no tables of a ledger; make them with  discreet ledger open"),
@@ -282,7 +287,10 @@ def _said(connection: Connection, query: str) -> str:
 
 def _one(connection: Connection, query: str, *parameters: str | int) -> Entry | None:
     row = connection.execute(_said(connection, query), parameters).fetchone()
-    return None if row is None else Entry(*row)
+    entry = None if row is None else Entry(*row)
+    if entry is not None and not entry.well_formed:
+        raise InvalidInput(f"a row of data set {entry.data_set!r} is damaged: check it with  discreet ledger verify")
+    return entry
 
 
 def _unknown(connection: Connection, data_set: str) -> InvalidInput:

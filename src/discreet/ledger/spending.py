@@ -90,13 +90,27 @@ def open_data_set(
     return entry
 
 
-def spend(connection: Connection, data_set: str, guarantee: Guarantee, **charged: Any) -> Entry:
+def spend(
+    connection: Connection,
+    data_set: str,
+    guarantee: Guarantee,
+    *,
+    what: str,
+    request: str | None = None,
+    release: bytes | None = None,
+    declaration: str | None = None,
+    who: str | None = None,
+    plan: str | None = None,
+) -> Entry:
     """Charge one release: ``spend(connection, "icu-2026", guarantee, what="round 3")``; see :class:`Charge`."""
-    return spend_all(connection, data_set, [Charge(guarantee, **charged)])[-1]
+    charge = Charge(guarantee, what, request, release, declaration, who, plan)
+    database.lock(connection, data_set)
+    _check_unpaid(connection, data_set, charge)
+    return spend_all(connection, data_set, [charge])[-1]
 
 
 def spend_all(connection: Connection, data_set: str, charges: Iterable[Charge]) -> list[Entry]:
-    """Charge several releases, all of them or none."""
+    """Charge several releases, all of them or none; a request that was paid before is refused by the database."""
     database.lock(connection, data_set)
     book = _Book(connection, data_set)
     entries = [book.enter(charge) for charge in charges]
@@ -109,6 +123,7 @@ def spend_all(connection: Connection, data_set: str, charges: Iterable[Charge]) 
 def try_charge(connection: Connection, data_set: str, charge: Charge) -> None:
     """Refuse what :func:`spend` would refuse, and write nothing."""
     database.lock(connection, data_set)
+    _check_unpaid(connection, data_set, charge)
     _Book(connection, data_set).enter(charge)
 
 
@@ -168,13 +183,12 @@ class _Book:
         self._number, self._hash, self._spent = self._at.head.number, self._at.head.hash, self._at.spent
         first = database.entry_at(connection, data_set, 1)
         self._about = None if first is None else first.content["about"]
-        self._seen: set[str] = set()  # requests and parts of this very call
+        self._seen: set[str] = set()  # parts of plans in this very call
+        self._time = now()
         self._costs: dict[int, tuple[Guarantee, Cost, dict[str, Any]]] = {}
 
     def enter(self, charge: Charge) -> Entry:
         self._check_same(charge.guarantee, charge.who, charge.declaration)
-        if charge.request is not None:
-            self._check_new(charge.request)
         cost, promise = self._priced(charge.guarantee)
         part = None
         if charge.plan is not None:
@@ -217,7 +231,7 @@ class _Book:
         content = {
             "dataset": self._name,
             "number": self._number,
-            "time": now(),
+            "time": self._time,
             "cost": [str(cost.loss), str(cost.delta)],
             "spent": [str(self._spent.loss), str(self._spent.delta)],
             "about": self._about,
@@ -255,11 +269,6 @@ class _Book:
                 f"are declared as {(declaration or 'none')[:16]}...: they are not the same data set"
             )
 
-    def _check_new(self, request: str) -> None:
-        if request in self._seen or database.entry_for(self._connection, self._name, request) is not None:
-            raise InvalidInput(f"request {request[:16]}... of data set {self._name!r} was paid before: use its release")
-        self._seen.add(request)
-
     def _free_part(self, plan: str, guarantee: Guarantee) -> str:
         """The first part of a plan with this promise that has not been used."""
         declared = database.entry_of_part(self._connection, self._name, plan)
@@ -272,6 +281,13 @@ class _Book:
                 self._seen.add(part)
                 return part
         raise InvalidInput(f"plan {plan!r} has no part left with the promise {guarantee.statement()!r}")
+
+
+def _check_unpaid(connection: Connection, data_set: str, charge: Charge) -> None:
+    """Refuse, in a sentence, a request that was paid before; the database would refuse it as well."""
+    request = charge.request
+    if request is not None and database.entry_for(connection, data_set, request) is not None:
+        raise InvalidInput(f"request {request[:16]}... of data set {data_set!r} was paid before: use its release")
 
 
 def _opening(connection: Connection, data_set: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource, SimulatedNoise
+from discreet.accumulators.base import NoiseSource, SecureNoise, SimulatedNoise
 from discreet.channels.base import Mechanism, RadiusOf, WidthOf
 from discreet.encoders.base import Context, Statistic
 from discreet.encoders.joint import JointCounts
@@ -328,5 +328,6 @@ class SymmetricMatrixNoise:
 
 def _draw(noise: NoiseSource, law: DiscreteSymmetricGaussianMatrix, size: tuple[int, ...]) -> Floats:
     """Matrix noise from the same source as all other noise."""
-    drawn = law.draw(noise.generator, size) if isinstance(noise, SimulatedNoise) else law.secure(size)
-    return np.asarray(drawn, np.float64)
+    if isinstance(noise, SecureNoise):
+        return noise.exact(law, size, math.prod(size) * law.dimension**2)
+    return np.asarray(law.draw(noise.generator, size) if isinstance(noise, SimulatedNoise) else law.secure(size))

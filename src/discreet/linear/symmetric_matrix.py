@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.noise.discrete_gaussian import DiscreteGaussian
+from discreet.noise.exact_sampler import SamplerName, usual_sampler
 from discreet.noise.law import Size, refuse_secure
 from discreet.privacy.profiles import GaussianProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -104,11 +105,17 @@ class DiscreteSymmetricGaussianMatrix:
         return self._assemble(off.draw(rng, (*shape, pairs)), on.draw(rng, (*shape, self.dimension)))
 
     def secure(self, size: Size = ()) -> Integers:
-        """Independent matrices from the operating system's entropy."""
+        """Independent matrices from the operating system's entropy, by the sampler that is usual for so many cells."""
+        shape = (size,) if isinstance(size, int) else size
+        return self.secure_by(usual_sampler((*shape, self.dimension, self.dimension)), size)
+
+    def secure_by(self, sampler: SamplerName, size: Size = ()) -> Integers:
+        """Independent matrices by OpenDP's sampler or our own."""
         off, on = self._laws
         shape = (size,) if isinstance(size, int) else size
         pairs = self.dimension * (self.dimension - 1) // 2
-        above, diagonal = off.secure((*shape, pairs)), on.secure((*shape, self.dimension))
+        above = off.secure_by(sampler, (*shape, pairs))
+        diagonal = on.secure_by(sampler, (*shape, self.dimension))
         return self._assemble(above.astype(np.float64), diagonal.astype(np.float64)).astype(np.int64)
 
     def _assemble(self, above: Floats, diagonal: Floats) -> Floats:

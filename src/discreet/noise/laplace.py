@@ -2,6 +2,14 @@
 
 **Discrete.** P(x) = (1-t)/(1+t) t^|x| with t = exp(-1/b). Pure epsilon = L1 / b on integer statistics.
 
+**Both, by L2.** Noise of either kind in a cell that moves by m has a loss of at most m / b, and a pure mechanism of
+epsilon is epsilon^2 / 2 zero-concentrated (Bun and Steinke 2016). Noises of cells and of releases are independent, and
+rhos add up, adaptively too, so
+
+    rho = sum of (m / b)^2 / 2 = L2^2 / 2 b^2,
+
+against L1^2 / 2 b^2, which the pure bound of all cells together would give. At delta > 0 the better of both counts.
+
 A cell that moves by one has loss +1/b with probability 1/(1+t) and -1/b otherwise, exactly as randomised response, so
 the loss of k such cells is a binomial and ``profile`` is a finite sum. A sum of n draws is the difference of two
 negative binomials.
@@ -23,6 +31,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet.noise.exact_law import exact_laplace
+from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
 from discreet.noise.law import (
     GOLDEN,
     IN_EVERY_CELL,
@@ -38,7 +48,7 @@ from discreet.noise.law import (
     word_at,
 )
 from discreet.privacy.losses import LossDistribution, convolve, repeat
-from discreet.privacy.profiles import LossProfile, Profile, PureProfile, responses_profile
+from discreet.privacy.profiles import BoundedProfile, LossProfile, Profile, PureProfile, responses_profile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize, special
 from discreet.streams import Stream, fast_log, mix, to_unit, with_random_sign
@@ -73,9 +83,10 @@ class Laplace:
         return -np.abs(np.asarray(x, dtype=np.float64)) / self.scale - math.log(2 * self.scale)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """Exact for the worst shift where one is known; otherwise the pure bound, which only needs the L1 norm."""
-        pure = PureProfile(sensitivity.l1 / self.scale)
-        return _worst_shift_profile(self.scale, sensitivity) if sensitivity.shifts else pure
+        """Exact for the worst shift where one is known; otherwise what the L1 and L2 norms certify."""
+        if sensitivity.shifts:
+            return _worst_shift_profile(self.scale, sensitivity)
+        return _by_norms(self.scale, sensitivity)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent draws for simulation."""
@@ -147,7 +158,13 @@ def _worst_shift_profile(scale: float, sensitivity: Sensitivity) -> LossProfile:
     parts = [repeat(_coordinate(magnitude // unit * per_unit, step), up + down) for magnitude, up, down in shifts]
     total = reduce(convolve, parts)
     bound = sensitivity.l1 / scale
-    return LossProfile(total, total, bound, bound**2 / 2)
+    return LossProfile(total, total, bound, (sensitivity.l2 / scale) ** 2 / 2)
+
+
+def _by_norms(scale: float, sensitivity: Sensitivity) -> PureProfile | BoundedProfile:
+    """The pure bound by the L1 norm and rho by the L2 norm; they say the same of a single cell."""
+    pure, rho = PureProfile(sensitivity.l1 / scale), (sensitivity.l2 / scale) ** 2 / 2
+    return BoundedProfile(pure.bound, rho) if rho < pure.rho else pure
 
 
 def _coordinate(steps: int, step: float) -> LossDistribution:
@@ -232,10 +249,10 @@ class DiscreteLaplace:
         return np.where(x == np.round(x), inside, -np.inf)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """Exact for unit shifts; otherwise the pure bound, which only needs the L1 norm."""
+        """Exact for unit shifts; otherwise what the L1 and L2 norms certify."""
         if sensitivity.unit and sensitivity.cells:
             return responses_profile(1 / self.scale, sensitivity.cells)
-        return PureProfile(sensitivity.l1 / self.scale)
+        return _by_norms(self.scale, sensitivity)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent draws for simulation."""
@@ -250,7 +267,13 @@ class DiscreteLaplace:
         return np.where(n > 0, difference, 0).astype(np.float64)
 
     def secure(self, size: Size) -> Integers:
-        """Draws for a real release, from the operating system's entropy."""
+        """Draws for a real release, from the operating system's entropy, by the sampler that is usual for so many."""
+        return self.secure_by(usual_sampler(size), size)
+
+    def secure_by(self, sampler: SamplerName, size: Size) -> Integers:
+        """Draws for a real release by OpenDP's sampler or our own: both have exactly this law."""
+        if check_sampler(sampler) == OWN:
+            return draw_exactly(exact_laplace(self.scale), size)
         dp = secure_library()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
         zeros = np.zeros(size, dtype=np.int64)

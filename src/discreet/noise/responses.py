@@ -7,20 +7,25 @@ report is one with probability p if the user has the item and q if not, so count
     variance = (count p (1-p) + (users - count) q (1-q)) / (p - q)^2.
 
 Probabilities are whole multiples of 2**-62, with q rounded up. Simulation, real reports and the certificate all use
-those same fractions: ``shipped_epsilon`` is the loss of what is really sent, never above the epsilon asked for.
+those same fractions: ``shipped_epsilon`` is the loss of what is really sent, never above the epsilon asked for. The
+steps from random bytes to a report are those of ``exact_responses``, which a device can take as they are.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.compiled import dispatch
 from discreet.errors import InvalidInput
+from discreet.noise.exact_responses import BITS, BYTES
+from discreet.noise.exact_responses import WHOLE as _WHOLE
+from discreet.noise.exact_sampler import words_of
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, responses_profile
 from discreet.streams import Stream, below, uniform
@@ -29,8 +34,7 @@ from discreet.validation import check_count, check_epsilon
 
 Words = NDArray[np.uint64]
 
-_BITS = 62
-_WHOLE = 1 << _BITS
+_AT_ONCE = 1 << 16  # words of real answers that are read at a time
 
 
 def _round_up(probability: float) -> int:
@@ -48,8 +52,18 @@ def _simulated(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
 
 
 def _from_system(shape: tuple[int, ...]) -> Words:
-    count = math.prod(shape)
-    return (np.frombuffer(os.urandom(8 * count), np.uint64) >> np.uint64(64 - _BITS)).reshape(shape)
+    return (words_of(os.urandom(BYTES * math.prod(shape))) >> np.uint64(8 * BYTES - BITS)).reshape(shape)
+
+
+def _securely(values: NDArray[Any], each: tuple[int, ...], answer: Callable[[Any, Words], Integers]) -> Integers:
+    """Real answers, a piece of the users at a time; ``each`` is the shape of one user's answer."""
+    flat = values.reshape(-1)
+    out = np.empty((flat.size, *each), np.int64)
+    users = max(1, _AT_ONCE // math.prod(each))
+    for first in range(0, flat.size, users):
+        piece = flat[first : first + users]
+        out[first : first + users] = answer(piece, _from_system((len(piece), *each)))
+    return out.reshape(*values.shape, *each)
 
 
 def _estimate(ones: ArrayLike, users: ArrayLike, p: float, q: float) -> Floats:
@@ -84,6 +98,11 @@ class RandomizedResponse:
         return min(_round_up(1 / (1 + _odds(self.epsilon))), _WHOLE // 2)
 
     @property
+    def threshold(self) -> int:
+        """How many of the 2**62 numbers that a device may draw make it lie."""
+        return self._lie
+
+    @property
     def p(self) -> float:
         """The probability of a one for the item that the user has."""
         return (_WHOLE - self._lie) / _WHOLE
@@ -112,7 +131,7 @@ class RandomizedResponse:
         values = _check_unit(x)
         if not np.isin(values, (0.0, 1.0)).all():
             raise InvalidInput("a real report answers bits: round x to 0 or 1 at random first")
-        return self._answer(values, _from_system(values.shape), np.full(values.shape, 0.5))
+        return _securely(values, (), lambda bits, words: self._answer(bits, words, np.full(bits.shape, 0.5)))
 
     def _answer(self, values: Floats, words: Words, coins: Floats) -> Integers:
         bits = coins < values
@@ -148,6 +167,11 @@ class KaryRandomizedResponse:
         return min(_round_up(1 / (_odds(self.epsilon) + self.items - 1)), _WHOLE // self.items)
 
     @property
+    def threshold(self) -> int:
+        """How many of the 2**62 numbers that a device may draw belong to each item that she has not."""
+        return self._each
+
+    @property
     def _truth(self) -> int:
         return _WHOLE - (self.items - 1) * self._each
 
@@ -178,7 +202,7 @@ class KaryRandomizedResponse:
     def randomize_securely(self, item: ArrayLike) -> Integers:
         """Reports from the operating system's entropy."""
         values = _check_items(item, self.items)
-        return self._report(values, _from_system(values.shape))
+        return _securely(values, (), self._report)
 
     def _report(self, values: Integers, words: Words) -> Integers:
         # Words from the truth on are shared evenly by the other items, counted from the true one round the circle.
@@ -217,6 +241,11 @@ class UnaryEncoding:
         return min(_round_up(1 / (1 + _odds(self.epsilon))), _WHOLE // 2)
 
     @property
+    def threshold(self) -> int:
+        """How many of the 2**62 numbers that a device may draw make an item that she has not a one."""
+        return self._lie
+
+    @property
     def p(self) -> float:
         """The probability of a one for the item that the user has."""
         return 0.5
@@ -243,7 +272,7 @@ class UnaryEncoding:
     def randomize_securely(self, item: ArrayLike) -> Integers:
         """Bits from the operating system's entropy."""
         values = _check_items(item, self.items)
-        return self._bits(values, _from_system((*values.shape, self.items)))
+        return _securely(values, (self.items,), self._bits)
 
     def _bits(self, values: Integers, words: Words) -> Integers:
         true = np.arange(self.items) == values[..., None]

@@ -30,7 +30,6 @@ from discreet.ledger.paying import paid
 from discreet.offline.data_sets import known_table, privatizer_for
 from discreet.offline.judged import (
     Budget,
-    Judgement,
     check_judgeable,
     has_small_table,
     judge_held_out,
@@ -38,7 +37,7 @@ from discreet.offline.judged import (
     of_both_parts,
     promised,
 )
-from discreet.offline.receipt import guarantee_facts, mechanism_facts, policy_hash, versions
+from discreet.offline.receipt import guarantee_facts, mechanism_facts, noise_facts, policy_hash, versions
 from discreet.offline.requests import as_plain, declaration_hash
 from discreet.offline.tables_of import AnyBehaviour, behaviour_table, policy_table
 from discreet.policies import AnyPolicy, load_policy, uniform_policy
@@ -130,16 +129,15 @@ def evaluate(
     parts = _parts(people, recorded, holdout, with_table)
     asked = Asked(data, loaded, table, usual, limits, budget, known, confidence)
     if ledger is None or dataset is None:
-        judgement, tables, promise = _judged(asked, people, *parts)
-        return _evaluation(asked, judgement.facts, promise, tables, people.users, None)
+        content, promise = _judged(asked, people, *parts)
+        return _evaluation(asked, content, promise, people.users, None)
     planned = _promise(asked, parts[0], parts[1])
     bought = paid(
         ledger, dataset, _request(asked, people, recorded, holdout), planned,
-        lambda: json.dumps(_stored(*_judged(asked, people, *parts)), sort_keys=True, allow_nan=False).encode(),
+        lambda: json.dumps(_judged(asked, people, *parts)[0], sort_keys=True, allow_nan=False).encode(),
         what="value of a policy", declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
     )  # fmt: skip
-    content = json.loads(bought.content)
-    return _evaluation(asked, content["judgement"], planned, content["tables"], people.users, bought.facts())
+    return _evaluation(asked, json.loads(bought.content), planned, people.users, bought.facts())
 
 
 class Asked(NamedTuple):
@@ -157,16 +155,17 @@ class Asked(NamedTuple):
 
 def _judged(
     asked: Asked, people: Ordered, counted: Mask, judging: Mask, used: Split | None
-) -> tuple[Judgement, list[dict[str, Any]], Guarantee]:
-    """Draw the noise: the judgement, the mechanisms of the table behind it, and the promise to everybody."""
-    noise: NoiseSource = SecureNoise()
+) -> tuple[dict[str, Any], Guarantee]:
+    """Draw the noise: what a ledger keeps of it, released numbers only, and the promise to everybody."""
+    noise = SecureNoise()
     release, promise, tables = _table(people, counted, asked.budget, asked.limits, asked.known, noise)
     judgement = judge_held_out(
         people, judging, asked.table, asked.limits, asked.budget, noise, behaviour=asked.behaviour, release=release,
         table_users=int(counted.sum()), known=asked.known, split=used, confidence=asked.confidence,
     )  # fmt: skip
     sizes = int(counted.sum()), int(judging.sum())
-    return judgement, tables, of_both_parts(promise, judgement.guarantee, sizes, judgement.guarantee)
+    content = {"judgement": judgement.facts, "tables": tables, "noise": noise_facts(noise.used)}
+    return content, of_both_parts(promise, judgement.guarantee, sizes, judgement.guarantee)
 
 
 def _promise(asked: Asked, counted: Mask, judging: Mask) -> Guarantee:
@@ -178,11 +177,6 @@ def _promise(asked: Asked, counted: Mask, judging: Mask) -> Guarantee:
     if sizes[0]:
         table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
     return drawn(of_both_parts(table, later, sizes, later), False)
-
-
-def _stored(judgement: Judgement, tables: list[dict[str, Any]], promise: Guarantee) -> dict[str, Any]:
-    """What a ledger keeps of an evaluation: released numbers only."""
-    return {"judgement": judgement.facts, "tables": tables}
 
 
 def _request(asked: Asked, people: Ordered, recorded: Split | None, holdout: float) -> dict[str, Any]:
@@ -205,11 +199,10 @@ def _request(asked: Asked, people: Ordered, recorded: Split | None, holdout: flo
 
 
 def _evaluation(
-    asked: Asked, judged: Mapping[str, Any], promise: Guarantee, tables: list[dict[str, Any]], users: int,
-    ledger: Mapping[str, Any] | None,
-) -> Evaluation:  # fmt: skip
-    found = judgement_from(judged, promise)
-    facts = {**_facts(asked.data, asked.policy, judged, promise, tables, users), "ledger": ledger}
+    asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: int, ledger: Mapping[str, Any] | None
+) -> Evaluation:
+    found = judgement_from(content["judgement"], promise)
+    facts = {**_facts(asked, content, promise, users), "ledger": ledger}
     return Evaluation(found.value, found.behaviour, found.difference, found.verdict, promise, facts)
 
 
@@ -245,21 +238,15 @@ def _table(
     return release, release.guarantee, facts
 
 
-def _facts(
-    data: Table,
-    policy: AnyPolicy,
-    judged: Mapping[str, Any],
-    whole: Guarantee,
-    tables: list[dict[str, Any]],
-    users: int,
-) -> dict[str, Any]:  # fmt: skip
-    shape, declaration = data.shape, data.declaration
+def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: int) -> dict[str, Any]:
+    shape, declaration, policy = asked.data.shape, asked.data.declaration, asked.policy
+    judged = content["judgement"]
     return {
         "format": "discreet-evaluation",
         "version": 1,
-        "guarantee": guarantee_facts(whole),
+        "guarantee": guarantee_facts(promise),
         "evaluation": judged,
-        "mechanisms": [*tables, *judged["mechanisms"]],
+        "mechanisms": [*content["tables"], *judged["mechanisms"]],
         "declared": {
             "users": users,
             "states": shape.states,
@@ -271,6 +258,6 @@ def _facts(
             "missing_reward": declaration.missing_reward,
         },
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
-        "noise": "operating system entropy, exact samplers of OpenDP",
+        "noise": content["noise"],
         "versions": versions(),
     }

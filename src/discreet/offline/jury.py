@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.accumulators.base import SecureNoise
+from discreet.accumulators.base import NoiseSource
 from discreet.channels.additive import Channel
 from discreet.channels.session import Privatizer
 from discreet.data.columns import Declaration
@@ -132,13 +132,13 @@ class Jury:
         return StochasticPolicy(table), values_of(model, table, self.limits, upper=False).v[:, : shape.states]
 
     def judge(
-        self, policy: AnyPolicy, release: Release, users: int, budget: Budget, known: Floats | None
+        self, policy: AnyPolicy, release: Release, users: int, budget: Budget, known: Floats | None, noise: NoiseSource
     ) -> Judgement | None:
         """Let the held-out users judge a policy that was learned from ``users`` others; None where there are none."""
         if self.people is None or self.split is None:
             return None
         return judge_held_out(
             self.people, self.split.held_out_mask(), policy_table("the policy", policy, self.declaration), self.limits,
-            budget, SecureNoise(), behaviour=self.behaviour, release=release, table_users=users, known=known,
+            budget, noise, behaviour=self.behaviour, release=release, table_users=users, known=known,
             split=self.split, confidence=self.confidence,
         )  # fmt: skip

@@ -30,7 +30,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,6 +43,7 @@ from discreet.data.columns import Declaration
 from discreet.errors import InvalidInput
 from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
+from discreet.noise.exact_sampler import OPENDP, OWN
 from discreet.offline.receipt_page import page
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
@@ -50,6 +51,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+_SAMPLERS: dict[str, str] = {OWN: "discreet", OPENDP: "OpenDP"}
 _PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
 
 
@@ -175,6 +177,12 @@ def guarantee_facts(guarantee: Guarantee) -> dict[str, Any]:
     """The guarantee, and the epsilon that goes with other deltas."""
     curve = [{"delta": delta, "epsilon": finite_or_none(guarantee.epsilon_at(delta))} for delta in _DELTAS]
     return {**guarantee.as_dict(), "statement": guarantee.statement(), "epsilon_at": curve}
+
+
+def noise_facts(used: Collection[str]) -> str:
+    """Where the noise came from, and whose samplers drew it."""
+    names = " and ".join(_SAMPLERS[name] for name in sorted(used)) or "nobody"
+    return f"operating system entropy, exact samplers of {names}"
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ from discreet.evaluation.verdict import Verdict
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
+from discreet.noise.exact_sampler import check_sampler
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.judged import (
     Budget,
@@ -48,6 +49,7 @@ from discreet.offline.jury import Jury
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
+    noise_facts,
     policy_hash,
     repairs,
     value_facts,
@@ -123,6 +125,7 @@ def train(
     confidence: float = 0.95,
     ledger: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
+    sampler: str | None = None,
     seed: object = None,
     progress: bool = False,
 ) -> Fit:
@@ -131,7 +134,8 @@ def train(
     Give ``epsilon`` (with ``delta``) or ``rho``. ``known_rewards`` is the table of mean rewards if it is public,
     (S, A) or (H, S, A); otherwise rewards are part of the release. ``features`` (S, A, d) are for linear learners;
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
-    touches privacy, but choosing them by looking at private results does.
+    touches privacy, but choosing them by looking at private results does. ``sampler`` says who draws discrete Laplace
+    and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to 100,000 cells, and our own sampler beyond.
 
     ``holdout`` is the share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour``
     and ``fit.difference`` are then intervals in the units of the table. ``behaviour`` declares the policy that users
@@ -145,6 +149,8 @@ def train(
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")
+    if sampler is not None:
+        check_sampler(sampler)
     if not isinstance(data, Table):
         raise InvalidInput(f"train needs a table that discreet.data.read declared, got {type(data).__name__}")
     if (ledger is None) != (dataset is None):
@@ -176,9 +182,6 @@ def train(
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
 
-    def holding(tick: Callable[[int], None]) -> Session:
-        return privatizer.open(people, SecureNoise(tick=tick), users)
-
     def planned(session: Session | StoredAnswers) -> Planned:
         state, release = learn(chosen, session, problem, coins, known)
         learned, values = chosen.policy(state), in_owner_units(data.shape, state.values)
@@ -191,11 +194,12 @@ def train(
 
     def draw() -> bytes:
         with progress_bar("drawing noise", cells, progress) as tick:
-            table = pack(collect(chosen, holding(tick), problem, coins, known), _made())
+            noise = SecureNoise(tick=tick, sampler=sampler)
+            table = pack(collect(chosen, privatizer.open(people, noise, users), problem, coins, known), _made(noise))
         if jury.split is None:
             return table
         found = planned(StoredAnswers(privatizer, users, table))
-        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, known))
+        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, known, noise))
 
     if ledger is not None and dataset is not None:
         promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget, known)
@@ -212,9 +216,10 @@ def train(
         judgement = None if judged is None else judgement_from(judged, promise)
     else:
         with progress_bar("drawing noise", cells, progress) as tick:
-            found = planned(holding(tick))
-        made, promise = _made(), found.release.guarantee
-        judgement = jury.judge(found.policy, found.release, users, budget, known)
+            noise = SecureNoise(tick=tick, sampler=sampler)
+            found = planned(privatizer.open(people, noise, users))
+            judgement = jury.judge(found.policy, found.release, users, budget, known, noise)
+        made, promise = _made(noise), found.release.guarantee
         if judgement is not None and jury.split is not None:
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
     facts = _facts(data, chosen, privatizer, promise, found.policy, users, known is None)
@@ -251,9 +256,9 @@ def judged_fit(fit: Fit, judgement: Judgement, jury: Jury) -> Fit:
     )  # fmt: skip
 
 
-def _made() -> dict[str, Any]:
+def _made(noise: SecureNoise) -> dict[str, Any]:
     """How a release was drawn: kept with it, because it may be used again later."""
-    return {"noise": "operating system entropy, exact samplers of OpenDP", "versions": versions()}
+    return {"noise": noise_facts(noise.used), "versions": versions()}
 
 
 def _told_of_ends(learner: Any, ends: bool) -> Any:

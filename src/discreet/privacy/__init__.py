@@ -5,8 +5,10 @@ noise keeps a promise is computed by :mod:`discreet.noise.calibration`.
 """
 
 from discreet.privacy.profiles import (
+    BoundedProfile,
     GaussianProfile,
     LossProfile,
+    NearGaussianProfile,
     Profile,
     PureProfile,
     ZeroConcentratedProfile,
@@ -16,8 +18,10 @@ from discreet.privacy.profiles import (
 from discreet.privacy.sensitivity import Sensitivity
 
 __all__ = [
+    "BoundedProfile",
     "GaussianProfile",
     "LossProfile",
+    "NearGaussianProfile",
     "Profile",
     "PureProfile",
     "Sensitivity",

@@ -1,6 +1,6 @@
 """Privacy profiles: the smallest delta that a mechanism can promise at every epsilon.
 
-Five kinds, from what is known about a mechanism to its curve:
+Seven kinds, from what is known about a mechanism to its curve:
 
 * ``PureProfile``: the worst mechanism with a bounded loss is randomised response, so
   delta(e) = (e^E - e^e) / (1 + e^E) for e < E.
@@ -8,6 +8,8 @@ Five kinds, from what is known about a mechanism to its curve:
   delta(e) = Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)  (Balle and Wang 2018; Dong, Roth and Su 2019).
 * ``ZeroConcentratedProfile``: Renyi divergences of order a are at most rho a (Bun and Steinke 2016); converted by
   delta(e) = min over a > 1 of exp((a-1)(a rho - e)) (1 - 1/a)^a / (a - 1)  (Canonne, Kamath and Steinke 2020).
+* ``BoundedProfile``: a bound on the loss, and a rho that is smaller than the bound alone implies.
+* ``NearGaussianProfile``: probabilities within factors of those of a Gaussian shift, and a rho.
 * ``LossProfile``: the whole distribution of the privacy loss, both directions.
 * ``WorstOf``: one of several mechanisms, whichever of them a public choice takes.
 
@@ -160,13 +162,79 @@ class ZeroConcentratedProfile:
         return _smallest_epsilon(self.delta, delta) if delta > 0 else math.inf
 
 
+@dataclass(frozen=True)
+class BoundedProfile:
+    """A loss that never exceeds ``bound``, of a mechanism that is zero-concentrated with ``rho``: the better counts.
+
+    So it is with pure mechanisms run on the same user: epsilons add up to the bound, and halves of their squares, which
+    is what each has as its rho, add up to rho.
+    """
+
+    bound: float
+    rho: float
+
+    def __post_init__(self) -> None:
+        check_not_negative("bound", self.bound)
+        check_not_negative("rho", self.rho)
+
+    def delta(self, epsilon: float) -> float:
+        """The smaller of what both certify."""
+        if epsilon >= self.bound:
+            return 0.0
+        return min(PureProfile(self.bound).delta(epsilon), ZeroConcentratedProfile(self.rho).delta(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """The bound if delta is zero, otherwise the smaller of what both certify."""
+        pure = PureProfile(self.bound).epsilon(delta)
+        return min(pure, ZeroConcentratedProfile(self.rho).epsilon(delta)) if delta > 0 else pure
+
+
+@dataclass(frozen=True)
+class NearGaussianProfile:
+    r"""Almost a shift of ``mu`` standard deviations of a Gaussian: ratios of probabilities are off by e^slack at most.
+
+    Let P and Q be the output laws on neighbouring data, and P' and Q' post-processings of a Gaussian and of its shift
+    with a <= P / P' <= b and a <= Q / Q' <= b everywhere, where b / a <= e^slack and b >= 1 >= a (both P and P' have
+    mass one). For every set E of outputs
+
+        P(E) - e^epsilon Q(E) <= b (P'(E) - e^(epsilon - slack) Q'(E)) <= e^slack delta_mu(epsilon - slack).
+
+    ``rho`` is known by other means, and certifies what is lost to the smaller variance of that Gaussian.
+    """
+
+    mu: float
+    slack: float
+    rho: float
+
+    def __post_init__(self) -> None:
+        for name in ("mu", "slack", "rho"):
+            check_not_negative(name, getattr(self, name))
+
+    def delta(self, epsilon: float) -> float:
+        """The bound above, or what rho certifies if that is less."""
+        return min(_near_gaussian(self.mu, self.slack, epsilon), ZeroConcentratedProfile(self.rho).delta(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon at this delta, by bisection; infinite if delta is zero."""
+        check_delta("delta", delta)
+        if self.rho == 0:
+            return 0.0
+        return _smallest_epsilon(self.delta, delta) if delta > 0 else math.inf
+
+
+def _near_gaussian(mu: float, slack: float, epsilon: float) -> float:
+    """The delta of ratios of probabilities that are within e^slack of a Gaussian's."""
+    lower = math.nextafter(epsilon - slack, -math.inf) if slack > 0 else epsilon
+    return min(1.0, math.exp(slack) * GaussianProfile(mu).delta(lower))
+
+
 @dataclass(frozen=True, eq=False)
 class LossProfile:
     """Privacy loss distributions of a dominating pair, in both directions.
 
-    ``bound`` is the largest possible loss and ``rho`` a zero-concentrated parameter, where they are known by other
-    means: they certify what the numbers alone cannot, pure privacy and very small deltas. ``allowance`` is added to
-    every delta for floating point error.
+    ``bound`` is the largest possible loss, ``rho`` a zero-concentrated parameter, ``mu`` and ``slack`` those of a
+    :class:`NearGaussianProfile`, where they are known by other means: they certify what the numbers alone cannot, pure
+    privacy and very small deltas. ``allowance`` is added to every delta for floating point error.
     """
 
     forward: LossDistribution
@@ -174,9 +242,11 @@ class LossProfile:
     bound: float = math.inf
     rho: float = math.inf
     allowance: float = CERTIFIABLE
+    mu: float = math.inf
+    slack: float = 0.0
 
     def delta(self, epsilon: float) -> float:
-        """The larger of both directions, or what the bound or rho certify if that is less."""
+        """The larger of both directions, or what the other parameters certify if that is less."""
         if epsilon >= self.bound:
             return 0.0
         numerical = self.forward.delta(epsilon)
@@ -184,7 +254,8 @@ class LossProfile:
             numerical = max(numerical, self.backward.delta(epsilon))
         numerical = numerical * (1 + 1e-12) + self.allowance
         known = ZeroConcentratedProfile(self.rho).delta(epsilon) if self.rho < math.inf else 1.0
-        return min(1.0, numerical, known, PureProfile(self.bound).delta(epsilon))
+        near = _near_gaussian(self.mu, self.slack, epsilon) if self.mu < math.inf else 1.0
+        return min(1.0, numerical, known, near, PureProfile(self.bound).delta(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at this delta, by bisection; the largest possible loss if delta is zero."""
@@ -240,8 +311,8 @@ _RESOLUTION = 256
 def compose(profiles: Iterable[Profile]) -> Profile:
     """The profile of several mechanisms run on the same users, each of which may see the outputs of those before.
 
-    Profiles of one kind add up in closed form (epsilon, mu squared, rho). Mixed kinds become loss distributions; if one
-    of them is known only by its rho, all fall back to their rho.
+    Profiles of one kind add up in closed form (epsilon, mu squared, slack, rho). Mixed kinds become loss distributions;
+    if one of them is known only by its rho, all fall back to their rho.
     """
     parts = [part for part in profiles if part.rho > 0]  # a rho of zero loses nothing
     if not parts:
@@ -253,6 +324,11 @@ def compose(profiles: Iterable[Profile]) -> Profile:
     if all(isinstance(part, GaussianProfile) for part in parts):
         return GaussianProfile(math.sqrt(sum(part.mu**2 for part in parts if isinstance(part, GaussianProfile))))
     rho = sum(part.rho for part in parts)
+    if all(isinstance(part, GaussianProfile | NearGaussianProfile) for part in parts):
+        return NearGaussianProfile(*_mu_and_slack(parts), rho)
+    if all(isinstance(part, BoundedProfile | PureProfile) for part in parts):
+        bound = sum(part.bound for part in parts if isinstance(part, BoundedProfile | PureProfile))
+        return BoundedProfile(bound, rho) if bound < math.inf else PureProfile(bound)
     if any(math.isinf(part.bound) for part in parts if isinstance(part, PureProfile)):
         return PureProfile(math.inf)
     if any(isinstance(part, ZeroConcentratedProfile) for part in parts):
@@ -273,20 +349,34 @@ def _compose_losses(parts: Sequence[Profile], rho: float) -> LossProfile:
     else:
         step = math.sqrt(sum(_spread(part) ** 2 for part in parts) / len(parts)) / _RESOLUTION
         converted = [_as_losses(part, step) for part in parts]
+    mu, slack = _mu_and_slack(parts)
     return LossProfile(
         forward=reduce(convolve, (part.forward for part in converted)),
         backward=reduce(convolve, (part.backward for part in converted)),
         bound=sum(part.bound for part in converted),
         rho=rho,
         allowance=max(CERTIFIABLE, sum(part.allowance for part in converted)),
+        mu=mu,
+        slack=slack,
     )
+
+
+def _mu_and_slack(parts: Sequence[Profile]) -> tuple[float, float]:
+    """Of all parts together: squares of mu add up, and so do slacks; infinite if one of them is not near a Gaussian."""
+    squares, slack = 0.0, 0.0
+    for part in parts:
+        if not isinstance(part, GaussianProfile | NearGaussianProfile | LossProfile):
+            return math.inf, 0.0
+        squares += part.mu**2
+        slack += 0.0 if isinstance(part, GaussianProfile) else part.slack
+    return math.sqrt(squares), slack
 
 
 def _spread(profile: Profile) -> float:
     """About the standard deviation of a profile's losses."""
-    if isinstance(profile, PureProfile):
+    if isinstance(profile, PureProfile | BoundedProfile):
         return profile.bound
-    if isinstance(profile, GaussianProfile):
+    if isinstance(profile, GaussianProfile | NearGaussianProfile):
         return profile.mu
     if isinstance(profile, LossProfile):
         losses, masses = profile.forward.losses, profile.forward.masses
@@ -299,14 +389,17 @@ def _as_losses(profile: Profile, step: float) -> LossProfile:
     if isinstance(profile, LossProfile):
         forward, backward = regrid(profile.forward, step), regrid(profile.backward, step)
         return LossProfile(forward, backward, profile.bound, profile.rho, profile.allowance)
-    if isinstance(profile, PureProfile):
+    if isinstance(profile, PureProfile | BoundedProfile):
         odds = math.exp(-profile.bound)
         masses = np.array([odds, 1.0]) / (1 + odds)
         distribution = on_grid(np.array([-profile.bound, profile.bound]), masses, step)
         return LossProfile(distribution, distribution, profile.bound, profile.rho)
-    if isinstance(profile, GaussianProfile):
+    if isinstance(profile, GaussianProfile | NearGaussianProfile):
         distribution = gaussian_losses(profile.mu, step)
-        return LossProfile(distribution, distribution, math.inf, profile.rho)
+        # e^slack delta(epsilon - slack) <= e^slack (delta(epsilon) + slack), as delta falls by at most one per unit.
+        slack = 0.0 if isinstance(profile, GaussianProfile) else profile.slack
+        more = math.expm1(slack) + math.exp(slack) * slack
+        return LossProfile(distribution, distribution, math.inf, profile.rho, CERTIFIABLE + more)
     raise Unsupported(f"no loss distribution is known for {type(profile).__name__}")
 
 
@@ -319,7 +412,9 @@ def replacing_users(profile: Profile, users: int) -> Profile:
         return PureProfile(m * profile.bound)
     if isinstance(profile, GaussianProfile):
         return GaussianProfile(m * profile.mu)
-    if isinstance(profile, ZeroConcentratedProfile):
+    if isinstance(profile, BoundedProfile):
+        return BoundedProfile(m * profile.bound, m * m * profile.rho)
+    if isinstance(profile, ZeroConcentratedProfile | NearGaussianProfile):
         return ZeroConcentratedProfile(m * m * profile.rho)
     raise Unsupported(
         f"group privacy of a {type(profile).__name__} is not known: use Sensitivity.scaled({m}) and ask the law again"
@@ -336,6 +431,8 @@ def repeated(profile: LossProfile, times: int) -> LossProfile:
         times * profile.bound,
         times * profile.rho,
         max(CERTIFIABLE, times * profile.allowance),
+        math.sqrt(times) * profile.mu,
+        times * profile.slack,
     )
 
 

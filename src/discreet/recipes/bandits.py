@@ -9,11 +9,11 @@ Visits are public there and only a reward needs hiding, which moves one number b
   block allows, and a shuffler permutes the answers of a block. Alone in a block she has the whole epsilon by herself,
   so this is never noisier than the local model.
 
-**Blocks** follow the arm and not the clock. The first block of an arm has ``first`` users: 24 standard deviations of
+**Blocks** follow the arm and not the clock. The first block of an arm has ``first`` users: 12 standard deviations of
 the noise in such a block, so that a first look stands out of it, but the first blocks of all arms together at most 4%
-of all users. Later blocks of an arm have ``growth`` times the users that the arm has had, so an arm that is played for
-long is released rarely, and carries little noise for the users it has had. Both numbers were chosen by measured regret
-on bandits other than those that docs/bandits.md reports.
+of all users (2% behind a shuffler). Later blocks of an arm have ``growth`` times the users that the arm has had, so an
+arm that is played for long is released rarely, and carries little noise for the users it has had. These numbers were
+chosen by measured regret on bandits other than those that docs/bandits.md reports.
 
 In the local model there is nothing to gain: ``local/sampled-step`` already answers one bit of a user of a bandit, with
 the whole epsilon, and decodes visits to what they are.
@@ -45,17 +45,20 @@ from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count, check_positive
 
-_FIRST = 24.0  # standard deviations of the noise in an arm's first block
-_TRIED = 0.04  # the share of all users that the first blocks of all arms may take
+_FIRST = 12.0  # standard deviations of the noise in an arm's first block
+_TRIED = 0.04  # the share of all users that the first blocks of all arms may take ...
+_TRIED_SHUFFLED = 0.02  # ... and where noise grows with a block, so that a longer look shows less
 _GROWTH = 0.5
 _OPTIONS: dict[str, Any] = {"first": None, "growth": _GROWTH}
 
 
-def _schedule(options: Options, deviation: Callable[[int], float], shape: Shape, episodes: int) -> PerPolicy:
+def _schedule(
+    options: Options, deviation: Callable[[int], float], shape: Shape, episodes: int, tried: float = _TRIED
+) -> PerPolicy:
     """Blocks that follow the arm; ``deviation`` is that of the noise in the rewards of a block of so many users."""
     first = options["first"]
     if first is None:
-        first = max(1, round(_TRIED * episodes / shape.actions))
+        first = max(1, round(tried * episodes / shape.actions))
         while (enough := max(1, round(_FIRST * deviation(first)))) < first:
             first = enough
     growth = check_positive("growth", options["growth"])
@@ -92,7 +95,9 @@ def _shuffle(privacy: Privacy, shape: Shape, episodes: int, options: Options) ->
         shape, encoder, privacy.epsilon, privacy.delta, 1, absent_share(options), bool(options["bit_level"]),
         round_sizes=True,
     )  # fmt: skip
-    schedule = _schedule(options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes)
+    schedule = _schedule(
+        options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes, _TRIED_SHUFFLED
+    )
     # An arm that everybody plays has the largest blocks, the last users of all perhaps the smallest one.
     largest = max(sizes(replace(schedule, policies=1), episodes))
     rewards = replace(rewards, block=schedule.first)

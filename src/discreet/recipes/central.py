@@ -10,6 +10,7 @@ Both choose the number of blocks by the regret that it is expected to cost (:mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
+from discreet.noise.discrete_gaussian import SMOOTHED
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel, post_process
 from discreet.privacy.sensitivity import Sensitivity
@@ -37,15 +39,16 @@ from discreet.shape import Shape
 from discreet.validation import check_positive
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
-_EACH = {"laplace": 256, "gaussian": 8}  # rows up to which every number has its law; Gaussian ones take long to certify
+_EACH = 256  # rows up to which every number has its law
 _SPARE = 5e-5  # a little more noise than in proportion, so that the exact profile hardly ever misses the target
+_NARROW = 16.0  # sigma below which a discrete Gaussian is calibrated by itself
 
 
 def focused(encoder: RowEncoder, law: str, privacy: Privacy, episodes: int, options: Options) -> Privatizer:
     """Focused blocks of an encoder's rows, calibrated to a target."""
     enough = check_positive("enough", options["enough"], finite=False)
     masked = bool(options["masked"])
-    numbers = row_numbers(encoder.rows, _EACH[law]) if masked else (encoder.rows,)
+    numbers = row_numbers(encoder.rows, _EACH) if masked else (encoder.rows,)
     sensitivities = [encoder.sensitivity(rows) for rows in numbers]
     laws = _laws(law, sensitivities, privacy)
     releases = [
@@ -60,23 +63,28 @@ def focused(encoder: RowEncoder, law: str, privacy: Privacy, episodes: int, opti
 
 
 def _laws(law: str, sensitivities: Sequence[Sensitivity], privacy: Privacy) -> tuple[Law, ...]:
-    """The least noise for each of these sensitivities, of which the last one is the largest.
+    """The least noise for each of these sensitivities.
 
-    Where the shape of the moves does not matter, Gaussian noise is proportional to their length. So it is scaled from
-    the largest, which is fast, and calibrated by itself where the exact profile of the scaled one misses the target.
+    Discrete Gaussian noise that is not narrow is hardly more than what continuous noise would have to be, which is
+    proportional to the length of the moves. So that is tried first, which is fast, and with the variance that the bound
+    by smoothing asks for on top; what is taken has been checked by its own profile. The rest is calibrated by itself.
     """
-    calibrate = partial(calibrate_noise, LAWS[law], epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-    largest: Law = calibrate(sensitivities[-1])
+    calibrate = partial(calibrate_noise, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+    if law == "laplace" or privacy.epsilon is None:
+        return tuple(calibrate(LAWS[law], moves) for moves in sensitivities)
+    epsilon, largest = privacy.epsilon, sensitivities[-1]
+    per_length = calibrate(Gaussian, largest).sigma / largest.l2 * (1 + _SPARE)
 
     def least(moves: Sensitivity) -> Law:
-        if isinstance(largest, DiscreteGaussian) and privacy.epsilon is not None:
-            scaled = DiscreteGaussian(largest.sigma * moves.l2 / sensitivities[-1].l2 * (1 + _SPARE))
-            if scaled.profile(moves).delta(privacy.epsilon) <= privacy.delta:
+        continuous = per_length * moves.l2
+        for sigma in (continuous, math.hypot(continuous, SMOOTHED)) if continuous > _NARROW else ():
+            scaled = DiscreteGaussian(sigma)
+            if scaled.profile(moves).delta(epsilon) <= privacy.delta:
                 return scaled
-        made: Law = calibrate(moves)
+        made: Law = calibrate(DiscreteGaussian, moves)
         return made
 
-    found = {moves: least(moves) for moves in dict.fromkeys(sensitivities[:-1])} | {sensitivities[-1]: largest}
+    found = {moves: least(moves) for moves in dict.fromkeys(sensitivities)}
     return tuple(found[moves] for moves in sensitivities)
 
 
