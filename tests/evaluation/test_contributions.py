@@ -99,7 +99,7 @@ def test_cutting_keeps_the_lower_end_low_and_the_upper_end_high():
 
 def test_a_policy_that_is_the_behaviour_is_worth_the_returns():
     model, mu = world(6, True), policies(6)[1]
-    weights = weights_of(model, mu, mu)
+    weights = weights_of(model, mu, mu)[1]
     assert weights[occupancies(model, mu, shown_only=False) > 0] == pytest.approx(1.0)
 
 

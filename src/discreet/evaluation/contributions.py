@@ -116,7 +116,7 @@ def _end(grid: _Grid, terms: Terms, *, upper: bool) -> Floats:
     hidden, before = np.zeros(users), np.ones(users)
     for h in range(H):
         there, s, a = grid.there[:, h], grid.state[:, h], grid.action[:, h]
-        shown = model.shown[model.at(h)][s, a]
+        shown = model.shown[h][s, a]
         mu, pi = terms.behaviour[h, s, a], terms.policy[h, s, a]
         ratio = np.divide(pi, mu, out=np.zeros(users), where=mu > 0)
         weight = np.where(shown, terms.weights[h, s, a], before * ratio)

@@ -92,11 +92,12 @@ def judge(
 ) -> Judged:
     """Judge a policy (H, S, A) by users who followed a declared behaviour (H, S, A)."""
     terms = terms_of(shape, limits, policy, behaviour, model, paths.users, shares.value)
+    model = terms.model
     known = bool(model.shown.any())
     expected = contributions(imagined_users(model, behaviour, shape, _IMAGINED, _SEED), shape, terms) if known else None
     bias = biases(terms, shape, _REDRAWS, _SEED) if known else np.zeros((0, 2))
     found = contributions(paths, shape, terms)
-    one = all(bool((model.shown[model.at(h)] | (policy[h] == 0)).all()) for h in range(shape.horizon))
+    one = all(bool((terms.model.shown[h] | (policy[h] == 0)).all()) for h in range(shape.horizon))
     ends = (False,) if one else (False, True)
 
     def means(name: str, epsilon: float, less_own_return: bool) -> list[_End]:
@@ -142,9 +143,11 @@ def terms_of(
     shape: Shape, limits: Limits, policy: Floats, behaviour: Floats, model: Model, users: int, epsilon: float
 ) -> Terms:
     """Everything that turns trajectories into contributions."""
+    weights = np.zeros(policy.shape)
+    if model.shown.any():
+        model, weights = weights_of(model, policy, behaviour)
     lower, upper = (values_of(model, policy, limits, upper=upper) for upper in (False, True))
     largest = limits.span * max(2.0, 0.05 * math.sqrt(users * min(epsilon / 2, 4.0)))
-    weights = weights_of(model, policy, behaviour) if model.shown.any() else np.zeros(policy.shape)
     return Terms(model, policy, behaviour, weights, lower, upper, limits, largest)
 
 

@@ -13,7 +13,8 @@ Values of a policy, backwards from V_H = 0, with limits worst_h and best_h on wh
 
 and Q+, V+ with best_h. V- and V+ bracket the value in the estimated world whatever the rows that are not shown hold.
 
-The weight of a shown row is w = min(d_pi / d_mu, 50), with occupancies of policy and behaviour in the repaired world.
+The weight of a shown row is w = d_pi / d_mu, with occupancies of policy and behaviour in the repaired world. Rows of a
+weight above 50 count as not shown: too few users come by there for those who do to speak for the policy.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Model(NamedTuple):
     rewards: Floats  # (G, S, A) mean rewards in the owner's units, within their range
     signed_rewards: Floats  # (G, S, A) the same as the noise left them
     reward_variance: Floats  # of the noise in sums of rewards, as shares
-    shown: Mask  # (G, S, A)
+    shown: Mask  # (H, S, A)
     start: Floats  # (S,) repaired
     signed_start: Floats  # (S,) unrepaired: noisy counts of first states over the number of users
     users: int
@@ -115,7 +116,7 @@ def refit(model: Model, shape: Shape, counts: Floats, visits: Floats, shares: Fl
         repaired=repaired(counts),
         rewards=low + span * np.clip(share, 0.0, 1.0),
         signed_rewards=low + span * share,
-        shown=shown & (total > 0),
+        shown=np.broadcast_to(shown & (total > 0), (shape.horizon, *visits.shape[1:])),
     )
 
 
@@ -141,9 +142,8 @@ def nothing_shown(shape: Shape, users: int) -> Model:
     zero: Floats = np.broadcast_to(0.0, rows)
     even: Floats = np.broadcast_to(1.0 / (S + 1), (*rows, S + 1))
     start, low = np.full(S, 1.0 / S), np.broadcast_to(shape.rewards[0], rows)
-    return Model(
-        zero, zero, 0.0, even, even, low, low, zero, np.zeros(rows, np.bool_), start, start, users, shape.horizon
-    )
+    hidden = np.zeros((shape.horizon, S, shape.actions), np.bool_)
+    return Model(zero, zero, 0.0, even, even, low, low, zero, hidden, start, start, users, shape.horizon)
 
 
 def values_of(
@@ -160,7 +160,7 @@ def values_of(
     rows, rewards = (model.signed, model.signed_rewards) if signed else (model.repaired, model.rewards)
     for h in range(H - 1, -1, -1):
         g = model.at(h)
-        if not model.shown[g].any():
+        if not model.shown[h].any():
             q[h] = unknown[h]
             v[h, :S] = unknown[h]
             continue
@@ -168,7 +168,7 @@ def values_of(
         mean = rewards[g] + (rows[g] @ v[h + 1] if h < H - 1 else 0.0)
         if limited:
             mean = np.clip(mean, limits.worst[h], limits.best[h])
-        q[h] = np.where(model.shown[g], mean, unknown[h])
+        q[h] = np.where(model.shown[h], mean, unknown[h])
         v[h, :S] = (policy[h] * q[h]).sum(axis=1)
     return Values(q, v)
 
@@ -181,14 +181,19 @@ def occupancies(model: Model, policy: Floats, *, shown_only: bool) -> Floats:
     for h in range(H):
         out[h] = at[:, None] * policy[h]
         if shown_only:
-            out[h] *= model.shown[model.at(h)]
+            out[h] *= model.shown[h]
         at = np.tensordot(out[h], model.repaired[model.at(h)], axes=2)[:S]
     return out
 
 
-def weights_of(model: Model, policy: Floats, behaviour: Floats) -> Floats:
-    """w (H, S, A): how much more often the policy is in a row than the behaviour, at most fifty times."""
+def weights_of(model: Model, policy: Floats, behaviour: Floats) -> tuple[Model, Floats]:
+    """w (H, S, A), and the model in which rows of too large a weight count as not shown.
+
+    A weight that was cut off would correct the model less than it must, on either side. A row that is not shown is
+    bracketed instead.
+    """
     through = occupancies(model, policy, shown_only=False)
     there = occupancies(model, behaviour, shown_only=False)
     ratio = np.divide(through, there, out=np.zeros_like(through), where=there > 0)
-    return np.minimum(ratio, LARGEST_WEIGHT)
+    within = (ratio <= LARGEST_WEIGHT) & ((there > 0) | (through == 0))
+    return model._replace(shown=model.shown & within), np.minimum(ratio, LARGEST_WEIGHT)

@@ -37,7 +37,7 @@ def biases(terms: Terms, shape: Shape, redraws: int, seed: int) -> Floats:
     out = np.empty((redraws, 2))
     for number in range(redraws):
         drawn = _redrawn(model, shape, there, limits, rng)
-        weights = weights_of(drawn, policy, behaviour)
+        drawn, weights = weights_of(drawn, policy, behaviour)
         for upper in (False, True):
             values = values_of(drawn, policy, limits, upper=upper)
             own = terms._replace(model=drawn, weights=weights)
@@ -76,7 +76,7 @@ def _mean(terms: Terms, values: Values, world: Model, there: Floats) -> float:
     flow, total = world.start, float(world.start @ values.v[0, :S])
     for h in range(H):
         g = world.at(h)
-        mass = np.where(drawn.shown[drawn.at(h)], there[h] * terms.weights[h], flow[:, None] * policy[h])
+        mass = np.where(drawn.shown[h], there[h] * terms.weights[h], flow[:, None] * policy[h])
         following = world.repaired[g] @ values.v[h + 1] if h < H - 1 else 0.0
         total += float((mass * (world.rewards[g] + following - values.q[h])).sum())
         flow = np.tensordot(mass, world.repaired[g], axes=2)[:S]

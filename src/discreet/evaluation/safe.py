@@ -18,7 +18,7 @@ def safe_policy(model: Model, learned: Floats, behaviour: Floats) -> Floats:
     """The safe form (H, S, A) of a learned policy (H, S, A), for a declared behaviour (H, S, A)."""
     out = np.empty(behaviour.shape)
     for h in range(len(out)):
-        shown = model.shown[model.at(h)]
+        shown = model.shown[h]
         kept = np.where(shown, 0.0, behaviour[h])
         wanted = np.where(shown, learned[h], 0.0)
         mass = wanted.sum(axis=1, keepdims=True)
