@@ -129,3 +129,17 @@ def test_a_table_without_noise_gives_the_exact_value_and_no_bias():
     assert np.abs(biases(terms, SHAPE, 3, 0)).max() < 1e-4
     few = terms._replace(model=many._replace(users=50))
     assert np.abs(biases(few, SHAPE, 8, 0)).max() > 1e-3
+
+
+def test_rows_of_too_large_a_weight_count_as_not_shown():
+    model, limits = world(9, True), limits_of(SHAPE, True)
+    pi, mu = np.zeros((H, S, A)), np.zeros((H, S, A))
+    pi[..., 1], mu[..., 0], mu[..., 1] = 1.0, 0.99, 0.01  # users hardly ever do what the policy does
+    left, weights = weights_of(model, pi, mu)
+    assert not left.shown[0, :, 1].any()
+    assert left.shown[0, :, 0].all()
+    assert weights.max() <= 50
+    terms = terms_of(SHAPE, limits, pi, mu, model, 10**9, 1.0)
+    paths, chances = everybody(model, mu)
+    found, true = contributions(paths, SHAPE, terms), value_in(model, pi, limits)
+    assert chances @ found.lower <= true + 1e-9 <= chances @ found.upper + 2e-9
