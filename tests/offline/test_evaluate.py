@@ -197,7 +197,7 @@ def test_without_a_table_users_judge_by_their_weights_alone():
 def test_receipts_and_pictures(fit, tmp_path):
     fit.receipt(tmp_path / "receipt.json")
     fit.plot(tmp_path / "fit.svg")
-    assert json.loads((tmp_path / "receipt.json").read_text())["evaluation"]["verdict"]["word"] == "better"
+    assert json.loads((tmp_path / "receipt.json").read_text())["evaluation"]["word"] == "better"
     assert (tmp_path / "fit.svg").stat().st_size > 1000
     plain = discreet.offline.train(read(rows(50)), epsilon=1.0)
     assert plain.facts["evaluation"] is None

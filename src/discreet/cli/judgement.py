@@ -101,5 +101,4 @@ def print_judgement(evaluation: Mapping[str, Any]) -> None:
     ]
     confidence = evaluation["value"]["confidence"]
     print_table([f"{confidence:.0%} intervals", "estimate", "low", "high"], rows, right=("estimate", "low", "high"))
-    verdict = evaluation["verdict"]
-    typer.echo(f"{verdict['word']}: {verdict['reason']}.")
+    typer.echo(f"{evaluation['verdict']}.")

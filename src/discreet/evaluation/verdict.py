@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from discreet.evaluation.interval import Interval
 
@@ -33,13 +33,14 @@ class Verdict:
     word: str
     reason: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {"word": self.word, "reason": self.reason}
-
     def sentence(self) -> str:
         """The verdict as people read it."""
         return f"{self.word}: {self.reason}"
+
+
+def verdict_from(word: str, sentence: str) -> Verdict:
+    """A verdict that was written down."""
+    return Verdict(word, sentence.removeprefix(f"{word}: "))
 
 
 def verdict_of(difference: Interval, causes: Causes) -> Verdict:

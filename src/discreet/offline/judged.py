@@ -24,7 +24,7 @@ from discreet.evaluation.model import has_table, model_of, nothing_shown
 from discreet.evaluation.private_mean import Part, PrivateMean, guarantee_of
 from discreet.evaluation.split import Split
 from discreet.evaluation.unknown import judge_unknown
-from discreet.evaluation.verdict import Verdict, verdict_of
+from discreet.evaluation.verdict import Verdict, verdict_from, verdict_of
 from discreet.learners.pessimistic import APVI
 from discreet.offline.data_sets import privatizer_for
 from discreet.offline.receipt import mechanism_facts
@@ -111,7 +111,8 @@ def judge_held_out(
     verdict = verdict_of(judged.difference, judged.causes)
     facts = {
         **{name: getattr(judged, name).as_dict() for name in ("value", "behaviour", "difference")},
-        "verdict": verdict.as_dict(),
+        "word": verdict.word,
+        "verdict": verdict.sentence(),
         "unit": "the declared rewards; steps after the end of an episode are worth 0",
         "users": int(held_out.sum()),
         "behaviour_declared": behaviour is not None,
@@ -197,7 +198,7 @@ def without_judgement(content: bytes) -> tuple[bytes, dict[str, Any]]:
 def judgement_from(facts: Mapping[str, Any], guarantee: Guarantee) -> Judgement:
     """A judgement that was stored; ``guarantee`` is what was paid for it."""
     value, behaviour, difference = (Interval(**facts[name]) for name in ("value", "behaviour", "difference"))
-    return Judgement(value, behaviour, difference, Verdict(**facts["verdict"]), guarantee, facts)
+    return Judgement(value, behaviour, difference, verdict_from(facts["word"], facts["verdict"]), guarantee, facts)
 
 
 def has_small_table(shape: Shape, ends: bool, budget: Budget) -> bool:

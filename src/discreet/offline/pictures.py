@@ -54,7 +54,7 @@ def _title(evaluation: Mapping[str, Any]) -> str:
         "about the same": "The policy and the behaviour are about the same",
         "cannot be told": "Whether the policy is better cannot be told",
     }
-    return f"{words[evaluation['verdict']['word']]} ({confidence:.0%} intervals)"
+    return f"{words[evaluation['word']]} ({confidence:.0%} intervals)"
 
 
 def plot_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
