@@ -17,6 +17,7 @@ from discreet.packages import lazily
 if TYPE_CHECKING:
     from discreet import audit, data, learners, ledger, offline, recipes, worlds
     from discreet.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
+    from discreet.offline.verify import verify
     from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.privacy.guarantee import Guarantee
     from discreet.recipes.calibrate import calibrate
@@ -57,6 +58,7 @@ _HOMES = {
     "load_result": "discreet.simulation.result",
     "rehearse": "discreet.simulation.rehearse",
     "simulate": "discreet.simulation.run",
+    "verify": "discreet.offline.verify",
 }
 __all__ = [
     "Central",
@@ -85,6 +87,7 @@ __all__ = [
     "recipes",
     "rehearse",
     "simulate",
+    "verify",
     "worlds",
 ]
 

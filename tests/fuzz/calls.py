@@ -141,7 +141,7 @@ TABLE = {
 }  # fmt: skip
 TRAINED = {
     "learner": "apvi", "epsilon": 1.0, "delta": 1e-5, "rho": None, "recipe": "auto", "known_rewards": None,
-    "features": None, "options": None, "recipe_options": None,
+    "features": None, "options": None, "recipe_options": None, "sampler": None,
 }  # fmt: skip
 
 
@@ -166,9 +166,11 @@ def trial(rng: np.random.Generator) -> Any:
 def laws() -> list[Call]:
     """Noise laws with odd parameters."""
     from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from discreet.noise.exact_law import exact_laplace
 
     return [call(DiscreteGaussian, sigma=1.0), call(Gaussian, sigma=1.0), call(DiscreteLaplace, scale=1.0),
-            call(Laplace, scale=1.0)]  # fmt: skip
+            call(Laplace, scale=1.0), call(partial(DiscreteGaussian(2.0).secure_by, size=3), sampler="discreet"),
+            call(exact_laplace, scale=3.0)]  # fmt: skip
 
 
 def cheap_calls(folder: Path) -> list[Call]:

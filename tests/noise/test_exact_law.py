@@ -168,12 +168,13 @@ def test_more_words_are_read_where_words_do_not_decide():
 def test_scales_are_taken_as_the_numbers_that_they_are():
     assert exact_laplace(0.1).linear == 1 / Fraction(0.1) != 10
     assert exact_gaussian(Fraction(1, 3)).quadratic == 9
+    assert exact_laplace(2**54 + 1).linear == Fraction(1, 2**54 + 1)
     assert [exact_laplace(scale).bits for scale in (15.99, 16.0, 1e4, 1e9)] == [0, 1, 10, 26]
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, "wide"])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, "wide", Fraction(-1), True])
 def test_scales_that_are_none_are_refused(scale):
-    with pytest.raises(InvalidInput, match="positive finite number"):
+    with pytest.raises(InvalidInput, match="the scale of exact noise must be a"):
         exact_laplace(scale)
 
 

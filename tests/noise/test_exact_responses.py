@@ -91,6 +91,14 @@ def test_many_users_answer_by_the_same_steps(tape, epsilon):
     assert reports.tolist() == [report_bits(int(i), 10, unary.threshold, t) for i, t in zip(items, pieces, strict=True)]
 
 
+def test_one_user_answers_alone_and_nobody_not_at_all():
+    for shape in ((), (0,), (2, 3)):
+        items = np.zeros(shape, np.int64)
+        assert RandomizedResponse(1.0).randomize_securely(items).shape == shape
+        assert KaryRandomizedResponse(1.0, 4).randomize_securely(items).shape == shape
+        assert UnaryEncoding(1.0, 4).randomize_securely(items).shape == (*shape, 4)
+
+
 def test_entropy_for_answers_is_read_in_pieces(monkeypatch):
     sizes = []
     real = os.urandom

@@ -227,7 +227,7 @@ def test_opendp_can_be_chosen_for_many_cells(monkeypatch):
     assert noise.used == {OPENDP}
 
 
-@pytest.mark.parametrize("name", ["numpy", "", 3, "OpenDP"])
+@pytest.mark.parametrize("name", ["numpy", "", 3, "OpenDP", np.array(["opendp", "discreet"]), "x" * 1000 + "\n"])
 def test_unknown_samplers_are_refused(name):
     for refuse in (
         lambda: check_sampler(name),

@@ -55,6 +55,7 @@ from discreet.accumulators.base import advance, draws_at
 from discreet.compiled import kernel
 from discreet.errors import Unsupported
 from discreet.noise.law import add_noise
+from discreet.privacy.messages import MixedReleases
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.scientific import optimize
 from discreet.streams import Stream
@@ -138,6 +139,12 @@ class Matrix:
             mixed + self.slack * math.sqrt(own.l1 * self.releases),
             own.linf + self.slack,
         )
+
+    def mixed(self, own: Sensitivity) -> MixedReleases:
+        """How releases are mixed, by whole numbers, for a certificate."""
+        terms = zip(*exponential_sum(self.releases), strict=True)
+        exact = tuple((int(shift), int(numerator), int(place)) for shift, numerator, place in terms)
+        return MixedReleases(self.releases, self.bits, exact, own.l1, own.l2)
 
     def errors(self) -> Floats:
         """The noise variance of release t = 0, 1, ..., in units of the variance of one draw."""

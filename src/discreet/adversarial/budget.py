@@ -39,6 +39,7 @@ from discreet.channels.session import Privatizer, unnamed
 from discreet.errors import InvalidInput, Unsupported
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
+from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
 from discreet.recipes.recipe import Options
@@ -153,7 +154,8 @@ def one_bit_guarantee(channel: OneBitChannel, delta: float) -> Guarantee:
     """The guarantee of the one answered bit that a user sends of her loss table."""
     moves = f"the one of {channel.encoder.size} entries that a coin picked, which is rounded to a bit"
     law = f"RandomizedResponse with epsilon {rounded_up(channel.law.shipped_epsilon, 6)}"
-    return from_reports(channel.profile, delta=delta, name="loss tables", moves=moves, law=law)
+    message = AnsweredBits(channel.law.lie, 1)
+    return from_reports(channel.profile, delta=delta, name="loss tables", moves=moves, law=law, message=message)
 
 
 def promises(parts: Sequence[Part]) -> list[Guarantee]:

@@ -50,6 +50,7 @@ from discreet.encoders.tables import ThreeTables
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
+from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
 from discreet.release import Estimate, Layer
@@ -107,6 +108,7 @@ class ResponseChannel(Tabular):
             law=f"every bit answered with a loss of {rounded_up(law.response.shipped_epsilon, 6)} "
             f"(p = {2 * law.response.q:.6g}), and the ones of {law.users} users counted: "
             "the worst of all that the others may hold",
+            message=AnsweredBits(law.response.lie, sensitivity.cells, law.users - 1),
         )
 
     def unshuffled(self, users: int, what: Layer | None = None) -> Guarantee:
@@ -118,6 +120,7 @@ class ResponseChannel(Tabular):
             name=f"{self.encoder.name} bits",
             moves=f"{moves} bits",
             law=f"randomised response with a loss of {rounded_up(law.response.shipped_epsilon, 6)} a bit",
+            message=AnsweredBits(law.response.lie, moves),
         )
         return locally(part)
 

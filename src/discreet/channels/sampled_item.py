@@ -43,6 +43,7 @@ from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.privacy.messages import BitPerItem, BoundedReports, Message, SampledItems
 from discreet.release import Estimate
 from discreet.shape import Shape
 from discreet.types import Floats, Mask
@@ -91,12 +92,28 @@ class ReportChannel(Tabular):
         Probabilities are rounded, for each size of a domain in its own way, and policies decide the sizes: the largest
         loss of all of them counts. Where they are too many to try, it is the epsilon that none of them exceeds.
         """
+        if (sizes := self._sizes()) is None:
+            return self.epsilon
+        return self.encoder.steps * max(self._law(items).shipped_epsilon for items in sizes)
+
+    @property
+    def message(self) -> Message:
+        """What a whole message is, by the fractions that are really used, for a certificate."""
+        sizes = self._sizes()
+        if sizes is None:
+            return BoundedReports(self.encoder.steps, self.epsilon / self.encoder.steps)
+        if self.response == "unary":
+            return BitPerItem(self.encoder.steps, max(self._law(items).lie for items in sizes))
+        return SampledItems(self.encoder.steps, tuple((items, self._law(items).lie) for items in sizes))
+
+    def _sizes(self) -> list[int] | None:
+        """All numbers of items that a domain can have; None where they are too many."""
         shape, slots = self.encoder.shape, self.encoder.slots()
         pairs, successors = shape.states * shape.actions, {int(row.sum()) for row in slots}
         if self.response == "kary" and pairs * len(successors) > _MOST_SIZES:
-            return self.epsilon
+            return None
         sizes = {2 * n * own + self.encoder.early_end for n in range(1, pairs + 1) for own in successors}
-        return self.encoder.steps * max(self._law(items).shipped_epsilon for items in sizes if items > 1)
+        return sorted(items for items in sizes if items > 1)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ReportRun:
         """Begin a run."""

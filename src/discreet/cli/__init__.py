@@ -26,8 +26,9 @@ from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.show import show
 from discreet.cli.simulate import simulate
 from discreet.cli.train import check, train
+from discreet.cli.verify import verify
 
-_OFFLINE = (plan, check, train, show, evaluate)
+_OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES

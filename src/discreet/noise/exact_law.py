@@ -42,7 +42,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.errors import Unsupported
+from discreet.validation import check_positive
 
 WORD = 64
 # The scale over 2^m lies between 8 and 16: tables of h are short, and step 2 starts again once in 20 draws.
@@ -77,13 +78,9 @@ def exact_gaussian(sigma: float | Fraction, bits: int | None = None) -> ExactLaw
 
 
 def _positive(scale: float | Fraction) -> Fraction:
-    try:
-        exact = Fraction(scale)
-    except (ValueError, OverflowError, TypeError):
-        exact = Fraction(0)
-    if exact <= 0:
-        raise InvalidInput(f"the scale of exact noise must be a positive finite number, got {scale!r}")
-    return exact
+    if isinstance(scale, Fraction | int) and not isinstance(scale, bool) and scale > 0:
+        return Fraction(scale)
+    return Fraction(check_positive("the scale of exact noise", scale))
 
 
 def _low_bits(scale: Fraction) -> int:

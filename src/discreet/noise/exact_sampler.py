@@ -38,6 +38,7 @@ from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
 from discreet.noise.exact_law import WORD, ExactLaw, Tape, cumulative_bounds, draw
 from discreet.types import Floats, Integers, NDArray
+from discreet.validation import shown
 
 Words = NDArray[np.uint64]
 SamplerName = Literal["discreet", "opendp"]
@@ -57,11 +58,10 @@ _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
 def check_sampler(name: object) -> SamplerName:
     """A sampler by its name."""
-    if name == OWN:
-        return OWN
-    if name == OPENDP:
-        return OPENDP
-    raise InvalidInput(f"sampler must be {OWN!r} or {OPENDP!r}, got {name!r}")
+    for known in (OWN, OPENDP):
+        if isinstance(name, str) and name == known:
+            return known
+    raise InvalidInput(f"sampler must be {OWN!r} or {OPENDP!r}, got {shown(name)}")
 
 
 def usual_sampler(size: int | tuple[int, ...]) -> SamplerName:

@@ -17,6 +17,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def _securely(values: NDArray[Any], each: tuple[int, ...], answer: Callable[[Any
     for first in range(0, flat.size, users):
         piece = flat[first : first + users]
         out[first : first + users] = answer(piece, _from_system((len(piece), *each)))
-    return out.reshape(*values.shape, *each)
+    return out.reshape((*values.shape, *each))
 
 
 def _estimate(ones: ArrayLike, users: ArrayLike, p: float, q: float) -> Floats:
@@ -111,6 +112,11 @@ class RandomizedResponse:
     def q(self) -> float:
         """The probability of a one for an item that she has not."""
         return self._lie / _WHOLE
+
+    @property
+    def lie(self) -> Fraction:
+        """The probability of a false answer, exactly."""
+        return Fraction(self._lie, _WHOLE)
 
     @property
     def shipped_epsilon(self) -> float:
@@ -186,6 +192,11 @@ class KaryRandomizedResponse:
         return self._each / _WHOLE
 
     @property
+    def lie(self) -> Fraction:
+        """The probability of each wrong item, exactly."""
+        return Fraction(self._each, _WHOLE)
+
+    @property
     def shipped_epsilon(self) -> float:
         """The loss of what is really sent, never above the epsilon asked for."""
         return math.log(self._truth / self._each)
@@ -254,6 +265,11 @@ class UnaryEncoding:
     def q(self) -> float:
         """The probability of a one for an item that she has not."""
         return self._lie / _WHOLE
+
+    @property
+    def lie(self) -> Fraction:
+        """The probability of a one for a wrong item, exactly."""
+        return Fraction(self._lie, _WHOLE)
 
     @property
     def shipped_epsilon(self) -> float:

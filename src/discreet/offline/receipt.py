@@ -1,7 +1,8 @@
 """A privacy receipt: everything an outsider needs to check a release, and nothing that the release did not pay for.
 
-It holds the guarantee with its derivation, the sensitivity and the law of every noisy table, the contribution bounds
-and repair rules that were applied, versions, and the hash of the policy. It holds no count of clipped or dropped rows:
+It holds the guarantee with its derivation, a certificate from which others can compute it anew (``discreet verify``),
+the sensitivity and the law of every noisy table, the contribution bounds and repair rules that were applied, versions,
+and the hash of the policy. It holds no count of clipped or dropped rows:
 that would be a release of its own.
 
 ==================  ========================================================================================

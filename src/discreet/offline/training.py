@@ -313,6 +313,7 @@ def _facts(
         "format": "discreet-receipt",
         "version": 1,
         "guarantee": promise,
+        "certificate": guarantee.certificate(),
         "recipe": privatizer.recipe,
         "mechanisms": mechanisms,
         "budget": {"rho": promise["rho"], "parts": [part["rho"] for part in mechanisms]},

@@ -36,6 +36,7 @@ from discreet.privacy.guarantee import (
     through_shuffler,
     unbounded,
 )
+from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
@@ -107,7 +108,10 @@ class Part:
             loss = rounded_up(self.law.shipped_epsilon, 6)
             how = f"randomised response with a loss of {loss} a bit (p = {2 * self.law.q:.6g})"
             profile = self.law.profile(moves.cells)
-            return from_reports(profile, delta=delta, name=self.name, moves=f"{moves.cells} bits", law=how)
+            sent = AnsweredBits(self.law.lie, moves.cells)
+            return from_reports(
+                profile, delta=delta, name=self.name, moves=f"{moves.cells} bits", law=how, message=sent
+            )
         if self.norms_only:
             moves = replace(moves, shifts=None, unit=False)
         return from_mechanism(self.law, moves, delta=delta, name=self.name)

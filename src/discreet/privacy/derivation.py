@@ -1,12 +1,14 @@
 """What stands beside the numbers of a guarantee: the lines that it was derived by, and what a paper says.
 
-Both are plain data, and neither promises anything: only the rules of :mod:`discreet.privacy.guarantee` turn lines into
-a guarantee.
+A line is for people, its *facts* are the same for programs: laws, scales and shifts as exact numbers, from which a
+certificate is made (:mod:`discreet.privacy.certificate`). All of it is plain data, and nothing here promises anything:
+only the rules of :mod:`discreet.privacy.guarantee` turn lines into a guarantee.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from discreet.errors import InvalidInput
 from discreet.validation import check_number
@@ -32,13 +34,25 @@ class Claim:
             raise InvalidInput(f"a claimed delta must lie in [0, 1], got {self.delta!r}")
 
 
+Fact: TypeAlias = "str | int | bool | tuple[Fact, ...] | Facts | None"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a line says, for programs: a kind and named entries, numbers exact (whole, or as text)."""
+
+    kind: str
+    entries: tuple[tuple[str, Fact], ...] = ()
+
+
 @dataclass(frozen=True)
 class Reason:
-    """One line of a derivation and the lines that it rests on."""
+    """One line of a derivation, the lines that it rests on, and its facts; a line that only comments has none."""
 
     rule: str
     statement: str
     premises: tuple[Reason, ...] = ()
+    facts: Facts | None = None
 
     def lines(self, depth: int = 0) -> list[str]:
         """This line and those below it, indented by depth."""

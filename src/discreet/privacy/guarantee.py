@@ -40,9 +40,12 @@ import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy import profiles
+from discreet.privacy.certificate import certificate, exact, facts_of, moves_of
 from discreet.privacy.derivation import Claim as Claim
+from discreet.privacy.derivation import Fact, Facts
 from discreet.privacy.derivation import Reason as Reason
 from discreet.privacy.losses import LossDistribution
+from discreet.privacy.messages import Message, MixedReleases
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import StatedLaw, describe_law, describe_sensitivity, rounded_up
@@ -179,6 +182,17 @@ class Guarantee:
             "derivation": self.explain().splitlines(),
         }
 
+    def certificate(self) -> dict[str, Any]:
+        """What the guarantee rests on, as plain data from which others can compute it anew (docs/certificates.md).
+
+        ``discreet.verify`` and ``discreet verify`` check it; so does the file ``checker.py`` alone.
+        """
+        return certificate(
+            model=self.model, epsilon=self.epsilon, delta=self.delta, rho=self.rho, derivation=self.derivation,
+            claimed=self.claimed, neighbours=self.neighbours, unit=self.unit, simulated=self.simulated,
+            public=self.public,
+        )  # fmt: skip
+
     def _claim_holds(self) -> bool:
         assert self.claimed is not None
         # A claim is a printed number: a share of 1e-9 is how it was typed, not what it says.
@@ -210,7 +224,8 @@ def unbounded(why: str, *, model: str, delta: float, apart: Guarantee | None = N
         if apart is None
         else (Reason("apart from that", f"epsilon {rounded_up(apart.epsilon)}", (apart.derivation,)),)
     )
-    return Guarantee(model, math.inf, delta, PureProfile(math.inf), Reason("no bound", why, premises), by=_RULES)
+    reason = Reason("no bound", why, premises, _facts("unbounded", why, model=model))
+    return Guarantee(model, math.inf, delta, PureProfile(math.inf), reason, by=_RULES)
 
 
 def nothing() -> Guarantee:
@@ -220,26 +235,41 @@ def nothing() -> Guarantee:
         math.inf,
         1.0,
         PureProfile(math.inf),
-        Reason("no mechanism", "the data are released as they are"),
+        Reason("no mechanism", "the data are released as they are", facts=Facts("nothing", (("model", "none"),))),
         public=(),
         by=_RULES,
     )
 
 
-def from_mechanism(law: StatedLaw, sensitivity: Sensitivity, *, delta: float, name: str) -> Guarantee:
-    """One release of a statistic of known sensitivity with noise of a known law, drawn as its ``drawn`` says."""
+def from_mechanism(
+    law: StatedLaw, sensitivity: Sensitivity, *, delta: float, name: str, mixed: MixedReleases | None = None
+) -> Guarantee:
+    """One release of a statistic of known sensitivity with noise of a known law, drawn as its ``drawn`` says.
+
+    ``mixed`` says, for the certificate, how many releases were mixed into the statistic, and how.
+    """
     profile = law.profile(sensitivity)
     reasons = (
         Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
         Reason("law", f"{law.drawn}, {describe_law(law)}"),
     )
-    return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons))
+    entries = (("name", name), ("law", facts_of(law)), ("moves", moves_of(sensitivity)))
+    facts = Facts("mechanism", entries if mixed is None else (*entries, ("mixed", facts_of(mixed))))
+    return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons, facts))
 
 
-def from_reports(profile: Profile, *, delta: float, name: str, moves: str, law: str) -> Guarantee:
-    """A message that is randomised as a whole; ``profile`` is its loss between any two records."""
+def from_reports(
+    profile: Profile, *, delta: float, name: str, moves: str, law: str, message: Message | None = None
+) -> Guarantee:
+    """A message that is randomised as a whole; ``profile`` is its loss between any two records.
+
+    ``message`` says the same to programs; without it nobody can check the certificate.
+    """
     reasons = Reason("sensitivity", f"{name}: replacing one user changes {moves}"), Reason("law", law)
-    return _at("central", profile, delta, Reason("randomised report", f"{name} sent by randomised response", reasons))
+    sent = Facts("undescribed") if message is None else facts_of(message)
+    facts = Facts("reports", (("name", name), ("message", sent)))
+    reason = Reason("randomised report", f"{name} sent by randomised response", reasons, facts)
+    return _at("central", profile, delta, reason)
 
 
 def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:
@@ -248,7 +278,8 @@ def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:
         return parts[0]
     _same_model(parts)
     profile = profiles.compose([part.profile for part in parts])
-    reason = Reason("composition", why, tuple(_summary(part) for part in parts))
+    facts = _facts("compose", why, adaptive=True)
+    reason = Reason("composition", why, tuple(_summary(part) for part in parts), facts)
     return _at(parts[0].model, profile, delta, reason)
 
 
@@ -257,7 +288,7 @@ def one_of(parts: Sequence[Guarantee], why: str) -> Guarantee:
     if len(parts) == 1:
         return parts[0]
     _same_model(parts)
-    reason = Reason("public choice", why, tuple(_summary(part) for part in parts))
+    reason = Reason("public choice", why, tuple(_summary(part) for part in parts), _facts("one-of", why))
     return _at(parts[0].model, WorstOf(tuple(part.profile for part in parts)), parts[0].delta, reason)
 
 
@@ -266,7 +297,8 @@ def parallel(part: Guarantee, why: str) -> Guarantee:
 
     Holds adaptively: what a later group is asked may depend on earlier releases, never on raw data.
     """
-    return replace(part, derivation=Reason("parallel composition", why, (part.derivation,)), by=_RULES)
+    reason = Reason("parallel composition", why, (part.derivation,), _facts("parallel", why, adaptive=True))
+    return replace(part, derivation=reason, by=_RULES)
 
 
 def billboard(part: Guarantee) -> Guarantee:
@@ -279,6 +311,7 @@ def billboard(part: Guarantee) -> Guarantee:
         "billboard lemma",
         "each user's policy is a function of the releases before and of public coins",
         (part.derivation,),
+        Facts("billboard"),
     )
     return replace(part, model="joint" if part.model == "central" else part.model, derivation=reason, by=_RULES)
 
@@ -291,6 +324,7 @@ def locally(part: Guarantee) -> Guarantee:
         "local randomiser",
         "every user runs the mechanism on her own trajectory before anything leaves her",
         (part.derivation,),
+        Facts("local"),
     )
     return replace(part, model="local", derivation=reason, by=_RULES)
 
@@ -314,7 +348,8 @@ def shuffled(batches: Sequence[Guarantee], *, epsilon: float, delta: float, why:
     masses = np.array([math.exp(-epsilon), 1.0]) * ((1 - infinite) / (1 + math.exp(-epsilon)))
     losses = LossDistribution(-epsilon, 2 * epsilon, masses, infinite)
     profile = LossProfile(losses, losses, allowance=0.0)
-    reason = Reason("shuffler", why, tuple(batch.derivation for batch in batches))
+    facts = _facts("shuffled", why, epsilon=exact(epsilon), delta=exact(delta))
+    reason = Reason("shuffler", why, tuple(batch.derivation for batch in batches), facts)
     return Guarantee("shuffle", epsilon, delta, profile, reason, by=_RULES)
 
 
@@ -325,7 +360,8 @@ def through_shuffler(part: Guarantee, why: str) -> Guarantee:
     """
     if part.model not in ("central", "local"):
         raise Unsupported(f"what a shuffler hands on is known of messages or of counts, not of the {part.model} model")
-    return replace(part, model="shuffle", derivation=Reason("shuffler", why, (part.derivation,)), by=_RULES)
+    reason = Reason("shuffler", why, (part.derivation,), _facts("through-shuffler", why))
+    return replace(part, model="shuffle", derivation=reason, by=_RULES)
 
 
 def with_more_trust(part: Guarantee, model: str) -> Guarantee:
@@ -338,26 +374,30 @@ def with_more_trust(part: Guarantee, model: str) -> Guarantee:
     if model not in part.also:
         raise Unsupported(f"a promise of the {part.model} model does not hold in the {model} model by itself")
     why = f"a mechanism of the {part.model} model, which trusts less, keeps the same promise in the {model} model"
-    return replace(part, model=model, derivation=Reason("more trust", why, (part.derivation,)), by=_RULES)
+    reason = Reason("more trust", why, (part.derivation,), _facts("more-trust", why, model=model))
+    return replace(part, model=model, derivation=reason, by=_RULES)
 
 
 def left_out(part: Guarantee, why: str, whole: Guarantee) -> Guarantee:
     """``part`` is all that is released of a printed mechanism; ``whole`` is what the printed one would promise."""
     statement = f"{why}; all that is printed would give {whole.statement()}"
-    return replace(part, derivation=Reason("left out", statement, (part.derivation,)), by=_RULES)
+    reason = Reason("left out", statement, (part.derivation,), _facts("left-out", statement))
+    return replace(part, derivation=reason, by=_RULES)
 
 
 def several_trajectories(part: Guarantee, trajectories: int) -> Guarantee:
     """A user who contributes up to ``trajectories`` trajectories to the same release."""
     if trajectories == 1:
         return part
-    reason = Reason("group privacy", f"a user contributes up to {trajectories} trajectories", (part.derivation,))
+    why = f"a user contributes up to {trajectories} trajectories"
+    reason = Reason("group privacy", why, (part.derivation,), _facts("group", why, trajectories=trajectories))
     return _like(part, _at(part.model, profiles.replacing_users(part.profile, trajectories), part.delta, reason))
 
 
 def post_process(part: Guarantee, why: str) -> Guarantee:
     """Anything computed from releases and public coins costs nothing."""
-    return replace(part, derivation=Reason("post-processing", why, (part.derivation,)), by=_RULES)
+    reason = Reason("post-processing", why, (part.derivation,), _facts("post-process", why))
+    return replace(part, derivation=reason, by=_RULES)
 
 
 def drawn(part: Guarantee, simulated: bool) -> Guarantee:
@@ -375,6 +415,10 @@ def about(part: Guarantee, *, unit: str | None = None, public: tuple[str, ...] |
     return replace(
         part, unit=part.unit if unit is None else unit, public=part.public if public is None else public, by=_RULES
     )
+
+
+def _facts(kind: str, why: str, **entries: Fact) -> Facts:
+    return Facts(kind, (("why", why), *entries.items()))
 
 
 def _at(model: str, profile: Profile, delta: float, derivation: Reason) -> Guarantee:

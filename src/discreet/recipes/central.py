@@ -127,7 +127,8 @@ def prefix_sums(
     law = calibrate(sensitivity)
     if isinstance(accumulator, Matrix):
         law = GridGaussian.as_private_as(law, accumulator.bits)
-    release = from_mechanism(law, sensitivity, delta=privacy.delta, name=name_of_counts)
+    mixed = accumulator.mixed(encoder.sensitivity()) if isinstance(accumulator, Matrix) else None
+    release = from_mechanism(law, sensitivity, delta=privacy.delta, name=name_of_counts, mixed=mixed)
     release = post_process(release, "prefix sums are computed from the noisy counts alone")
     # The compiled loop adds noise to all cells alike, so it must not serve sums over cells that are known zeros.
     alike = encoder.possible().all() or isinstance(encoder, ThreeTables)

@@ -21,6 +21,7 @@ from discreet.errors import Unsupported, unknown_name
 from discreet.noise import BoundedNoise, RandomizedResponse
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally
+from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
 from discreet.recipes.expectation import growing
@@ -68,6 +69,7 @@ def report_guarantee(channel: ReportChannel) -> Guarantee:
         name=encoder.name,
         moves=f"the items at {encoder.steps} of {encoder.shape.horizon} steps, which public coins pick",
         law=f"{how}, each report with a loss of at most {rounded_up(channel.shipped_epsilon / encoder.steps, 6)}",
+        message=channel.message,
     )
     return locally(part)
 
@@ -96,6 +98,7 @@ def _least(kind: str, shape: Shape, epsilon: float, delta: float) -> tuple[AnyCh
     part = from_reports(
         bits.profile(moved), delta=0.0, name="a bit per step and cell", moves=f"{moved} bits",
         law=f"randomised response with a loss of {rounded_up(bits.shipped_epsilon, 6)} a bit",
+        message=AnsweredBits(bits.lie, moved),
     )  # fmt: skip
     return AnsweredBitsChannel(shape, bits), locally(part)
 

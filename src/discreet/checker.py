@@ -1,0 +1,1668 @@
+r"""Check a privacy certificate without the library that made it.
+
+A certificate (format: ``docs/certificate.schema.json``; rules with proofs: ``docs/certificates.md``) lists what a
+promise rests on: laws of noise, what one user moves, and how releases are put together. This program takes those for
+granted and computes anew what follows from them: an upper bound on epsilon at the stated delta, and on rho. It needs
+nothing but Python's standard library and can be copied out and run alone:
+
+    python checker.py certificate.json          exit code 0: holds; 1: refused; 2: unreadable
+
+Three answers: "holds" (what the steps give is at most what is stated), "does not hold" (it is more, or the steps do not
+lead to the stated model), "cannot tell" (a law or a combination for which no rule below is good enough).
+
+**Arithmetic.** Numbers of a certificate are read exactly, as fractions. Exponentials, logarithms and roots are those of
+``decimal``, which are correctly rounded, moved outwards by a unit in the last place. Sums over many terms are whole
+numbers in units of 2^-256, and convolutions are products of whole numbers of millions of digits: exact, and rounded up
+once. Floating point numbers only choose where to look (a grid, an order of Renyi divergence); no bound depends on them.
+
+**How a loss is written down.** A pair of laws (P, Q) is a list of atoms (p, x): p at least the mass under P, x at most
+the ratio Q / P there. Then for every epsilon
+
+    delta(epsilon)  =  sup over events of P - e^epsilon Q   <=   sum of p (1 - e^epsilon x)+.
+
+Larger p, smaller x, and moving an atom apart so that its mean x stays (a convex function grows) only raise that sum,
+also after several pairs were put together. So everything below rounds in these directions.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import json
+import math
+import re
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+FORMAT, VERSION = "discreet-certificate", 1
+HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot tell"
+
+_DIGITS = 200
+_DOWN = decimal.Context(_DIGITS, ROUND_FLOOR, -100_000, 100_000, traps=[decimal.InvalidOperation, decimal.Overflow])
+_UP = decimal.Context(_DIGITS, ROUND_CEILING, -100_000, 100_000, traps=[decimal.InvalidOperation, decimal.Overflow])
+_SCALE = 256
+_ONE = 1 << _SCALE
+_MOST_TERMS = 1_500_000
+_MOST_NODES = 20_000
+_MOST_POINTS = 120_000
+_MOST_COPIES = 20_000
+_MOST_WORK = 40_000_000  # terms in all: about a minute
+_LONGEST_FILE = 64 << 20
+
+
+class Unreadable(Exception):
+    """The input is not a certificate."""
+
+
+class Refused(Exception):
+    """The steps do not give what is stated."""
+
+
+class Unknown(Exception):
+    """No rule here covers a step."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer, why, and the bounds that were computed: on epsilon at the stated delta, delta, and rho."""
+
+    answer: str
+    reason: str
+    model: str = ""
+    stated_epsilon: Fraction | None = None
+    epsilon: Fraction | None = None
+    stated_delta: Fraction | None = None
+    delta: Fraction | None = None
+    stated_rho: Fraction | None = None
+    rho: Fraction | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the certificate was verified."""
+        return self.answer == HOLDS
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; numbers are rounded up to twelve digits."""
+        shown = {
+            name: None if value is None else _shown(value, 12)
+            for name, value in (
+                ("stated_epsilon", self.stated_epsilon),
+                ("epsilon", self.epsilon),
+                ("stated_delta", self.stated_delta),
+                ("delta", self.delta),
+                ("stated_rho", self.stated_rho),
+                ("rho", self.rho),
+            )
+        }
+        return {"answer": self.answer, "reason": self.reason, "model": self.model, **shown}
+
+    def explain(self) -> str:
+        """The answer in a few lines."""
+        lines = [f"{self.answer}: {self.reason}"]
+        for name, stated, found in (
+            ("epsilon", self.stated_epsilon, self.epsilon),
+            ("delta", self.stated_delta, self.delta),
+            ("rho", self.stated_rho, self.rho),
+        ):
+            if stated is not None and found is not None:
+                lines.append(f"{name}: stated {_shown(stated)}, recomputed at most {_shown(found)}")
+        return "\n".join(lines)
+
+
+_work = [0]
+
+
+def _spend(terms: int) -> None:
+    """Count the work, so that no certificate keeps a checker busy for ever."""
+    _work[0] += terms
+    if _work[0] > _MOST_WORK:
+        raise Unknown("this is more to compute than a certificate should ask for")
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _down(x: Fraction) -> Decimal:
+    return _DOWN.divide(Decimal(x.numerator), Decimal(x.denominator))
+
+
+def _up(x: Fraction) -> Decimal:
+    return _UP.divide(Decimal(x.numerator), Decimal(x.denominator))
+
+
+def _exp_down(x: Fraction) -> Decimal:
+    """At most e^x."""
+    if x < -1000:
+        return Decimal(0)
+    return max(Decimal(0), _DOWN.next_minus(_DOWN.exp(_down(x))))
+
+
+def _exp_up(x: Fraction) -> Decimal:
+    """At least e^x."""
+    if x < -1000:
+        return Decimal("1E-400")
+    return _UP.next_plus(_UP.exp(_up(x)))
+
+
+def _ln_up(x: Fraction) -> Decimal:
+    """At least ln x."""
+    return _UP.next_plus(_UP.ln(_up(x)))
+
+
+def _ln_down(x: Fraction) -> Decimal:
+    """At most ln x."""
+    return _DOWN.next_minus(_DOWN.ln(_down(x)))
+
+
+def _sqrt_up(x: Fraction) -> Fraction:
+    """At least the square root."""
+    return Fraction(_UP.next_plus(_UP.sqrt(_up(x))))
+
+
+def _sqrt_down(x: Fraction) -> Fraction:
+    """At most the square root."""
+    if x == 0:
+        return Fraction(0)
+    return max(Fraction(0), Fraction(_DOWN.next_minus(_DOWN.sqrt(_down(x)))))
+
+
+def _fixed_down(x: Decimal | Fraction) -> int:
+    whole = Fraction(x) * _ONE
+    return whole.numerator // whole.denominator
+
+
+def _fixed_up(x: Decimal | Fraction) -> int:
+    whole = Fraction(x) * _ONE
+    return -(-whole.numerator // whole.denominator)
+
+
+def _times_up(a: int, b: int) -> int:
+    return -((-a * b) >> _SCALE)
+
+
+def _pi() -> tuple[Fraction, Fraction]:
+    """Machin: pi = 16 arctan(1/5) - 4 arctan(1/239); alternating series, so partial sums enclose."""
+    unit = 10 ** (_DIGITS + 20)
+
+    def arctan(n: int) -> tuple[int, int]:
+        low = high = 0
+        for i in range(10 * _DIGITS):
+            term, d = unit // n ** (2 * i + 1), 2 * i + 1
+            low, high = (
+                (low + term // d, high + term // d + 2) if i % 2 == 0 else (low - term // d - 2, high - term // d)
+            )
+            if term == 0:
+                break
+        return low - 2, high + 2
+
+    (a, b), (c, d) = arctan(5), arctan(239)
+    return Fraction(16 * a - 4 * d, unit), Fraction(16 * b - 4 * c, unit)
+
+
+_PI_DOWN, _PI_UP = _pi()
+
+
+def _tail(z: Fraction) -> tuple[Decimal, Decimal]:
+    """Bounds on P(N(0, 1) > z).
+
+    For z >= 0 it is 1/2 - phi(z) (z + z^3/3 + z^5/15 + ...): positive terms, each z^2 / (2n + 1) times the one before,
+    so that what is left out after a ratio below 1/2 is at most the last term.
+    """
+    if z < 0:
+        low, high = _tail(-z)
+        return _DOWN.subtract(Decimal(1), high), _UP.subtract(Decimal(1), low)
+    if z > 28:  # phi(z) / z bounds the tail, and nothing is added by knowing it better
+        return Decimal(0), _UP.divide(_exp_up(-z * z / 2), _down(z))
+    square_down, square_up = _down(z * z), _up(z * z)
+    low_sum = low_term = _down(z)
+    high_sum = high_term = _up(z)
+    for n in range(1, 20_000):
+        low_term = _DOWN.divide(_DOWN.multiply(low_term, square_down), Decimal(2 * n + 1))
+        high_term = _UP.divide(_UP.multiply(high_term, square_up), Decimal(2 * n + 1))
+        low_sum, high_sum = _DOWN.add(low_sum, low_term), _UP.add(high_sum, high_term)
+        if 4 * z * z < 2 * n + 1 and high_term < Decimal(10) ** -_DIGITS:
+            break
+    high_sum = _UP.add(high_sum, high_term)
+    root_down, root_up = _down(_sqrt_down(2 * _PI_DOWN)), _up(_sqrt_up(2 * _PI_UP))
+    low_density = _DOWN.divide(_exp_down(-z * z / 2), root_up)
+    high_density = _UP.divide(_exp_up(-z * z / 2), root_down)
+    low = _DOWN.subtract(Decimal("0.5"), _UP.multiply(high_density, high_sum))
+    high = _UP.subtract(Decimal("0.5"), _DOWN.multiply(low_density, low_sum))
+    return max(low, Decimal(0)), max(high, Decimal(0))
+
+
+# --- closed forms ----------------------------------------------------------------------------------------------------
+
+
+def pure_delta(bound: Fraction, epsilon: Fraction) -> Fraction:
+    """Losses of at most ``bound``: randomised response is the worst, (1 - e^(epsilon - E)) / (1 + e^-E)."""
+    if epsilon >= bound:
+        return Fraction(0)
+    top = _UP.subtract(Decimal(1), _exp_down(epsilon - bound))
+    return Fraction(_UP.divide(top, _DOWN.add(Decimal(1), _exp_down(-bound))))
+
+
+def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
+    """A Gaussian moved by mu deviations: Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu); it grows with mu."""
+    if mu_squared == 0:
+        return Fraction(0)
+    mu = _sqrt_up(mu_squared)
+    mu = Fraction(-(-mu.numerator * 10**60 // mu.denominator), 10**60) if mu > Fraction(1, 10**30) else mu
+    first = _tail(epsilon / mu - mu / 2)[1]
+    if epsilon > 300:  # the second term is a small share of the first, and is left out
+        return min(Fraction(1), Fraction(first))
+    second = _DOWN.multiply(_exp_down(epsilon), _tail(epsilon / mu + mu / 2)[0])
+    return min(Fraction(1), max(Fraction(0), Fraction(_UP.subtract(first, second))))
+
+
+def concentrated_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """Renyi divergences of order a at most rho a: with x = a - 1, for every x > 0,
+
+    ln delta = x ((1 + x) rho - epsilon) + x ln x - (1 + x) ln(1 + x).
+    """
+    if rho == 0:
+        return Fraction(0)
+    r, e = float(rho), float(epsilon)
+    low, high = -300.0, 300.0
+    for _ in range(200):  # the derivative (2x + 1) rho - epsilon + ln(x / (1 + x)) grows; any x gives a bound
+        u = (low + high) / 2
+        slope = (2 * math.exp(u) + 1) * r - e - math.log1p(math.exp(-u))
+        low, high = (u, high) if slope < 0 else (low, u)
+    x = Fraction(math.exp((low + high) / 2))
+    linear = _up(x * ((1 + x) * rho - epsilon))
+    log_x = _up(x * Fraction(_ln_up(x)))
+    log_y = _down((1 + x) * Fraction(_ln_down(1 + x)))
+    return min(Fraction(1), Fraction(_exp_up(Fraction(_UP.subtract(_UP.add(linear, log_x), log_y)))))
+
+
+# --- lists of atoms --------------------------------------------------------------------------------------------------
+
+Atom = tuple[int, int]  # p, at least the mass under P, and x, at most Q / P, both in units of 2^-256
+
+
+@dataclass(frozen=True)
+class Losses:
+    """One pair of laws as atoms: P against Q, and Q against P. ``times`` independent copies of it."""
+
+    forward: tuple[Atom, ...]
+    backward: tuple[Atom, ...]
+    times: int = 1
+    crowd: Crowd | None = None  # if given, atoms are computed on whatever grid is asked for
+    flipped: int = 0  # copies that are run the other way round: Q against P where the others run P against Q
+
+    @property
+    def copies(self) -> int:
+        """All copies, either way round."""
+        return self.times + self.flipped
+
+    def spread(self) -> float:
+        """About the standard deviation of the loss of one copy."""
+        return _spread(self.forward if self.crowd is None else self.crowd.pairs[-1][0])
+
+
+def _delta_of(atoms: Sequence[Atom], epsilon: Fraction) -> Fraction:
+    """sum of p (1 - e^epsilon x)+."""
+    limit = _fixed_up(_exp_up(-epsilon))
+    total = 0
+    _spend(len(atoms))
+    for p, x in atoms:
+        if x < limit:
+            total += p - p * x // limit
+    return Fraction(total, _ONE)
+
+
+def _delta_of_two(first: Sequence[Atom], second: Sequence[Atom], epsilon: Fraction) -> Fraction:
+    """sum over both of p p' (1 - e^epsilon x x')+, by sums over the atoms of the second in the order of x."""
+    limit = _fixed_up(_exp_up(-epsilon))
+    ordered = sorted(second, key=lambda atom: atom[1])
+    ratios = [x for _, x in ordered]
+    masses, tilted = [0], [0]
+    _spend(len(first) + len(second))
+    for p, x in ordered:
+        masses.append(masses[-1] + p)
+        tilted.append(tilted[-1] + (p * x >> _SCALE))
+    total = 0
+    for p, x in first:
+        below = len(ratios) if x == 0 else bisect_left(ratios, -(-(limit << _SCALE) // x))
+        if below:
+            total += p * (masses[below] - tilted[below] * x // limit)
+    return Fraction(max(total, 0), _ONE * _ONE)
+
+
+def _binary_atoms(odds_down: Fraction, odds_up: Fraction, answers: int) -> tuple[Atom, ...]:
+    """``answers`` answers whose loss is ln(odds) if true and -ln(odds) if false: the number of true ones is binomial.
+
+    True with probability odds / (1 + odds). ``answers`` - 2 j of them more true than false: ratio odds^(2 j - answers).
+    """
+    if answers > _MOST_COPIES:
+        raise Unknown(f"{answers} answered bits are too many to add up")
+    _spend(4 * answers)
+    truth, lie = _fixed_up(_up(odds_up / (1 + odds_up))), _fixed_up(_up(1 / (1 + odds_down)))
+    # Powers by running products; masses round up, ratios down.
+    truths, lies = [_ONE], [_ONE]
+    for _ in range(answers):
+        truths.append(_times_up(truths[-1], truth))
+        lies.append(_times_up(lies[-1], lie))
+    down, up = _fixed_down(_down(1 / odds_up)), _fixed_down(_down(odds_down))
+    ratio, powers = _ONE, {0: _ONE}
+    for n in range(1, answers + 1):
+        ratio = ratio * down >> _SCALE
+        powers[-n] = ratio
+    ratio = _ONE
+    for n in range(1, answers + 1):
+        ratio = ratio * up >> _SCALE
+        powers[n] = ratio
+    return tuple(
+        (_times_up(math.comb(answers, false) * truths[answers - false], lies[false]), powers[2 * false - answers])
+        for false in range(answers + 1)
+    )
+
+
+def _answered(odds_down: Fraction, odds_up: Fraction, answers: int) -> Losses:
+    atoms = _binary_atoms(odds_down, odds_up, answers)
+    return Losses(atoms, atoms)
+
+
+# --- discrete Gaussian noise on whole numbers, cells that move by one ------------------------------------------------
+
+_FINE = 9  # sigma^2 from which a sum of draws is a discrete Gaussian itself, but for a share of 1e-36 per draw
+
+
+def _lattice_delta(variance: Fraction, cells: int, epsilon: Fraction) -> Fraction:
+    """k cells moved by one, sigma^2 >= 9: sum over a > epsilon sigma^2 - k/2 of P(S = a) (1 - e^(epsilon - loss(a))).
+
+    S is the sum of k draws, of variance V = k sigma^2, and the loss at S = a is (k + 2 a) / 2 sigma^2.
+    """
+    total_variance = cells * variance
+    edge = epsilon * variance - Fraction(cells, 2)
+    a = edge.numerator // edge.denominator + 1
+    reach = math.isqrt(int(total_variance)) * 14 + 40
+    if reach - a > _MOST_TERMS:
+        raise Unknown("too many terms")
+    _spend(max(0, reach - a))
+    density = _fixed_up(_exp_up(-Fraction(a * a) / (2 * total_variance)))
+    ratio = _fixed_up(_exp_up(-Fraction(2 * a + 1) / (2 * total_variance)))
+    ratio_step = _fixed_up(_exp_up(-1 / total_variance))
+    kept = _fixed_down(_exp_down(epsilon - Fraction(cells + 2 * a) / (2 * variance)))
+    kept_step = _fixed_down(_exp_down(-1 / variance))
+    total = 0
+    while a <= reach:
+        total += density * (_ONE - kept)
+        density, ratio = _times_up(density, ratio), _times_up(ratio, ratio_step)
+        kept = kept * kept_step >> _SCALE
+        a += 1
+    # Beyond: a geometric series, all of it counted.
+    rest = Fraction(density, _ONE) / (1 - Fraction(ratio, _ONE))
+    return (Fraction(total, _ONE * _ONE) + rest) * _lattice_factor(total_variance, cells)
+
+
+def _lattice_factor(total_variance: Fraction, cells: int) -> Fraction:
+    """What turns e^(-a^2 / 2V) into a bound on P(S = a): 1 / sqrt(2 pi V), and what Poisson's formula leaves open."""
+    return (1 + cells * Fraction(1, 10**36)) / _sqrt_down(2 * _PI_DOWN * total_variance)
+
+
+def _lattice_atoms(variance: Fraction, cells: int) -> tuple[Atom, ...]:
+    """The same as atoms, for compositions; sums of few draws of little noise by convolution."""
+    if variance < _FINE:
+        return _narrow_atoms(variance, cells)
+    total_variance = cells * variance
+    reach = math.isqrt(int(total_variance)) * 12 + 40
+    if reach > 60_000:
+        raise Unknown("too many terms")
+    _spend(4 * reach)
+    factor = _fixed_up(_lattice_factor(total_variance, cells))
+    half = [_ONE]
+    ratio, step = _fixed_up(_exp_up(-1 / (2 * total_variance))), _fixed_up(_exp_up(-1 / total_variance))
+    for _ in range(reach):
+        half.append(_times_up(half[-1], ratio))
+        ratio = _times_up(ratio, step)
+    rest = _fixed_up(Fraction(half[-1], _ONE) / (1 - Fraction(ratio, _ONE)))
+    masses = [_times_up(p, factor) for p in half]
+    return _moved(masses, _times_up(rest, factor), variance, cells)
+
+
+def _moved(half: list[int], rest: int, variance: Fraction, cells: int) -> tuple[Atom, ...]:
+    """Atoms from P(S = a) = half[|a|] and what lies beyond: the ratio at S = a is e^(-(k + 2 a) / 2 sigma^2)."""
+    reach = len(half) - 1
+    x = _fixed_down(_exp_down(-Fraction(cells - 2 * reach) / (2 * variance)))
+    step = _fixed_down(_exp_down(-1 / variance))
+    atoms = []
+    for a in range(-reach, reach + 1):
+        atoms.append((half[abs(a)] + (rest if a == -reach else 0), x))
+        x = x * step >> _SCALE
+    return (*atoms, (rest, 0))
+
+
+def _narrow_atoms(variance: Fraction, cells: int) -> tuple[Atom, ...]:
+    """Little noise: the law of one draw, and sums by convolution."""
+    one, reach = [_ONE], 0
+    while one[-1] > 1 << 40 and reach < 400:
+        reach += 1
+        one.append(_fixed_up(_exp_up(-Fraction(reach * reach) / (2 * variance))))
+    ratio = _exp_up(-Fraction(2 * reach + 1) / (2 * variance))
+    beyond = Fraction(one[-1], _ONE) * Fraction(ratio) / (1 - Fraction(ratio))
+    if reach * cells > 30_000:
+        raise Unknown("too many draws of little noise")
+    # Entries were rounded up by at most two units each: so much less is the least that they can be in all.
+    whole = Fraction(one[0] + 2 * sum(one[1:]) - 4 * len(one), _ONE)
+    digits = 60
+    unit = 10**digits
+    law = [_ceil(Fraction(one[abs(a)], _ONE) / whole * unit) for a in range(-reach, reach + 1)]
+    outside = _ceil(2 * beyond / whole * unit)
+    power = _Grid(-reach, law, outside, digits).power(cells, 0)
+    middle = -power.start
+    masses = [_fixed_up(Fraction(m, unit)) for m in power.masses]
+    half = [max(masses[middle + a], masses[middle - a]) for a in range(middle + 1)]
+    return _moved(half, _fixed_up(Fraction(power.lost, unit)), variance, cells)
+
+
+def _ceil(x: Fraction) -> int:
+    return -(-x.numerator // x.denominator)
+
+
+# --- evenly spaced losses, and their sums ----------------------------------------------------------------------------
+
+
+@dataclass
+class _Grid:
+    """Mass ``masses[i]`` at the loss ``start + i`` steps, ``lost`` at infinity, in units of 10^-digits."""
+
+    start: int
+    masses: list[int]
+    lost: int
+    digits: int
+
+    def plus(self, other: _Grid, negligible: int) -> _Grid:
+        """The sum of independent losses. One product of long numbers convolves; masses are rounded up."""
+        unit = 10**self.digits
+        if len(self.masses) + len(other.masses) > _MOST_POINTS:
+            raise Unknown("the losses spread too far")
+        _spend(4 * (len(self.masses) + len(other.masses)))
+        masses = [-(-m // unit) for m in _convolve(self.masses, other.masses, 2 * self.digits + 8)]
+        mine, others = sum(self.masses), sum(other.masses) + other.lost
+        lost = -(-(self.lost * others + other.lost * mine) // unit)
+        low, high = 0, len(masses)
+        up = down = 0
+        while high - low > 1 and up + masses[high - 1] <= negligible:
+            up += masses[high - 1]
+            high -= 1
+        while high - low > 1 and down + masses[low] <= negligible:
+            down += masses[low]
+            low += 1
+        kept = masses[low:high]
+        kept[0] += down
+        return _Grid(self.start + other.start + low, kept, lost + up, self.digits)
+
+    def power(self, times: int, negligible: int) -> _Grid:
+        """The sum of so many copies, by repeated squaring."""
+        if times > _MOST_COPIES:
+            raise Unknown("too many copies of one law")
+        result, square = None, self
+        while True:
+            if times & 1:
+                result = square if result is None else result.plus(square, negligible)
+            times >>= 1
+            if not times:
+                assert result is not None
+                return result
+            square = square.plus(square, negligible)
+
+    def delta(self, step: Fraction, epsilon: Fraction) -> Fraction:
+        """Of the losses, whose unit is ``step``."""
+        edge = epsilon / step
+        first = max(0, edge.numerator // edge.denominator + 1 - self.start)
+        total = 0
+        _spend(len(self.masses))
+        kept = _fixed_down(_exp_down(epsilon - (self.start + first) * step))
+        ratio = _fixed_down(_exp_down(-step))
+        for mass in self.masses[first:]:
+            total += mass * (_ONE - kept)
+            kept = kept * ratio >> _SCALE
+        return Fraction(total + self.lost * _ONE, _ONE * 10**self.digits)
+
+
+def _convolve(a: list[int], b: list[int], width: int) -> list[int]:
+    """The coefficients of a product of polynomials, as digits of a product of two long numbers."""
+    texts = ["".join([f"{m:0{width}d}" for m in reversed(numbers)]) for numbers in (a, b)]
+    context = decimal.Context(len(texts[0]) + len(texts[1]) + 2, ROUND_FLOOR, decimal.MIN_EMIN, decimal.MAX_EMAX)
+    context.traps[decimal.Inexact] = True
+    product = context.multiply(Decimal(texts[0]), Decimal(texts[1]))
+    size = len(a) + len(b) - 1
+    digits = f"{product:f}".zfill(size * width)[-size * width :]
+    return [int(digits[i : i + width]) for i in range((size - 1) * width, -1, -width)]
+
+
+def _on_grid(atoms: Sequence[Atom], step: Fraction, digits: int) -> _Grid:
+    """Split atoms between neighbouring losses so that mass and mean ratio stay; rounded up."""
+    unit, width = 10**digits, float(step)
+    log_one = _SCALE * math.log(2)
+    places = [math.floor((log_one - _log(x)) / width) if x > 0 else None for _, x in atoms]
+    inside = [place for place in places if place is not None]
+    lost = sum(_ceil(Fraction(p * unit, _ONE)) for (p, _), place in zip(atoms, places) if place is None)
+    if not inside:
+        return _Grid(0, [0], lost, digits)
+    low, high = min(inside) - 1, max(inside) + 3
+    if high - low > 60_000:
+        raise Unknown("the losses spread too far")
+    # Ratios at the grid's losses, from below and from above.
+    least, most = _fixed_down(_exp_down(-low * step)), _fixed_up(_exp_up(-low * step))
+    down, up = _fixed_down(_exp_down(-step)), _fixed_up(_exp_up(-step))
+    bounds = []
+    for _ in range(low, high + 1):
+        bounds.append((least, most))
+        least, most = least * down >> _SCALE, _times_up(most, up)
+    masses = [0] * (high - low + 1)
+    for (p, x), place in zip(atoms, places):
+        if place is None:
+            continue
+        i = place - low
+        while x < bounds[i + 1][1]:  # the floating point logarithm was rounded
+            i += 1
+        while i > 0 and x > bounds[i][1]:
+            i -= 1
+        gap = bounds[i][0] - bounds[i + 1][1]
+        upper = min(p, -(-p * max(0, bounds[i][1] - x) // gap)) if gap > 0 else p
+        surely = max(0, p * max(0, bounds[i][0] - x) // (bounds[i][1] - bounds[i + 1][0]) - 1) if gap > 0 else 0
+        masses[i + 1] += (upper * unit + _ONE - 1) // _ONE
+        masses[i] += ((p - surely) * unit + _ONE - 1) // _ONE
+    return _Grid(low, masses, lost, digits)
+
+
+def _log(x: int) -> float:
+    """The natural logarithm of a positive whole number of any size."""
+    shift = max(0, x.bit_length() - 900)
+    return math.log(x >> shift) + shift * math.log(2)
+
+
+def _spread(atoms: Sequence[Atom]) -> float:
+    """About the standard deviation of the loss."""
+    log_one = _SCALE * math.log(2)
+    pairs = [(p / _ONE, log_one - _log(x)) for p, x in atoms if x > 0 and p > 0]
+    mass = sum(p for p, _ in pairs) or 1.0
+    mean = sum(p * loss for p, loss in pairs) / mass
+    return math.sqrt(max(sum(p * (loss - mean) ** 2 for p, loss in pairs) / mass, 1e-30))
+
+
+# --- bits that everybody answers, of which the number of ones is shown -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """One user's bit, answered falsely with probability ``lie``, among ``others`` who do the same."""
+
+    lie: Fraction
+    others: int
+
+    @property
+    def bound(self) -> Fraction:
+        """At least the largest loss: what her own answer gives away."""
+        return Fraction(_ln_up((1 - self.lie) / self.lie))
+
+    @cached_property
+    def pairs(self) -> list[tuple[tuple[Atom, ...], tuple[Atom, ...]]]:
+        """For each range of crowds, atoms of one against zero and of zero against one."""
+        half = self.others // 2
+        width = -(-(half + 1) // _RANGES)
+        starts = range(0, half + 1, width)
+        return [self._pair(self.others - min(a + width - 1, half), a) for a in starts]
+
+    def _pair(self, zeros: int, ones: int) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
+        """The others' ones: binomial(zeros, lie) + binomial(ones, 1 - lie), and the user's own answer to a one or zero.
+
+        Entries of 1e-22 and above are known to a share of 1e-19 (see :func:`_binomial`); smaller ones, and the outcomes
+        next to them, count as the answer that gives her away most.
+        """
+        digits = 45
+        few, many = _binomial(zeros, self.lie, digits), _binomial(ones, self.lie, digits)
+        hidden = _convolve(few[1], many[1][::-1], 2 * digits + 8)
+        total = sum(hidden)
+        kept = [i for i, mass in enumerate(hidden) if mass * 10**22 > total]
+        middle = hidden[kept[0] : kept[-1] + 1]
+        whole = sum(middle)
+        cut = len(hidden) < zeros + ones + 1
+        below, above = cut or kept[0] > 0, cut or kept[-1] < len(hidden) - 1
+        lost = _fixed_up(Fraction(total - whole, total) + Fraction(few[2] + many[2] + 4, 10**digits))
+        truth = 1 - self.lie
+        t_down, l_down = _fixed_down(truth), _fixed_down(self.lie)
+        t_up, l_up = _fixed_up(truth), _fixed_up(self.lie)
+        worst = _fixed_down(self.lie / truth)
+        surely = _fixed_down(1 - Fraction(1, 10**18))
+        forward: list[Atom] = [(lost, worst)]
+        backward: list[Atom] = [(lost, worst)]
+        for i, (before, mass) in enumerate(zip((0, *middle), (*middle, 0))):
+            # One more than the others have if she answers one, as many as they have if she answers zero.
+            one = (t_up * before + l_up * mass) // whole + 1
+            zero = (l_up * before + t_up * mass) // whole + 1
+            edge = (i == 0 and below) or (i == len(middle) and above)
+            ratio = (l_down * before + t_down * mass) * surely // (t_up * before + l_up * mass)
+            inverse = (t_down * before + l_down * mass) * surely // (l_up * before + t_up * mass)
+            forward.append((one + (one >> 59), worst if edge else max(worst, ratio)))
+            backward.append((zero + (zero >> 59), worst if edge else max(worst, inverse)))
+        return tuple(forward), tuple(backward)
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """Of one answer."""
+        return max(_delta_of(atoms, epsilon) for pair in self.pairs for atoms in pair)
+
+    def step(self, copies: int) -> Fraction:
+        """A grid that is fine against the spread of one answer's loss."""
+        forward, _ = self._pair(self.others - self.others // 2, self.others // 2)
+        return Fraction(max(_spread(forward) / _resolution(copies), float(self.bound) / 20_000))
+
+    def grid(self, step: Fraction, digits: int) -> _Grid:
+        """The pair of laws whose curve is linear in e^epsilon between the largest curves of all crowds."""
+        points = min(60_000, int(self.bound / step) + 2)
+        up = _fixed_up(_exp_up(-step))
+        limits = [_ONE]  # at least e^-epsilon
+        for _ in range(points):
+            limits.append(_times_up(limits[-1], up))
+        curve = [0] * (points + 1)
+        floor = _ONE // 10**24
+        for pair in self.pairs:
+            for atoms in pair:
+                _raise_curve(curve, atoms, limits, floor)
+        last = next((i for i, value in enumerate(curve) if value <= floor), points)
+        if last * step >= self.bound:
+            curve[last] = 0
+        return _from_curve([Fraction(value, _ONE) for value in curve[: last + 1]], step, digits)
+
+
+_RANGES = 32
+_RESOLUTION = 128  # points of a grid per standard deviation of the loss of one of many copies
+_FINER = 4  # times as many for a few copies, whose grids are short
+_MANY = 8
+
+
+def _resolution(copies: int) -> int:
+    return _RESOLUTION if copies >= _MANY else _FINER * _RESOLUTION
+
+
+def _raise_curve(curve: list[int], atoms: Sequence[Atom], limits: list[int], floor: int) -> None:
+    """Raise the curve to sum of p (1 - e^epsilon x)+ at every point, until it is below ``floor``."""
+    ordered = sorted(atoms, key=lambda atom: atom[1])
+    ratios = [x for _, x in ordered]
+    masses, tilted = [0], [0]
+    for p, x in ordered:
+        masses.append(masses[-1] + p)
+        tilted.append(tilted[-1] + p * x)
+    _spend(len(atoms) + len(limits) // 4)
+    for i, limit in enumerate(limits):
+        below = bisect_left(ratios, limit)
+        value = masses[below] - tilted[below] // limit
+        if value > curve[i]:
+            curve[i] = value
+        if value <= floor:
+            if i < len(curve) - 1:
+                curve[i] = max(curve[i], floor)
+            break
+
+
+def _from_curve(curve: list[Fraction], step: Fraction, digits: int) -> _Grid:
+    """Losses 0, 1, 2, ... steps (and their mirror images) from the values of a symmetric curve; the last one stays.
+
+    Between the points it is linear in y = e^epsilon. A kink by s at y is a mass s of Q at that loss, and y s of P.
+    """
+    context = decimal.Context(80, decimal.ROUND_HALF_EVEN, decimal.MIN_EMIN, decimal.MAX_EMAX)
+    unit = Decimal(10) ** digits
+    size = len(curve)
+    values = [context.divide(Decimal(v.numerator), Decimal(v.denominator)) for v in curve]
+    ratio, places = _UP.exp(_up(step)), [Decimal(1)]
+    for _ in range(size):
+        places.append(context.multiply(places[-1], ratio))
+    slopes = [
+        context.divide(context.subtract(values[i + 1], values[i]), context.subtract(places[i + 1], places[i]))
+        for i in range(size - 1)
+    ]
+    slopes.append(Decimal(0))
+    above, below, even = [], [], Decimal(1)
+    margin = Decimal(10) ** -(digits + 2)  # far above the errors of eighty digits
+    for i in range(1, size):
+        kink = context.subtract(slopes[i], slopes[i - 1])
+        tilted = context.multiply(kink, places[i])
+        even = context.subtract(even, context.add(kink, tilted))
+        above.append(int(max(tilted + margin, Decimal(0)) * unit) + 1)
+        below.append(int(max(kink + margin, Decimal(0)) * unit) + 1)
+    lost = int((values[-1] + margin) * unit) + 1
+    return _Grid(1 - size, [*reversed(below), int((max(even, Decimal(0)) + margin) * unit) + 1, *above], lost, digits)
+
+
+def _binomial(trials: int, p: Fraction, digits: int) -> tuple[int, list[int], int]:
+    """First count, probabilities in units of 10^-digits, and a bound on what is beyond, in the same units.
+
+    From the mode outwards by the exact ratios of neighbours, rounded down: within a share of 1e-22 (each step loses at
+    most 1e-28 of it, and there are at most 2e5), and within one unit. What is beyond is less than a geometric series.
+    """
+    unit = 10 ** (digits + 30)
+    mode = min(int((trials + 1) * p), trials)
+    a, b = p.numerator, p.denominator - p.numerator  # odds
+    above, below = [unit], list[int]()
+    high, value = mode, unit
+    while high < trials and value > 10**28 and len(above) < 200_000:
+        value = value * (trials - high) * a // ((high + 1) * b)
+        high += 1
+        above.append(value)
+    beyond = _beyond(value, Fraction((trials - high) * a, (high + 1) * b))
+    low, value = mode, unit
+    while low > 0 and value > 10**28 and len(below) < 200_000:
+        value = value * low * b // ((trials - low + 1) * a)
+        low -= 1
+        below.append(value)
+    beyond += _beyond(value, Fraction(low * b, (trials - low + 1) * a))
+    weights = below[::-1] + above
+    whole = sum(weights)
+    _spend(2 * len(weights))
+    return low, [weight * 10**digits // whole for weight in weights], 2 * beyond * 10**digits // whole + 2
+
+
+def _beyond(value: int, ratio: Fraction) -> int:
+    if ratio >= 1:
+        raise Unknown("a binomial law is too wide")
+    return _ceil(value * ratio / (1 - ratio))
+
+
+def _binomial_losses(trials: int, p: Fraction, up: int, down: int) -> Losses:
+    """A count with binomial noise that rises by one: P = f(o), Q = f(o - 1), ratio o (1 - p) / ((n - o + 1) p)."""
+    digits = 50
+    low, masses, beyond = _binomial(trials, p, digits)
+    if len(masses) > 100_000:
+        raise Unknown("a binomial law is too wide")
+    unit = 10**digits
+    a, b = p.numerator, p.denominator - p.numerator
+    rising: list[Atom] = [(_fixed_up(Fraction(beyond, unit)), 0)]
+    falling: list[Atom] = [(_fixed_up(Fraction(beyond, unit)), 0)]
+    for i, mass in enumerate(masses):
+        o = low + i
+        share = ((mass + 1) << _SCALE) // unit + 1
+        rising.append((share, (o * b << _SCALE) // ((trials - o + 1) * a)))
+        falling.append((share, ((trials - o) * a << _SCALE) // ((o + 1) * b)))
+    return Losses(tuple(rising), tuple(falling), up, None, down)
+
+
+# --- what is known about a mechanism ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Known:
+    """Bounds on one mechanism: its largest loss, rho, mu of a Gaussian that is no more private, and its losses.
+
+    ``exact``: the bounds are attained, but for rounding. ``slack``: the Gaussian's curve is taken at epsilon less that,
+    and times e^slack.
+    """
+
+    pure: Fraction | None = None
+    rho: Fraction | None = None
+    mu_squared: Fraction | None = None
+    slack: Fraction = Fraction(0)
+    losses: tuple[Losses, ...] | None = None
+    lattice: tuple[Fraction, int] | None = None  # sigma^2 and cells that move by one
+    exact: bool = True
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    def delta(self, epsilon: Fraction, negligible: Fraction) -> Fraction:
+        """The least of the bounds on delta."""
+        found = [Fraction(1)]
+        if self.pure is not None:
+            if epsilon >= self.pure:
+                return Fraction(0)
+            found.append(pure_delta(self.pure, epsilon))
+        if self.rho is not None:
+            found.append(concentrated_delta(self.rho, epsilon))
+        try:
+            by_losses = self._by_losses(epsilon, negligible)
+        except Unknown:
+            if len(found) == 1 and self.mu_squared is None:
+                raise
+            by_losses = None
+        if by_losses is not None:
+            found.append(by_losses)
+        elif self.mu_squared is not None:
+            moved = max(Fraction(0), epsilon - self.slack)  # below 0 a curve rises by no more than epsilon falls
+            below = max(Fraction(0), self.slack - epsilon)
+            found.append((gaussian_delta(self.mu_squared, moved) + below) * (1 + 2 * self.slack))
+        return min(found)
+
+    def _by_losses(self, epsilon: Fraction, negligible: Fraction) -> Fraction | None:
+        if self.lattice is not None:
+            variance, cells = self.lattice
+            if variance >= _FINE:
+                return _lattice_delta(variance, cells, epsilon)
+            if "narrow" not in self._cache:
+                self._cache["narrow"] = _narrow_atoms(variance, cells)
+            return _delta_of(self._cache["narrow"], epsilon)
+        if self.losses is None:
+            return None
+        if len(self.losses) == 1 and self.losses[0].crowd is not None and self.losses[0].copies == 1:
+            return self.losses[0].crowd.delta(epsilon)
+        alone = all(part.copies == 1 and part.crowd is None for part in self.losses)
+        if alone and len(self.losses) == 1:
+            return max(_delta_of(atoms, epsilon) for atoms in self._directions(self.losses[0]))
+        if alone and len(self.losses) == 2:
+            pairs = zip(*(self._directions(part) for part in self.losses))
+            return max(_delta_of_two(first, second, epsilon) for first, second in pairs)
+        step, grids = self._sums(negligible)
+        return max(grid.delta(step, epsilon) for grid in grids)
+
+    def _crowd(self, crowd: Crowd, step: Fraction, digits: int) -> _Grid:
+        if crowd not in self._cache:
+            self._cache[crowd] = crowd.grid(step, digits)
+        found: _Grid = self._cache[crowd]
+        return found
+
+    def _directions(self, part: Losses) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
+        return (part.forward, part.backward) if part.times else (part.backward, part.forward)
+
+    def _sums(self, negligible: Fraction) -> tuple[Fraction, list[_Grid]]:
+        """The distribution of all losses together in both directions, on one grid."""
+        if "sums" in self._cache:
+            found: tuple[Fraction, list[_Grid]] = self._cache["sums"]
+            return found
+        assert self.losses is not None
+        digits = 30 + max(0, -math.floor(math.log10(float(negligible) or 1e-300)) - 16)
+        copies = sum(part.copies for part in self.losses)
+        if len(self.losses) == 1 and self.losses[0].crowd is not None:
+            step = self.losses[0].crowd.step(copies)
+        else:
+            square = sum(part.copies * part.spread() ** 2 for part in self.losses) / copies
+            step = Fraction(math.sqrt(square) / _resolution(copies))
+        cut = int(negligible * 10**digits)
+        grids = []
+        for direction in (0, 1):
+            total: _Grid | None = None
+            for part in self.losses:
+                for atoms, times in ((part.forward, part.times), (part.backward, part.flipped)):
+                    if direction:
+                        atoms = part.backward if atoms is part.forward else part.forward
+                    if times:
+                        one = self._crowd(part.crowd, step, digits) if part.crowd else _on_grid(atoms, step, digits)
+                        several = one.power(times, cut)
+                        total = several if total is None else total.plus(several, cut)
+            assert total is not None
+            grids.append(total)
+            if all(part.crowd is not None or part.forward is part.backward for part in self.losses):
+                break
+        self._cache["sums"] = step, grids
+        return step, grids
+
+
+@dataclass
+class Worst:
+    """One of several mechanisms: the largest of their bounds."""
+
+    parts: list[Known | Worst | Thresholded]
+
+    @property
+    def pure(self) -> Fraction | None:
+        """The largest loss of any of them."""
+        return _largest(part.pure for part in self.parts)
+
+    @property
+    def rho(self) -> Fraction | None:
+        """The largest rho of any of them."""
+        return _largest(part.rho for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether all bounds are attained."""
+        return all(part.exact for part in self.parts)
+
+    def delta(self, epsilon: Fraction, negligible: Fraction) -> Fraction:
+        """The largest delta of any of them."""
+        return max(part.delta(epsilon, negligible) for part in self.parts)
+
+
+@dataclass
+class Thresholded:
+    """Noise on the cells that occur, of which those leave that reach a threshold.
+
+    ``appears``: at least the probability that a cell of her own leaves; ``cells``: how many she can have. For every
+    epsilon, delta <= 1 - (1 - p)^m + delta of the noise at epsilon - m ln(1 / (1 - p)).
+    """
+
+    noise: Known
+    appears: Fraction
+    cells: int
+    pure: None = None
+    rho: None = None
+
+    @property
+    def exact(self) -> bool:
+        """Not: the rule is an upper bound."""
+        return False
+
+    def delta(self, epsilon: Fraction, negligible: Fraction) -> Fraction:
+        """The bound of the rule above."""
+        if self.appears >= 1:
+            return Fraction(1)
+        hidden = self.cells * Fraction(_ln_up(1 / (1 - self.appears)))
+        if epsilon < hidden:
+            return Fraction(1)
+        shown = 1 - Fraction(_exp_down(-hidden))
+        return min(Fraction(1), shown + self.noise.delta(epsilon - hidden, negligible))
+
+
+def _largest(values: Iterable[Fraction | None]) -> Fraction | None:
+    found = list(values)
+    return None if None in found else max(value for value in found if value is not None)
+
+
+def _total(values: Iterable[Fraction | None]) -> Fraction | None:
+    found = list(values)
+    return None if None in found else sum((value for value in found if value is not None), Fraction(0))
+
+
+def composed(parts: list[Any]) -> Any:
+    """Several mechanisms on the same users, one after the other: losses, rhos and squares of mu add up."""
+    if len(parts) == 1:
+        return parts[0]
+    all_known = [part for part in parts if isinstance(part, Known)]
+    pure, rho = _total(part.pure for part in parts), _total(part.rho for part in parts)
+    if len(all_known) < len(parts):
+        return Known(pure=pure, rho=rho, exact=False)
+    mu = _total(part.mu_squared for part in all_known)
+    only_pure = all(part.pure is not None and part.losses is None for part in all_known)
+    losses: list[Losses] | None = None if only_pure else []
+    for part in all_known:
+        own = None if losses is None else _as_losses(part)
+        losses = None if own is None or losses is None else [*losses, *own]
+    return Known(
+        pure=pure,
+        rho=rho,
+        mu_squared=mu,
+        slack=sum((part.slack for part in all_known), Fraction(0)),
+        losses=None if losses is None else tuple(losses),
+        exact=all(part.exact for part in all_known),
+    )
+
+
+def _as_losses(part: Known) -> tuple[Losses, ...] | None:
+    """Losses to be added to others, where they are known."""
+    if part.losses is not None:
+        return part.losses
+    if part.lattice is not None:
+        try:
+            atoms = _lattice_atoms(*part.lattice)
+        except Unknown:
+            return None
+        return (Losses(atoms, atoms),)
+    if part.pure is not None and part.pure < 2000:
+        return (_answered(Fraction(_exp_up(part.pure)), Fraction(_exp_up(part.pure)), 1),)
+    return None
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What replacing one user moves: norms, and the worst shift as groups (magnitude, up, down) where it is known."""
+
+    l1: Fraction
+    l2_squared: Fraction
+    linf: Fraction
+    worst: tuple[tuple[int, int, int], ...] | None
+    unit: bool
+
+    @property
+    def up(self) -> int:
+        """How many cells rise."""
+        return sum(up for _, up, _ in self.worst or ())
+
+    @property
+    def down(self) -> int:
+        """How many cells fall."""
+        return sum(down for _, _, down in self.worst or ())
+
+
+def _nothing_moves() -> Known:
+    return Known(Fraction(0), Fraction(0), Fraction(0))
+
+
+def _discrete_laplace(law: dict[str, Any], moves: Moves) -> Known:
+    """Pure L1 / b; rho L2^2 / 2 b^2; a cell that moves by one is an answer with odds e^(1/b)."""
+    b = _number(law, "scale", positive=True)
+    rho = moves.l2_squared / (2 * b * b)
+    cells = moves.up + moves.down
+    if not moves.unit or cells > _MOST_COPIES or 1 / b > 2000:
+        return Known(moves.l1 / b, min(rho, (moves.l1 / b) ** 2 / 2))
+    odds = Fraction(_exp_down(1 / b)), Fraction(_exp_up(1 / b))
+    return Known(moves.l1 / b, rho, losses=(_answered(*odds, cells),))
+
+
+def _laplace(law: dict[str, Any], moves: Moves) -> Known:
+    """Pure L1 / b, and rho L2^2 / 2 b^2: a coordinate moved by d has losses of at most d / b."""
+    b = _number(law, "scale", positive=True)
+    return Known(moves.l1 / b, moves.l2_squared / (2 * b * b), exact=moves.worst is None)
+
+
+_SMOOTHING = Fraction(9, 4)  # the square of s = 1.5 steps
+_LEFT_OPEN = Fraction(
+    21, 10**20
+)  # more than ln((1 + t) / (1 - t)) with t = 2 (e^(-2 pi^2 s^2) + e^(-8 pi^2 s^2) + ...)
+
+
+def _discrete_gaussian(law: dict[str, Any], moves: Moves) -> Known:
+    """rho L2^2 / 2 sigma^2; smoothed, mu L2 / sqrt(sigma^2 - s^2); cells that move by one exactly."""
+    variance = _number(law, "sigma", positive=True) ** 2
+    rho = moves.l2_squared / (2 * variance)
+    mu, slack = None, Fraction(0)
+    # At most L1 cells move, by whole numbers, and each leaves open that much of a logarithm.
+    if variance > _SMOOTHING and moves.l1 * _LEFT_OPEN < Fraction(1, 10**9):
+        mu, slack = moves.l2_squared / (variance - _SMOOTHING), moves.l1 * _LEFT_OPEN
+    lattice = None
+    cells = moves.up + moves.down
+    if moves.unit and cells and cells * variance < 10**10:
+        lattice = variance, cells
+    return Known(rho=rho, mu_squared=mu, slack=slack, lattice=lattice, exact=lattice is not None or mu is not None)
+
+
+def _grid_gaussian(law: dict[str, Any], moves: Moves) -> Known:
+    """On multiples of 2^-bits: mu = L2 / sqrt(sigma^2 - (3 steps)^2), but for a share below 1e-70 a cell."""
+    sigma, bits = _number(law, "sigma", positive=True), _count(law, "bits", 1000)
+    step = Fraction(1, 2**bits)
+    if not sigma / step >= 100 or moves.l2_squared / step**2 > 10**50:
+        raise Unknown("the grid is too coarse for its noise")
+    mu = moves.l2_squared / (sigma**2 - 9 * step**2)
+    return Known(rho=mu / 2, mu_squared=mu, slack=Fraction(1, 10**20))
+
+
+def _gaussian(law: dict[str, Any], moves: Moves) -> Known:
+    """mu = L2 / sigma."""
+    mu = moves.l2_squared / _number(law, "sigma", positive=True) ** 2
+    return Known(rho=mu / 2, mu_squared=mu)
+
+
+def _symmetric_matrix(law: dict[str, Any], moves: Moves) -> Known:
+    """A symmetric matrix, variance v off the diagonal and 2 v on it, whole numbers: rho = |M|_F^2 / 4 v."""
+    _count(law, "dimension", 10**9, least=1)
+    return Known(rho=moves.l2_squared / (4 * _number(law, "off_diagonal", positive=True)), exact=False)
+
+
+def _k_norm(law: dict[str, Any], moves: Moves) -> Known:
+    """Density proportional to e^(-max |z_i| / b): pure Linf / b."""
+    _count(law, "dimension", 10**9, least=1)
+    bound = moves.linf / _number(law, "scale", positive=True)
+    return Known(bound, bound**2 / 2)
+
+
+def _table_noise(law: dict[str, Any], moves: Moves) -> Known:
+    """K-norm noise on each table that shows the user, of which there are L1 / (cells Linf), rounded up."""
+    cells, b = _count(law, "dimension", 10**9, least=1), _number(law, "scale", positive=True)
+    if moves.linf == 0:
+        return _nothing_moves()
+    tables = _ceil(moves.l1 / (cells * moves.linf) - Fraction(1, 10**9))
+    bound = tables * moves.linf / b
+    return Known(bound, bound**2 / 2)
+
+
+def _binomial_noise(law: dict[str, Any], moves: Moves) -> Known:
+    trials, p = _count(law, "trials", 10**12, least=1), _number(law, "p", positive=True)
+    if not p < 1:
+        raise Unreadable("p of a binomial law must be below 1")
+    if not moves.unit:
+        raise Unknown("binomial noise is known for cells that move by one")
+    return Known(losses=(_binomial_losses(trials, p, moves.up, moves.down),))
+
+
+def _thresholded(law: dict[str, Any], moves: Moves, noise: Known, tail: Callable[[int], Fraction]) -> Thresholded:
+    threshold = _number(law, "threshold")
+    if moves.worst is None:
+        raise Unknown("a threshold needs the worst shift")
+    least = threshold - moves.linf
+    cells = max(sum(by * up for by, up, _ in moves.worst), sum(by * down for by, _, down in moves.worst))
+    return Thresholded(noise, tail(_ceil(least)), cells)
+
+
+def _thresholded_laplace(law: dict[str, Any], moves: Moves) -> Thresholded:
+    """P(Z >= n) = t^n / (1 + t) for n > 0, t = e^(-1/b)."""
+    b = _number(law, "scale", positive=True)
+
+    def tail(n: int) -> Fraction:
+        if n <= 0:
+            return Fraction(1)
+        return Fraction(_exp_up(-n / b)) / (1 + Fraction(_exp_down(-1 / b)))
+
+    return _thresholded(law, moves, _discrete_laplace(law, moves), tail)
+
+
+def _thresholded_gaussian(law: dict[str, Any], moves: Moves) -> Thresholded:
+    """P(Z >= n) by its terms, each smaller than the one before by a factor that falls."""
+    variance = _number(law, "sigma", positive=True) ** 2
+
+    def tail(n: int) -> Fraction:
+        if n <= 0:
+            return Fraction(1)
+        # The sum over all whole numbers is at least sqrt(2 pi variance), by Poisson's formula, and at least one.
+        whole = max(_sqrt_down(2 * _PI_DOWN * variance), Fraction(1))
+        return min(Fraction(1), _sum_from(n, variance) / whole)
+
+    return _thresholded(law, moves, _discrete_gaussian(law, moves), tail)
+
+
+def _sum_from(n: int, variance: Fraction) -> Fraction:
+    """At least the sum of e^(-a^2 / 2 variance) over a >= n > 0."""
+    if 200 * variance > _MOST_TERMS**2:
+        raise Unknown("too many terms")
+    _spend(math.isqrt(int(200 * variance)))
+    density = _fixed_up(_exp_up(-Fraction(n * n) / (2 * variance)))
+    ratio = _fixed_up(_exp_up(-Fraction(2 * n + 1) / (2 * variance)))
+    step = _fixed_up(_exp_up(-1 / variance))
+    total = 0
+    for _ in range(_MOST_TERMS):
+        total += density
+        if density < 1 << 60:
+            break
+        density, ratio = _times_up(density, ratio), _times_up(ratio, step)
+    return Fraction(total, _ONE) + Fraction(density, _ONE) / (1 - Fraction(ratio, _ONE))
+
+
+_LAWS: dict[str, Callable[[dict[str, Any], Moves], Any]] = {
+    "discrete-laplace": _discrete_laplace,
+    "laplace": _laplace,
+    "discrete-gaussian": _discrete_gaussian,
+    "grid-gaussian": _grid_gaussian,
+    "gaussian": _gaussian,
+    "symmetric-matrix-noise": _symmetric_matrix,
+    "k-norm": _k_norm,
+    "discrete-k-norm": _k_norm,
+    "table-noise": _table_noise,
+    "binomial-noise": _binomial_noise,
+    "thresholded-laplace": _thresholded_laplace,
+    "thresholded-gaussian": _thresholded_gaussian,
+}
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def _lie(message: dict[str, Any]) -> Fraction:
+    lie = _number(message, "lie", positive=True)
+    if lie > Fraction(1, 2):
+        raise Unreadable("the probability of a false answer must be at most 1/2")
+    return lie
+
+
+def _answered_bits(message: dict[str, Any]) -> Known:
+    """Bits answered falsely with probability q: odds (1 - q) / q each; in a crowd only the number of ones is seen."""
+    lie, bits, others = _lie(message), _count(message, "bits", 10**6), _count(message, "others", 10**9)
+    odds = (1 - lie) / lie
+    pure = bits * Fraction(_ln_up(odds)) if odds > 1 else Fraction(0)
+    rho = pure * pure / (2 * bits) if bits else Fraction(0)
+    if not others or not bits or lie == Fraction(1, 2):
+        return Known(pure, rho, losses=(_answered(odds, odds, bits),))
+    return Known(pure, rho, losses=(Losses((), (), bits, Crowd(lie, others)),))
+
+
+def _sampled_items(message: dict[str, Any]) -> Known:
+    """One of d items, each wrong one with probability q: the loss is at most ln((1 - (d - 1) q) / q) a report."""
+    reports, laws = _count(message, "reports", 10**6, least=1), _list(message, "laws")
+    largest = Fraction(1)
+    for law in laws:
+        if not isinstance(law, list) or len(law) != 2:
+            raise Unreadable("laws of sampled items are pairs of a number of items and a probability")
+        items, lie = _whole(law[0], "items", 10**12, 2), exact_number(law[1], "the probability of a wrong item")
+        truth = 1 - (items - 1) * lie
+        if not 0 < lie <= truth:
+            raise Unreadable("a wrong item must be possible, and no likelier than the right one")
+        largest = max(largest, truth / lie)
+    bound = reports * Fraction(_ln_up(largest)) if largest > 1 else Fraction(0)
+    return Known(bound, bound * bound / 2)
+
+
+def _bit_per_item(message: dict[str, Any]) -> Known:
+    """A bit per item, one with probability 1/2 for the own item, q for others: two bits differ, by ln((1 - q) / q)."""
+    reports, lie = _count(message, "reports", 10**6, least=1), _lie(message)
+    odds = (1 - lie) / lie
+    bound = reports * Fraction(_ln_up(odds)) if odds > 1 else Fraction(0)
+    return Known(bound, bound * bound / 2)
+
+
+def _bounded_loss(message: dict[str, Any]) -> Known:
+    """Reports each of which is known to lose no more than a bound."""
+    bound = _count(message, "reports", 10**6, least=1) * _number(message, "epsilon")
+    return Known(bound, bound * bound / 2)
+
+
+_MESSAGES: dict[str, Callable[[dict[str, Any]], Known]] = {
+    "answered-bits": _answered_bits,
+    "sampled-items": _sampled_items,
+    "bit-per-item": _bit_per_item,
+    "bounded-reports": _bounded_loss,
+}
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+_DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,1200})?([eE][+-]?[0-9]{1,3})?")
+_QUOTIENT = re.compile(r"[0-9]{1,400}/[0-9]{1,400}")
+
+
+def exact_number(value: Any, what: str) -> Fraction:
+    """A number of a certificate: a decimal or a quotient as text, never negative, or a whole number."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**30:
+        return Fraction(value)
+    if isinstance(value, str) and (_DECIMAL.fullmatch(value) or _QUOTIENT.fullmatch(value)):
+        try:
+            return Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            pass
+    raise Unreadable(f"{what} must be a number that is not negative, as decimal text or a quotient")
+
+
+def _number(entries: dict[str, Any], name: str, positive: bool = False) -> Fraction:
+    value = exact_number(entries.get(name), name)
+    if positive and not value > 0:
+        raise Unreadable(f"{name} must be above 0")
+    if value > 10**30 or (value and value < Fraction(1, 10**320)):
+        raise Unreadable(f"{name} is out of all bounds")
+    return value
+
+
+def _whole(value: Any, what: str, most: int, least: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise Unreadable(f"{what} must be a whole number from {least} to {most}")
+    return value
+
+
+def _count(entries: dict[str, Any], name: str, most: int, least: int = 0) -> int:
+    return _whole(entries.get(name), name, most, least)
+
+
+def _list(entries: dict[str, Any], name: str) -> list[Any]:
+    value = entries.get(name)
+    if not isinstance(value, list) or not value:
+        raise Unreadable(f"{name} must be a list that is not empty")
+    return value
+
+
+def _object(entries: dict[str, Any], name: str) -> dict[str, Any]:
+    value = entries.get(name)
+    if not isinstance(value, dict):
+        raise Unreadable(f"{name} must be an object")
+    return value
+
+
+def _moves(entries: dict[str, Any]) -> Moves:
+    """Norms and worst shift, which must agree."""
+    l1, l2, linf = (_number(entries, name) for name in ("l1", "l2", "linf"))
+    almost = 1 + Fraction(1, 10**9)  # norms are floating point numbers
+    if not (linf <= l2 * almost and l2 <= l1 * almost and l2**2 <= l1 * linf * almost**2):
+        raise Refused("no shift has the stated norms")
+    unit, worst = entries.get("unit"), entries.get("worst")
+    if not isinstance(unit, bool) or not (worst is None or isinstance(worst, list)):
+        raise Unreadable("moves need unit, true or false, and worst, a list or null")
+    if worst is None:
+        if unit:
+            raise Unreadable("unit moves need the worst shift")
+        return Moves(l1, l2**2, linf, None, False)
+    groups = []
+    for group in worst:
+        if not isinstance(group, list) or len(group) != 3:
+            raise Unreadable("the worst shift is a list of magnitude, cells up, cells down")
+        groups.append(tuple(_whole(n, "a number of the worst shift", 10**12) for n in group))
+    own = [sum(by * (up + down) for by, up, down in groups), sum(by * by * (up + down) for by, up, down in groups)]
+    own.append(max((by for by, up, down in groups if up + down), default=0))
+    for name, stated, true in zip(("l1", "l2 squared", "linf"), (l1, l2**2, linf), own):
+        if not (stated <= true * almost**2 and true <= stated * almost**2):
+            raise Refused(f"the worst shift has another {name} than is stated")
+    if unit and own[2] > 1:
+        raise Refused("moves that are called unit move a cell by more than one")
+    return Moves(Fraction(own[0]), Fraction(own[1]), Fraction(own[2]), tuple(groups), unit)  # type: ignore[arg-type]
+
+
+def _check_mixed(mixed: dict[str, Any], moves: Moves) -> None:
+    """Releases that are mixed before noise is added: the length of a user's move is at most
+
+    L2 ||c|| + D sqrt(L1 n), with L1 and L2 those of one release, c the first column and D what floors can add.
+    """
+    if mixed.get("kind") != "mixed-releases":
+        raise Unknown("no rule is known for this way of mixing releases")
+    releases, bits = _count(mixed, "releases", 10**12, least=1), _count(mixed, "bits", 1000)
+    terms = _list(mixed, "terms")
+    if len(terms) > 100:
+        raise Unreadable("terms of mixed releases are too many")
+    decays, weights, floors = [], [], Fraction(len(terms))
+    for term in terms:
+        if not isinstance(term, list) or len(term) != 3:
+            raise Unreadable("terms of mixed releases are triples of whole numbers")
+        shift, numerator, place = (_whole(n, "a number of a term", 10**6, least) for n, least in zip(term, (1, 0, 0)))
+        if max(shift, place) > 1000:
+            raise Unreadable("a number of a term is out of all bounds")
+        decays.append(1 - Fraction(1, 2**shift))
+        weights.append(Fraction(numerator, 2**place))
+        floors += weights[-1] * 2**shift
+    squared = Fraction(1)
+    for (first, one), (second, other) in itertools.product(zip(decays, weights), repeat=2):
+        ratio = first * second  # sum of ratio^j for j = 1 .. n - 1
+        last = Fraction(_exp_down((releases - 1) * Fraction(_ln_down(ratio))))
+        squared += one * other * ratio * (1 - last) / (1 - ratio)
+    own_l1, own_l2 = _number(mixed, "own_l1"), _number(mixed, "own_l2")
+    length = own_l2 * _sqrt_up(squared) + floors / 2**bits * _sqrt_up(own_l1 * releases)
+    if not length**2 <= moves.l2_squared:
+        raise Refused("one user shows more in the mixed releases than is stated")
+
+
+class _Reader:
+    """Walks down the steps of a certificate and says what they give."""
+
+    def __init__(self, stated_delta: Fraction) -> None:
+        self.nodes = 0
+        self.points: list[tuple[Fraction, Fraction, list[Any]]] = []
+        self.negligible = min(Fraction(1, 10**14), stated_delta / 10**6) or Fraction(1, 10**20)
+
+    def read(self, node: Any, depth: int = 0) -> tuple[str, Any]:
+        """The model that a step leads to, and what is known of its privacy."""
+        self.nodes += 1
+        if depth > 60 or self.nodes > _MOST_NODES:
+            raise Unreadable("the steps are nested too deeply, or are too many")
+        if not isinstance(node, dict) or not isinstance(node.get("kind"), str):
+            raise Unreadable("a step must be an object with a kind")
+        rule = self._RULES.get(node["kind"])
+        if rule is None:
+            raise Unknown(f"no rule is known for steps of kind {node['kind'][:60]!r}")
+        return rule(self, node, depth)
+
+    def _parts(self, node: dict[str, Any], depth: int) -> list[tuple[str, Any]]:
+        parts = _list(node, "of")
+        if _count(node, "parts", _MOST_NODES, least=1) != len(parts):
+            raise Refused(f"a step says that it has {node['parts']} parts and lists {len(parts)}")
+        return [self.read(part, depth + 1) for part in parts]
+
+    def _only(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        parts = self._parts(node, depth)
+        if len(parts) != 1:
+            raise Unreadable(f"a step of kind {node['kind']} rests on one other")
+        return parts[0]
+
+    def _same(self, parts: list[tuple[str, Any]]) -> str:
+        models = {model for model, _ in parts}
+        if len(models) != 1:
+            raise Refused("steps of different trust models are put together")
+        return models.pop()
+
+    def mechanism(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Noise of a law on a statistic that moves by so much."""
+        law, moves = _object(node, "law"), _moves(_object(node, "moves"))
+        kind = law.get("kind")
+        if not isinstance(kind, str):
+            raise Unreadable("a law must have a kind")
+        if "mixed" in node:
+            _check_mixed(_object(node, "mixed"), moves)
+        if moves.l1 == 0:
+            return "central", _nothing_moves()
+        known = _LAWS.get(kind)
+        if known is None:
+            raise Unknown(f"no rule is known for the law {kind[:60]!r}")
+        return "central", known(law, moves)
+
+    def reports(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Messages that are randomised as a whole."""
+        message = _object(node, "message")
+        known = _MESSAGES.get(str(message.get("kind")))
+        if known is None:
+            raise Unknown(f"no rule is known for messages of kind {str(message.get('kind'))[:60]!r}")
+        return "central", known(message)
+
+    def compose(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """One user moves all parts; later ones may depend on what earlier ones showed."""
+        parts = self._parts(node, depth)
+        return self._same(parts), composed([known for _, known in parts])
+
+    def one_of(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Public things decide which part runs."""
+        parts = self._parts(node, depth)
+        return self._same(parts), Worst([known for _, known in parts])
+
+    def same(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Disjoint users, functions of releases, parts that are not released: nothing changes."""
+        return self._only(node, depth)
+
+    def billboard(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """What others are shown is a function of the releases: central becomes joint."""
+        model, known = self._only(node, depth)
+        if model not in ("central", "shuffle"):
+            raise Refused(f"the billboard lemma does not start from the {model} model")
+        return ("joint" if model == "central" else model), known
+
+    def local(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """The user runs the mechanism on her own record."""
+        model, known = self._only(node, depth)
+        if model != "central":
+            raise Refused(f"a user does not run a promise of the {model} model by herself")
+        return "local", known
+
+    def through_shuffler(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Messages or counts that a shuffler hands on."""
+        model, known = self._only(node, depth)
+        if model not in ("central", "local"):
+            raise Refused(f"a shuffler does not hand on a promise of the {model} model")
+        return "shuffle", known
+
+    def more_trust(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """A promise of a model that trusts less, in one that trusts more."""
+        model, known = self._only(node, depth)
+        wanted = str(node.get("model"))
+        if wanted not in {"local": ("shuffle", "joint"), "shuffle": ("joint",)}.get(model, ()):
+            raise Refused(f"the {model} model does not imply the {wanted[:20]} model")
+        return wanted, known
+
+    def shuffled(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Batches with noise for their sizes: each keeps (epsilon, delta), and no more is known of all sizes."""
+        parts = self._parts(node, depth)
+        if self._same(parts) != "central":
+            raise Refused("batches are counts of messages")
+        batches = [known for _, known in parts]
+        self.points.append((_number(node, "epsilon"), _number(node, "delta"), batches))
+        worst = Worst(batches)
+        return "shuffle", worst
+
+    def group(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """A user with several records: losses and mu times their number, rho times its square."""
+        model, known = self._only(node, depth)
+        m = _count(node, "trajectories", 10**9, least=1)
+        pure = None if known.pure is None else m * known.pure
+        rho = None if known.rho is None else m * m * known.rho
+        mu, slack = (known.mu_squared, known.slack) if isinstance(known, Known) else (None, Fraction(0))
+        return model, Known(pure, rho, None if mu is None else m * m * mu, m * m * slack, exact=False)
+
+    def unbounded(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+        """Nothing is promised."""
+        return str(node.get("model")), Known(exact=False)
+
+    _RULES: ClassVar[dict[str, Callable[..., tuple[str, Any]]]] = {
+        "mechanism": mechanism,
+        "reports": reports,
+        "compose": compose,
+        "one-of": one_of,
+        "parallel": same,
+        "post-process": same,
+        "left-out": same,
+        "billboard": billboard,
+        "local": local,
+        "through-shuffler": through_shuffler,
+        "more-trust": more_trust,
+        "shuffled": shuffled,
+        "group": group,
+        "unbounded": unbounded,
+        "nothing": unbounded,
+    }
+
+
+def _smallest_epsilon(known: Any, delta: Fraction, negligible: Fraction, start: Fraction) -> Fraction | None:
+    """An epsilon that holds with this delta, within a share of 1e-4 of the smallest that the rules give."""
+    if delta == 0:
+        pure: Fraction | None = known.pure
+        return pure
+    parts = known.parts if isinstance(known, Worst) else [known]
+    found = Fraction(0)
+    for part in parts:  # one part after the other: most are settled by one look at what the others need
+        if part.delta(found, negligible) <= delta:
+            continue
+        low, high = found, start if start > found else max(2 * found, Fraction(1))
+        while part.delta(high, negligible) > delta:
+            low, high = high, 2 * high
+            if high > 2**22:
+                return None
+        while high - low > high / 8192:
+            middle = _short((low + high) / 2)
+            low, high = (low, middle) if part.delta(middle, negligible) <= delta else (middle, high)
+        found = high
+    return found
+
+
+def _short(x: Fraction) -> Fraction:
+    """A number close by that is quickly computed with."""
+    return Fraction(float(x)) if x < 10**15 else x
+
+
+# --- the whole certificate -------------------------------------------------------------------------------------------
+
+
+def check(certificate: Any) -> Verdict:
+    """What follows from the steps of a certificate, against what it states."""
+    _work[0] = 0
+    try:
+        with decimal.localcontext(_UP):
+            return _check(certificate)
+    except Unreadable:
+        raise
+    except Refused as found:
+        return Verdict(FAILS, f"{found}")
+    except Unknown as found:
+        return Verdict(UNKNOWN, f"{found}")
+    except (ArithmeticError, MemoryError, RecursionError, ValueError) as found:
+        return Verdict(UNKNOWN, f"the numbers are beyond what is computed here ({type(found).__name__})")
+
+
+_TEXTS = ("model", "neighbours", "unit")
+
+
+def _check(certificate: Any) -> Verdict:
+    if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
+        raise Unreadable(f"this is not a certificate: its format must be {FORMAT!r}")
+    if certificate.get("version") != VERSION:
+        raise Unreadable(f"certificates of version {VERSION} are known, and this says another")
+    for name in _TEXTS:
+        if not isinstance(certificate.get(name), str):
+            raise Unreadable(f"{name} must be text")
+    stated = _object(certificate, "stated")
+    epsilon = None if stated.get("epsilon", ()) is None else _number(stated, "epsilon")
+    rho = None if stated.get("rho", ()) is None else _number(stated, "rho")
+    delta = _number(stated, "delta")
+    if delta > 1:
+        raise Unreadable("delta must be at most 1")
+    if certificate["neighbours"] != "replace one user":
+        raise Unknown("only neighbours that differ in one replaced user are known")
+    reader = _Reader(delta)
+    model, known = reader.read(certificate.get("steps"))
+    if certificate["model"] == "none":
+        return Verdict(UNKNOWN, "nothing is promised, so there is nothing to verify", "none")
+    if model != certificate["model"]:
+        raise Refused(f"the steps lead to the {model[:20]} model, and {certificate['model'][:20]} is stated")
+    if epsilon is None and rho is None:
+        return Verdict(UNKNOWN, "no finite epsilon or rho is stated, so there is nothing to verify", model)
+    if epsilon is not None and epsilon > 2**22:
+        raise Unknown("nothing is computed for an epsilon above four millions")
+    return _compare(reader, model, known, epsilon, delta, rho)
+
+
+def _compare(
+    reader: _Reader, model: str, known: Any, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
+) -> Verdict:
+    found_epsilon = found_delta = None
+    reasons: list[str] = []
+    failed: list[bool] = []  # for every miss, whether the bound that missed is attained
+    if epsilon is not None:
+        found_delta = known.delta(epsilon, reader.negligible) if delta > 0 else None
+        found_epsilon = _smallest_epsilon(known, delta, reader.negligible, epsilon)
+        for own_epsilon, own_delta, batches in reader.points:
+            if epsilon < own_epsilon or delta < own_delta:
+                reasons.append("less is stated than the batches were made for")
+                failed.append(True)
+            for batch in batches:
+                if not (batch.delta(own_epsilon, reader.negligible) <= own_delta):
+                    reasons.append("a batch does not keep what all batches promise")
+                    failed.append(batch.exact)
+        kept = (
+            found_delta <= delta if found_delta is not None else found_epsilon is not None and found_epsilon <= epsilon
+        )
+        if not kept:
+            more = "no finite epsilon" if found_epsilon is None else f"epsilon {_shown(found_epsilon)}"
+            reasons.append(f"the steps give {more} at the stated delta, and {_shown(epsilon)} is stated")
+            failed.append(known.exact and (found_epsilon is not None or delta > 0 or known.pure is None))
+        elif found_epsilon is not None:
+            found_epsilon = min(found_epsilon, epsilon)
+    if rho is not None and not (known.rho is not None and known.rho <= rho):
+        more = "no rho" if known.rho is None else f"rho {_shown(known.rho)}"
+        reasons.append(f"the steps give {more}, and {_shown(rho)} is stated")
+        failed.append(known.exact)
+    answer = HOLDS if not reasons else FAILS if any(failed) else UNKNOWN
+    reason = "; ".join(dict.fromkeys(reasons)) or "what the steps give is at most what is stated"
+    return Verdict(answer, reason, model, epsilon, found_epsilon, delta, found_delta, rho, known.rho)
+
+
+def _shown(x: Fraction, digits: int = 6) -> str:
+    """A number with so many digits, rounded up but for a share of 1e-11, which floating point numbers are off by."""
+    context = decimal.Context(digits, ROUND_CEILING, decimal.MIN_EMIN, decimal.MAX_EMAX)
+    x *= 1 - Fraction(1, 10**11)
+    value = context.divide(Decimal(x.numerator), Decimal(x.denominator))
+    return f"{value.normalize(context):g}" if x else "0"
+
+
+def _refuse_constant(text: str) -> Any:
+    raise Unreadable(f"{text} is not a number of JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Unreadable("a name occurs twice in one object")
+    return found
+
+
+def read(text: str) -> Any:
+    """JSON, strictly: no names twice, no NaN or infinity, no numbers of endless length."""
+    if len(text) > _LONGEST_FILE:
+        raise Unreadable("the file is too large for a certificate")
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except Unreadable:
+        raise
+    except RecursionError:
+        raise Unreadable("the file is nested too deeply") from None
+    except ValueError:
+        raise Unreadable("the file is not JSON") from None
+
+
+def certificate_of(document: Any) -> Any:
+    """The certificate itself, or the one that a receipt carries."""
+    if isinstance(document, dict) and document.get("format") != FORMAT and "certificate" in document:
+        return document["certificate"]
+    return document
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check one file; the exit code is 0 if it holds, 1 if it is refused, 2 if it cannot be read."""
+    if len(arguments) != 1:
+        print("usage: python checker.py certificate.json", file=sys.stderr)
+        return 2
+    try:
+        with open(arguments[0], encoding="utf-8") as file:
+            verdict = check(certificate_of(read(file.read(_LONGEST_FILE + 1))))
+    except (OSError, UnicodeDecodeError):
+        print("unreadable: the file cannot be opened as text", file=sys.stderr)
+        return 2
+    except Unreadable as found:
+        print(f"unreadable: {found}", file=sys.stderr)
+        return 2
+    print(verdict.explain())
+    return 0 if verdict.holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

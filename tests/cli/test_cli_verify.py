@@ -1,0 +1,51 @@
+"""``discreet verify``: three exit codes, one sentence for what cannot be read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from discreet import Local, Shape
+from discreet.recipes.registry import build
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    made = build(Local(1.0, recipe="local/sampled-step"), Shape(3, 2, 4), 100).guarantee
+    file = tmp_path / "certificate.json"
+    file.write_text(json.dumps(made.certificate()))
+    return file
+
+
+def test_a_promise_that_holds(discreet, certificate, tmp_path):
+    outcome = discreet("verify", str(certificate), "--json", str(tmp_path / "verdict.json"))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("holds: ")
+    assert "epsilon: stated 1, recomputed at most 1" in outcome.out
+    assert json.loads((tmp_path / "verdict.json").read_text())["answer"] == "holds"
+
+
+def test_a_promise_that_does_not(discreet, certificate):
+    forged = json.loads(certificate.read_text())
+    forged["stated"]["epsilon"] = "0.5"
+    certificate.write_text(json.dumps(forged))
+    outcome = discreet("verify", str(certificate))
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("does not hold: ")
+
+
+@pytest.mark.parametrize("text", ["", "[1", '{"certificate": NaN}', "{}", '{"a": 1, "a": 1}'])
+def test_what_cannot_be_read(discreet, tmp_path, text):
+    file = tmp_path / "receipt.json"
+    file.write_text(text)
+    outcome = discreet("verify", str(file))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("discreet: this cannot be read as a certificate: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_files_that_are_not_there(discreet, certificate, tmp_path):
+    assert discreet("verify", str(tmp_path / "nowhere.json")).code == 2
+    assert discreet("verify", str(certificate), "--policy", str(tmp_path / "nowhere.json")).code == 2
+    assert discreet("verify", str(certificate), "--json", str(certificate)).code == 2
