@@ -131,7 +131,10 @@ def test_a_ledger_pays_for_table_and_judgement_once(tmp_path):
     assert first.facts["ledger"]["reused"] is False
     assert second.facts["ledger"]["reused"] is True
     assert (first.value, first.difference, first.policy) == (second.value, second.difference, second.policy)
-    assert second.guarantee.epsilon == pytest.approx(2.0)
+    assert second.guarantee.epsilon == pytest.approx(first.guarantee.epsilon)
+    assert 1.9 < second.guarantee.epsilon <= 2.0
+    second.receipt(tmp_path / "stored.json")
+    assert discreet.verify(tmp_path / "stored.json").holds
     judged = {"epsilon": 2.0, "behaviour": "uniform", "ledger": ledger, "dataset": "made", "split": first.split}
     one, two = (discreet.offline.evaluate(read(), GOOD, **judged) for _ in range(2))
     assert one.value == two.value
@@ -197,6 +200,7 @@ def test_without_a_table_users_judge_by_their_weights_alone():
 def test_receipts_and_pictures(fit, tmp_path):
     fit.receipt(tmp_path / "receipt.json")
     fit.plot(tmp_path / "fit.svg")
+    assert discreet.verify(tmp_path / "receipt.json", policy=fit.policy).holds
     assert json.loads((tmp_path / "receipt.json").read_text())["evaluation"]["word"] == "better"
     assert (tmp_path / "fit.svg").stat().st_size > 1000
     plain = discreet.offline.train(read(rows(50)), epsilon=1.0)
@@ -206,5 +210,6 @@ def test_receipts_and_pictures(fit, tmp_path):
         plain.plot(tmp_path / "x.png")
     found = discreet.offline.evaluate(read(), GOOD, epsilon=1.0, behaviour="uniform")
     found.receipt(tmp_path / "evaluation.json")
+    assert discreet.verify(tmp_path / "evaluation.json", policy=GOOD).holds
     with pytest.raises(InvalidInput, match=r"end in \.json"):
         found.receipt(tmp_path / "evaluation.html")

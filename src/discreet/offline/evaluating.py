@@ -36,6 +36,7 @@ from discreet.offline.judged import (
     judgement_from,
     of_both_parts,
     promised,
+    stored_promise,
 )
 from discreet.offline.receipt import guarantee_facts, mechanism_facts, noise_facts, policy_hash, versions
 from discreet.offline.requests import as_plain, declaration_hash
@@ -137,7 +138,9 @@ def evaluate(
         lambda: json.dumps(_judged(asked, people, *parts)[0], sort_keys=True, allow_nan=False).encode(),
         what="value of a policy", declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
     )  # fmt: skip
-    return _evaluation(asked, json.loads(bought.content), planned, people.users, bought.facts())
+    content = json.loads(bought.content)
+    promise = _stored_promise(asked, content["judgement"], parts[0], parts[1])
+    return _evaluation(asked, content, promise, people.users, bought.facts())
 
 
 class Asked(NamedTuple):
@@ -174,6 +177,16 @@ def _promise(asked: Asked, counted: Mask, judging: Mask) -> Guarantee:
     known = asked.known is not None
     later = promised(shape, ends, sizes[1], asked.budget, asked.behaviour is not None, known)
     table = None
+    if sizes[0]:
+        table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
+    return drawn(of_both_parts(table, later, sizes, later), False)
+
+
+def _stored_promise(asked: Asked, judged: Mapping[str, Any], counted: Mask, judging: Mask) -> Guarantee:
+    """What a stored evaluation promises, from the noise that it lists."""
+    sizes, shape, ends = (int(counted.sum()), int(judging.sum())), asked.data.shape, asked.limits.ends
+    known = asked.known is not None
+    later, table = stored_promise(judged, shape, ends, sizes[1], asked.budget, known), None
     if sizes[0]:
         table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
     return drawn(of_both_parts(table, later, sizes, later), False)
@@ -245,6 +258,7 @@ def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: 
         "format": "discreet-evaluation",
         "version": 1,
         "guarantee": guarantee_facts(promise),
+        "certificate": promise.certificate(),
         "evaluation": judged,
         "mechanisms": [*content["tables"], *judged["mechanisms"]],
         "declared": {

@@ -26,9 +26,11 @@ from discreet.evaluation.split import Split
 from discreet.evaluation.unknown import judge_unknown
 from discreet.evaluation.verdict import Verdict, verdict_from, verdict_of
 from discreet.learners.pessimistic import APVI
+from discreet.noise.laplace import DiscreteLaplace
 from discreet.offline.data_sets import privatizer_for
 from discreet.offline.receipt import mechanism_facts
 from discreet.privacy.guarantee import Guarantee, about, drawn, one_of, parallel
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.trust import Central
 from discreet.release import Release
 from discreet.shape import Shape
@@ -119,6 +121,7 @@ def judge_held_out(
         "returns": [float(limits.worst[0]), float(limits.best[0])],
         "split": None if split is None else split.facts(),
         "statement": guarantee.statement(),
+        "tables": len(judged.table_parts),  # how many of the mechanisms are tables
         "mechanisms": [mechanism_facts(*part) for part in (*judged.table_parts, *judged.parts)],
     }
     return Judgement(judged.value, judged.behaviour, judged.difference, verdict, guarantee, facts)
@@ -195,8 +198,29 @@ def without_judgement(content: bytes) -> tuple[bytes, dict[str, Any]]:
         raise InvalidInput("the stored release cannot be read by this version of discreet") from None
 
 
+def stored_promise(
+    facts: Mapping[str, Any], shape: Shape, ends: bool, users: int, budget: Budget, known: bool
+) -> Guarantee:
+    """What a stored judgement promises, from the noise that it lists: no more than ``promised``, which was paid."""
+    sums = [
+        Part(each["statistic"], each["cells"], _sensitivity(each["sensitivity"]), DiscreteLaplace(each["law"]["scale"]))
+        for each in facts["mechanisms"][facts["tables"] :]
+    ]
+    if facts["behaviour_declared"]:
+        return drawn(guarantee_of(sums), False)
+    made = privatizer_for(APVI(ends=ends), budget.share(_FOR_THE_TABLE).target(), shape, users, known=known)
+    return drawn(guarantee_of(sums, [made.guarantee], delta=budget.delta), False)
+
+
+def _sensitivity(facts: Mapping[str, Any]) -> Sensitivity:
+    shifts = facts["worst_shift"]
+    if shifts is None:
+        return Sensitivity(facts["l1"], facts["l2"], facts["linf"])
+    return Sensitivity.worst_shift(*((each["by"], each["cells_up"], each["cells_down"]) for each in shifts))
+
+
 def judgement_from(facts: Mapping[str, Any], guarantee: Guarantee) -> Judgement:
-    """A judgement that was stored; ``guarantee`` is what was paid for it."""
+    """A judgement that was stored; ``guarantee`` is what it promises."""
     value, behaviour, difference = (Interval(**facts[name]) for name in ("value", "behaviour", "difference"))
     return Judgement(value, behaviour, difference, verdict_from(facts["word"], facts["verdict"]), guarantee, facts)
 

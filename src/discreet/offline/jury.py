@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,15 @@ from discreet.evaluation.model import has_table, model_of, values_of
 from discreet.evaluation.safe import safe_policy
 from discreet.evaluation.split import Split, draw_split, load_split, part_size
 from discreet.files import as_path
-from discreet.offline.judged import Budget, Judgement, check_judgeable, judge_held_out, of_both_parts, promised
+from discreet.offline.judged import (
+    Budget,
+    Judgement,
+    check_judgeable,
+    judge_held_out,
+    of_both_parts,
+    promised,
+    stored_promise,
+)
 from discreet.offline.requests import as_plain
 from discreet.offline.tables_of import AnyBehaviour, behaviour_table, policy_table
 from discreet.policies import AnyPolicy, StochasticPolicy
@@ -90,6 +99,13 @@ class Jury:
         shape, declared = self.declaration.shape, self.behaviour is not None
         judging = promised(shape, self.limits.ends, self.split.held_out, budget, declared, known is not None)
         return of_both_parts(table, judging, (users, self.split.held_out), table)
+
+    def stored(self, facts: Mapping[str, Any], table: Guarantee, users: int, budget: Budget, known: bool) -> Guarantee:
+        """What a stored judgement and a stored table promise together; what was paid for them is no less."""
+        assert self.split is not None
+        shape, held = self.declaration.shape, self.split.held_out
+        judging = stored_promise(facts, shape, self.limits.ends, held, budget, known)
+        return of_both_parts(table, judging, (users, held), table)
 
     def request(self, safe: bool) -> dict[str, Any]:
         """What a judgement depends on, as plain data; nothing without a jury and a safe policy."""

@@ -213,7 +213,10 @@ def train(
         table, judged = (bought.content, None) if jury.split is None else without_judgement(bought.content)
         stored = StoredAnswers(privatizer, users, table)
         found, made = planned(stored), stored.made
-        judgement = None if judged is None else judgement_from(judged, promise)
+        judgement = None
+        if judged is not None:
+            promise = jury.stored(judged, found.release.guarantee, users, budget, known is not None)
+            judgement = judgement_from(judged, promise)
     else:
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
@@ -224,6 +227,8 @@ def train(
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
     facts = _facts(data, chosen, privatizer, promise, found.policy, users, known is None)
     facts["values"] = found.meaning
+    if judgement is not None:
+        facts["mechanisms"] = [*facts["mechanisms"], *judgement.facts["mechanisms"]]
     facts |= {
         **made,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
