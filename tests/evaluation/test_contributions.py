@@ -13,6 +13,7 @@ from discreet.evaluation.limits import limits_of
 from discreet.evaluation.model import Model, Values, occupancies, values_of, weights_of
 from discreet.evaluation.plug_in import plug_in
 from discreet.evaluation.redraws import biases
+from discreet.evaluation.safe import safe_policy
 
 
 def everybody(model: Model, behaviour: np.ndarray) -> tuple[Paths, np.ndarray]:
@@ -143,3 +144,15 @@ def test_rows_of_too_large_a_weight_count_as_not_shown():
     paths, chances = everybody(model, mu)
     found, true = contributions(paths, SHAPE, terms), value_in(model, pi, limits)
     assert chances @ found.lower <= true + 1e-9 <= chances @ found.upper + 2e-9
+
+
+def test_a_safe_policy_moves_shown_mass_only():
+    model, mu = world(0, True), np.full((H, S, A), 0.5)
+    learned = np.zeros((H, S, A))
+    learned[..., 1] = 1.0
+    shown = np.ones((H, S, A), np.bool_)
+    shown[0, 0, 0], shown[0, 1, 1] = False, False
+    safe = safe_policy(model._replace(shown=shown), learned, mu)
+    assert safe[1:, :, 1] == pytest.approx(1.0)  # all is shown: as learned
+    assert safe[0, 0].tolist() == [0.5, 0.5]  # the other action keeps its share
+    assert safe[0, 1].tolist() == [0.5, 0.5]  # the learned action is not shown: as before
