@@ -241,8 +241,8 @@ def train(
             *[("noise", f"{part['statistic']}: {_law(part['law'])}") for part in facts["mechanisms"]],
             *([] if receipt is None else [("receipt", str(receipt))]),
             *([] if facts["ledger"] is None else [("ledger", _charged(facts["ledger"]))]),
-            ("value", _values(fit)),
-            ("", facts["values"]["meaning"]),
+            # Held-out users judge better than a cautious estimate from what was learned from.
+            *([] if facts["evaluation"] is not None else [("value", _values(fit)), ("", facts["values"]["meaning"])]),
         ]
     )
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
