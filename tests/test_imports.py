@@ -47,7 +47,7 @@ SLICES = set(STATIONS)
 
 _RAW = {"trajectories", "encoders"}
 _MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
-_TOP = {"simulation", "offline", "data", "cli", "reproduce", "audit", "service", "ledger"}
+_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "service", "ledger"}
 _PROBLEM = {"worlds", "planning", "learners"}
 FORBIDDEN = {
     "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
@@ -64,10 +64,11 @@ FORBIDDEN = {
     "worlds": _RAW | _MECHANISM | _TOP | {"privacy", "release", "learners"},
     "planning": _RAW | _MECHANISM | _TOP | {"privacy", "release", "worlds", "learners"},
     "learners": _RAW | _MECHANISM | _TOP | {"worlds"},
-    "simulation": {"cli", "reproduce", "service", "offline", "data", "audit", "ledger"},
+    "simulation": {"cli", "reproduce", "service", "offline", "evaluation", "data", "audit", "ledger"},
     "audit": {"worlds", "planning", "learners", "cli", "reproduce", "service", "offline", "data", "simulation"},
     "offline": {"cli", "reproduce", "service", "audit"},
-    "data": {"cli", "reproduce", "service", "audit", "simulation", "offline", "ledger", "worlds", "learners"},
+    "data": _PROBLEM - {"planning"} | (_TOP - {"data"}),
+    "evaluation": {"worlds", "learners", "papers"} | (_TOP - {"evaluation", "data"}),
     # A ledger knows guarantees and nothing else: neither data nor learners, so that anything may charge it.
     "ledger": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"ledger"}) | {"release", "policies", "shape"},
     "reproduce": {"cli", "service"},

@@ -4,7 +4,7 @@ A patient is discharged (outcome +1), dies (-1), or is still there after 14 days
 entries are missing and some treatments are not on the list. Because the world is made up, the value of any policy in it
 is known exactly:
 
-    python examples/hospital/patients.py make patients.csv          # 50,000 patients
+    python examples/hospital/patients.py make patients.csv          # 50,000 patients; labels and clinicians.json beside
     python examples/hospital/patients.py value policy.json          # what a learned policy is worth, and others
 """
 
@@ -126,7 +126,7 @@ def main() -> None:
     """Make the table, or compare a policy with others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    making = commands.add_parser("make", help="write the table, and lists of labels beside it")
+    making = commands.add_parser("make", help="write the table, and beside it lists of labels and what clinicians do")
     making.add_argument("path", type=Path)
     making.add_argument("--patients", type=int, default=50_000)
     making.add_argument("--seed", type=int, default=0)
@@ -137,6 +137,8 @@ def main() -> None:
             print(f"{name:12} {worth:+.3f}")
         return
     make(given.path, given.patients, given.seed)
+    usual = np.broadcast_to(clinicians(), (DAYS, S, A))
+    StochasticPolicy(usual, STATES, TREATMENTS).save(given.path.parent / "clinicians.json")
     for name, labels in LISTS.items():
         (given.path.parent / name).write_text("\n".join(labels) + "\n")
 

@@ -36,11 +36,11 @@ def run(words: list[str], folder: Path) -> str:
 @pytest.mark.slow
 def test_the_page_runs_and_leads_to_a_good_policy(tmp_path):
     found = commands()
-    assert [words[1] for words in found if words[0] == "discreet"] == ["check", "train", "show"]
+    assert [words[1] for words in found if words[0] == "discreet"] == ["check", "train", "show", "evaluate"]
     outputs = {}
     for words in found:
         small = ["--patients", "6000"] if "make" in words else []
-        louder = ["--epsilon", "10"] if "train" in words else []  # fewer patients than on the page
+        louder = ["--epsilon", "10"] if {"train", "evaluate"} & set(words) else []  # fewer patients than on the page
         outputs[" ".join(words[:3])] = run([*words, *small, *louder], tmp_path)
     policy = load_policy(tmp_path / "policy.json")
     assert (policy.horizon, policy.states) == (14, 12)
@@ -52,5 +52,9 @@ def test_the_page_runs_and_leads_to_a_good_policy(tmp_path):
     # The best is 0.916 and clinicians reach 0.232: halfway is far beyond what noise of this size leaves to chance.
     assert float(values["learned"]) > 0.57
     assert float(values["clinicians"]) == pytest.approx(0.232, abs=1e-3)
+    trained = next(text for name, text in outputs.items() if name.startswith("discreet train"))
+    low, high = map(float, re.findall(r"the policy +-?\d\S* +(\S+) +(\S+)", trained)[0])
+    assert low - 0.2 < float(values["learned"]) < high + 0.2
+    assert (tmp_path / "judged.png").stat().st_size > 1000
     receipt = (tmp_path / "receipt.html").read_text()
     assert "p000000" not in receipt + shown

@@ -40,6 +40,7 @@ SMALLER = {
     "demo": ["--episodes", "50", "--runs", "1"],
     "audit": ["--trials", "2000", "--episodes", "20"],
     "reproduce": ["--executor", "threads:1"],
+    "plan": ["--users", "100", "--epsilons", "1", "--runs", "1"],
 }
 
 
@@ -82,6 +83,8 @@ def visits(tmp_path, monkeypatch):
     hospital["make"](tmp_path / "patients.csv", 60, 0)
     for name, labels in hospital["LISTS"].items():
         (tmp_path / name).write_text("\n".join(labels))
+    usual = np.broadcast_to(hospital["clinicians"](), (14, 12, 4))
+    discreet.StochasticPolicy(usual, hospital["STATES"], hospital["TREATMENTS"]).save(tmp_path / "clinicians.json")
     treat = np.tile(hospital["BEST"], (14, 1))
     discreet.Policy(treat, hospital["STATES"], hospital["TREATMENTS"]).save(tmp_path / "policy.json")
     make_ledger(tmp_path)

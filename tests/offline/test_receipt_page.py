@@ -15,7 +15,15 @@ import discreet.data
 import discreet.offline
 from discreet import ledger
 from discreet.offline.receipt_page import page
-from discreet.offline.receipt_words import at_several_deltas, factor, likely, one_in, promised
+from discreet.offline.receipt_words import (
+    at_several_deltas,
+    factor,
+    likely,
+    not_promised,
+    one_in,
+    people_words,
+    promised,
+)
 
 EVIL = "<script>alert('&')</script>"
 
@@ -130,7 +138,15 @@ def test_optional_sections_are_shown_where_they_are(facts):
     certified = read({**facts, "certificate": {"law": EVIL}})
     assert "discreet verify receipt.json" in certified
     assert "Certificate" in certified
-    assert "discreet verify" not in read(facts)
+    assert "discreet verify" not in read({**facts, "certificate": None})
+
+
+def test_held_out_people_are_counted_too(facts):
+    everybody = facts["declared"]["users"] + 700
+    judged = facts | {"evaluation": {"split": {"users": everybody}}}
+    assert people_words(facts) == f"{facts['declared']['users']:,}"
+    assert people_words(judged) == f"{everybody:,}: {facts['declared']['users']:,} learned from, 700 held out to judge"
+    assert f"({people_words(judged)})" in not_promised(judged)[1]
 
 
 def test_everything_is_escaped(facts):

@@ -15,18 +15,20 @@ import typer
 from discreet import __version__
 from discreet.cli.demo import demo
 from discreet.cli.doctor import doctor
+from discreet.cli.evaluate import evaluate
 from discreet.cli.ledger import make_app as ledger_commands
 from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
+from discreet.cli.plan import plan
 from discreet.cli.promises import audit, calibrate
 from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.show import show
-from discreet.cli.simulate import evaluate, simulate
+from discreet.cli.simulate import simulate
 from discreet.cli.train import check, train
 from discreet.cli.verify import verify
 
-_OFFLINE = (check, train, verify, show, evaluate)
+_OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES

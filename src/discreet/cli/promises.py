@@ -129,11 +129,13 @@ def calibrate(
     shorthands = {"states": states, "actions": actions, "horizon": horizon}
     chosen_world = o.choose_world(world, shorthands, world_option, homogeneous)
     chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
+    from discreet.learners.registry import LEARNERS
     from discreet.recipes.calibrate import calibrate as compute
 
     result = compute(
-        target, chosen_world.shape, learner=chosen_learner, episodes=episodes, failure_probability=failure_probability
-    )
+        target, chosen_world.shape, learner=chosen_learner, episodes=episodes, failure_probability=failure_probability,
+        data_set=LEARNERS[learner].kind == "offline",
+    )  # fmt: skip
     write_json(json, result.as_dict())
     print_facts(
         [

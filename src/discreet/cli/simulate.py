@@ -1,6 +1,4 @@
-"""``discreet simulate``: many runs of one learner in one world under one privacy target. ``discreet evaluate``: the
-exact value of a policy where the world is known.
-"""
+"""``discreet simulate``: many runs of one learner in one world under one privacy target."""
 
 from __future__ import annotations
 
@@ -11,7 +9,6 @@ import typer
 
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, write_json
-from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.simulation.result import OfflineResult, SimulationResult
@@ -78,41 +75,3 @@ def simulate(
     write_json(json, result.as_dict())
     print_facts(facts)
     typer.echo(f"\n{result.statement}")
-
-
-def evaluate(
-    policy: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy that discreet saved (.json, .npz).")],
-    world: o.WorldName = "river-swim",
-    states: o.States = None,
-    actions: o.Actions = None,
-    horizon: o.Horizon = None,
-    world_option: o.WorldOptions = None,
-    instance: o.Instance = None,
-    homogeneous: o.Homogeneous = None,
-    json: o.JsonFile = None,
-) -> None:
-    """Compute what a policy is worth in a known world, next to the best policy and to uniform play; print its table."""
-    check_outputs(json_file=json, inputs=[("POLICY", policy)])
-    shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
-    chosen = o.choose_world(world, shorthands, world_option, homogeneous)
-    from discreet.cli.show import print_policy
-    from discreet.policies import load_policy, uniform_policy
-    from discreet.worlds.tabular import TabularWorld
-
-    if not isinstance(chosen, TabularWorld):
-        raise InvalidInput(f"world {world} is drawn at random: fix one with --instance SEED")
-    loaded = load_policy(policy)
-    value = chosen.value(loaded)
-    facts = {
-        "world": chosen.name,
-        "value": value,
-        "optimal_value": chosen.optimal_value,
-        "gap": max(0.0, chosen.optimal_value - value),
-        "uniform_value": chosen.value(uniform_policy(chosen.shape)),
-    }
-    write_json(json, facts)
-    words = {"optimal_value": "best policy", "uniform_value": "uniform play"}
-    print_facts(
-        (words.get(name, name), f"{fact:.6g}" if isinstance(fact, float) else str(fact)) for name, fact in facts.items()
-    )
-    print_policy(loaded, most=40, file=policy)

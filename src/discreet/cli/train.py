@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.cli import options
+from discreet.cli import judgement, options
 from discreet.cli.output import print_facts, print_table
 from discreet.errors import InvalidInput
 
@@ -177,6 +177,12 @@ def train(
     dataset: Annotated[
         str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
     ] = None,
+    holdout: judgement.Holdout = None,
+    behaviour: judgement.Behaviour = None,
+    returns: judgement.Returns = None,
+    safe: judgement.Safe = False,
+    split: judgement.SplitFile = None,
+    plot: judgement.Plot = None,
     sampler: Annotated[
         str | None,
         typer.Option(
@@ -198,8 +204,11 @@ def train(
             *_given("--actions", actions),
             ("--features", features),
             ("--ledger", ledger),
+            ("--behaviour", behaviour),
         ],
     )
+    split_file = judgement.split_beside(out, split, holdout)
+    judgement.check_plot(plot, holdout)
     from discreet.cli.show import print_policy
     from discreet.files import reserve
     from discreet.offline.receipt import receipt_text
@@ -214,10 +223,11 @@ def train(
         csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
-    with reserve(_sizes(opened, out, receipt)) as (room, *more):
+    with reserve(_sizes(opened, out, receipt, safe)) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, progress=True,
+            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, behaviour=behaviour,
+            returns=returns, safe=safe, split=split_file, progress=True,
         )  # fmt: skip
         for other in more:
             other.write(receipt_text(fit.facts, other.file.suffix))
@@ -231,11 +241,16 @@ def train(
             *[("noise", f"{part['statistic']}: {_law(part['law'])}") for part in facts["mechanisms"]],
             *([] if receipt is None else [("receipt", str(receipt))]),
             *([] if facts["ledger"] is None else [("ledger", _charged(facts["ledger"]))]),
-            ("value", _values(fit)),
-            ("", facts["values"]["meaning"]),
+            # Held-out users judge better than a cautious estimate from what was learned from.
+            *([] if facts["evaluation"] is not None else [("value", _values(fit)), ("", facts["values"]["meaning"])]),
         ]
     )
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
+    if facts["evaluation"] is not None:
+        judgement.print_judgement(facts["evaluation"])
+        typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
+        if plot is not None:
+            fit.plot(plot)
     typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {rounded_up(fit.guarantee.rho)}"))
 
 
@@ -344,7 +359,7 @@ def _exists(name: str | Path) -> bool:
         return False
 
 
-def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[str | os.PathLike[str], int]:
+def _sizes(table: Table, out: Path, receipt: Path | None, safe: bool = False) -> dict[str | os.PathLike[str], int]:
     """How much room the outputs can take at most: reserved before noise is drawn."""
     from discreet.shape import check_size
 
@@ -353,6 +368,8 @@ def _sizes(table: Table, out: Path, receipt: Path | None) -> dict[str | os.PathL
     # A label is written as at most six bytes for each of its characters; actions as a number and a separator.
     words = sum(8 + 6 * len(label) for label in (*(declaration.state_labels or ()), *(declaration.action_labels or ())))
     entries = shape.horizon * shape.states * (12 if out.suffix == ".json" else 10)
+    if safe:  # a probability for every action, of up to 25 characters
+        entries *= 3 * shape.actions
     sizes: dict[str | os.PathLike[str], int] = {out: _SPARE + words + entries}
     return sizes if receipt is None else {**sizes, receipt: 4 * _SPARE + 2 * words}
 

@@ -44,11 +44,11 @@ _BY_EPISODE = """
 
 def count_users(source: LocalSource, user: str) -> int:
     """How many different users there are, whatever their rows hold."""
-    parts, key = _parts(source), secrets.randbits(64)
+    parts, key = passes(source), secrets.randbits(64)
     total = 0
     for part in range(parts):
         batches = (
-            _of_part([without_repeats(identifiers(batch.column(0)))], parts, part, key)
+            of_part([without_repeats(identifiers(batch.column(0)))], parts, part, key)
             for batch in source.batches((user,))
         )
         with _grouped(source, {"user": user}, batches) as connection:
@@ -95,7 +95,7 @@ def cell_sums(source: LocalSource, declaration: Declaration, packing: Packing, r
     """Count the cells of everybody."""
     shape = declaration.shape
     size = shape.groups * shape.states * shape.actions * (shape.states + 1) * (packing.levels - 1)
-    tally: _Dense | _Sparse = _Dense(size) if size <= _DENSE else _Sparse()
+    tally = tally_of(size)
     for counted in contributions(source, declaration, packing, rules):
         tally.add(counted.keys, counted.above)
     return tally.sums()
@@ -107,24 +107,25 @@ def contributions(
     """What every user adds, some users at a time, in no particular order."""
     columns = declaration.columns
     ids = {"user": columns.user} | ({} if columns.episode is None else {"episode": columns.episode})
-    parts, key = _parts(source), secrets.randbits(64)
+    parts, key = passes(source), secrets.randbits(64)
     for part in range(parts):
         batches = (
-            _of_part(_packed(batch, source.encoding, declaration, packing), parts, part, key)
+            of_part(_packed(batch, source.encoding, declaration, packing), parts, part, key)
             for batch in source.batches(columns.names)
         )
         with _grouped(source, ids, batches, packed=True) as connection:
             query = _BY_USER if columns.episode is None else _BY_EPISODE
-            stream = quietly(source.name, partial(_streamed, connection, query))
+            stream = quietly(source.name, partial(streamed, connection, query))
             while (batch := quietly(source.name, partial(next, stream, None))) is not None:
-                yield follow_users(*_lists(batch.column(0), columns.episode is not None), rules)
+                yield follow_users(*list_offsets(batch.column(0), columns.episode is not None), rules)
 
 
 def _first_value(connection: Any, query: str) -> Any:
     return connection.execute(query).fetchall()[0][0]
 
 
-def _streamed(connection: Any, query: str) -> Any:
+def streamed(connection: Any, query: str) -> Any:
+    """The result of a query, some users at a time."""
     return arrow_reader(connection.sql(query), _USERS_AT_A_TIME)
 
 
@@ -162,6 +163,16 @@ def _packed(batch: pa.RecordBatch, encoding: str, declaration: Declaration, pack
     """Identifiers and packed rows, valid ones only."""
     import pyarrow as pa
 
+    ids, row = packed_rows(batch, encoding, declaration, packing)
+    valid = row >= 0
+    arrays = [*ids, pa.array(row)]
+    return arrays if valid.all() else [array.filter(pa.array(valid)) for array in arrays]
+
+
+def packed_rows(
+    batch: pa.RecordBatch, encoding: str, declaration: Declaration, packing: Packing
+) -> tuple[list[pa.Array], Integers]:
+    """Identifiers and packed rows; -1 where a row is not valid."""
     found, ids = checked(batch, encoding, declaration)
     row = (found["step"][0] * packing.states + found["state"][0]) * packing.actions + found["action"][0]
     row = row * packing.positions + reward_positions(batch, declaration, packing)
@@ -171,15 +182,15 @@ def _packed(batch: pa.RecordBatch, encoding: str, declaration: Declaration, pack
     for each in ids:
         if each.null_count:
             valid &= np.asarray(each.is_valid())
-    arrays = [*ids, pa.array(row)]
-    return arrays if valid.all() else [array.filter(pa.array(valid)) for array in arrays]
+    return ids, np.where(valid, row, -1)
 
 
-def _parts(source: LocalSource) -> int:
+def passes(source: LocalSource) -> int:
+    """How many passes a source is counted in, from its size alone."""
     return max(1, math.ceil(quietly(source.name, source.most_rows) / _ROWS_IN_MEMORY))
 
 
-def _of_part(arrays: list[pa.Array], parts: int, part: int, key: int) -> list[pa.Array]:
+def of_part(arrays: list[pa.Array], parts: int, part: int, key: int) -> list[pa.Array]:
     """The rows of users who belong to one part; ``key`` keeps them from choosing it."""
     import pyarrow as pa
 
@@ -237,7 +248,7 @@ def _grouped(
         connection.close()
 
 
-def _lists(array: pa.Array, episodes: bool) -> tuple[Integers, Integers, Integers]:
+def list_offsets(array: pa.Array, episodes: bool) -> tuple[Integers, Integers, Integers]:
     """Rows of a column of lists (of lists), where episodes begin in them, and where users begin in those."""
     users = array.offsets.to_numpy().astype(np.int64)
     inner = array.values
@@ -246,21 +257,28 @@ def _lists(array: pa.Array, episodes: bool) -> tuple[Integers, Integers, Integer
     return np.array(inner.values.to_numpy(), np.int64), inner.offsets.to_numpy().astype(np.int64), users
 
 
-class _Dense:
+def tally_of(size: int) -> Dense | Sparse:
+    """An empty tally of so many cells: a table of all of them, or of those that occur."""
+    return Dense(size) if size <= _DENSE else Sparse()
+
+
+class Dense:
     """Sums in a table of all cells."""
 
     def __init__(self, size: int) -> None:
         self._counts, self._above = np.zeros(size, np.int64), np.zeros(size, np.int64)
 
     def add(self, keys: Integers, above: Integers) -> None:
+        """Add what some users contribute."""
         _add(keys, above, self._counts, self._above)
 
     def sums(self) -> CellSums:
+        """The cells that occur."""
         keys = np.flatnonzero(self._counts)
         return CellSums(keys, self._counts[keys], self._above[keys])
 
 
-class _Sparse:
+class Sparse:
     """Sums of the cells that occur, by sorting now and then."""
 
     def __init__(self) -> None:
@@ -268,12 +286,14 @@ class _Sparse:
         self._parts, self._pending = [CellSums(empty, empty, empty)], 0
 
     def add(self, keys: Integers, above: Integers) -> None:
+        """Add what some users contribute."""
         self._parts.append(CellSums(keys, np.ones(len(keys), np.int64), above))
         self._pending += len(keys)
         if self._pending > _PENDING:
             self._parts, self._pending = [self.sums()], 0
 
     def sums(self) -> CellSums:
+        """The cells that occur, each once."""
         keys, counts, above = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         keys, where = np.unique(keys, return_inverse=True)
         out = CellSums(keys, np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64))

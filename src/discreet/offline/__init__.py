@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 from discreet.packages import lazily
 
 if TYPE_CHECKING:
+    from discreet.evaluation.interval import Interval
+    from discreet.evaluation.split import Split, load_split
     from discreet.learners.base import Learner
+    from discreet.offline.evaluating import Evaluation, evaluate
+    from discreet.offline.expectations import Plan, plan
     from discreet.offline.receipt import policy_hash
     from discreet.offline.training import Fit, train
     from discreet.recipes.registry import Target
@@ -17,7 +21,11 @@ if TYPE_CHECKING:
     from discreet.simulation.run import AnyWorld, Behaviour
     from discreet.types import ArrayLike
 
-__all__ = ["Fit", "OfflineResult", "plot_values", "policy_hash", "simulate", "train"]
+__all__ = [
+    "Evaluation", "Fit", "Interval", "OfflineResult", "Plan", "Split", "evaluate", "load_split", "plan", "plot_values",
+    "policy_hash",
+    "simulate", "train",
+]  # fmt: skip
 
 
 def simulate(
@@ -52,8 +60,15 @@ def simulate(
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "Evaluation": "discreet.offline.evaluating",
         "Fit": "discreet.offline.training",
+        "Interval": "discreet.evaluation.interval",
         "OfflineResult": "discreet.simulation.result",
+        "Plan": "discreet.offline.expectations",
+        "Split": "discreet.evaluation.split",
+        "evaluate": "discreet.offline.evaluating",
+        "load_split": "discreet.evaluation.split",
+        "plan": "discreet.offline.expectations",
         "plot_values": "discreet.simulation.plots",
         "policy_hash": "discreet.offline.receipt",
         "simulate": "discreet.offline",

@@ -19,6 +19,7 @@ from discreet.offline.receipt_words import (
     at_several_deltas,
     in_one_sentence,
     not_promised,
+    people_words,
     promised,
     sensitivity_words,
     unit_words,
@@ -108,7 +109,7 @@ def _data(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     data = facts["data"]
     return [
         ("name", data["dataset"] or "none was given (--dataset)"),
-        ("people", f"{facts['declared']['users']:,}"),
+        ("people", people_words(facts)),
         ("a person is", f"a value of the column {data['user']}"),
         ("hash of its declaration", data["declaration"]),
     ]

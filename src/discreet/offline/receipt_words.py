@@ -29,6 +29,20 @@ def in_one_sentence(facts: Mapping[str, Any]) -> str:
     )
 
 
+def people(facts: Mapping[str, Any]) -> int:
+    """How many people the promise is about: those who were learned from, and those who were held out."""
+    split = (facts.get("evaluation") or {}).get("split") or {}
+    return int(split.get("users", facts["declared"]["users"]))
+
+
+def people_words(facts: Mapping[str, Any]) -> str:
+    """Their number, and how many of them were held out."""
+    learned_from, everybody = int(facts["declared"]["users"]), people(facts)
+    if everybody == learned_from:
+        return f"{everybody:,}"
+    return f"{everybody:,}: {learned_from:,} learned from, {everybody - learned_from:,} held out to judge"
+
+
 def promised(facts: Mapping[str, Any]) -> list[str]:
     """What is promised, for somebody who has never heard of epsilon."""
     epsilon, delta = _stated(facts)
@@ -46,9 +60,9 @@ def promised(facts: Mapping[str, Any]) -> list[str]:
     ]
     if epsilon >= _LARGE:
         lines.append(f"This epsilon is large: at odds of {factor(epsilon)} to one it excludes little by itself.")
-    if delta and delta * facts["declared"]["users"] >= 1:
+    if delta and delta * people(facts) >= 1:
         lines.append(
-            f"This delta is large: with {facts['declared']['users']:,} people it would allow showing one of them "
+            f"This delta is large: with {people(facts):,} people it would allow showing one of them "
             "entirely. Ask for a delta well below one in the number of people."
         )
     return lines
@@ -57,7 +71,7 @@ def promised(facts: Mapping[str, Any]) -> list[str]:
 def not_promised(facts: Mapping[str, Any]) -> list[str]:
     """What a reader might take the promise for, and must not."""
     public = facts["declared"]["public"]
-    known = f"how many people there are ({facts['declared']['users']:,})" + (f", {', '.join(public)}" if public else "")
+    known = f"how many people there are ({people_words(facts)})" + (f", {', '.join(public)}" if public else "")
     return [
         "That nothing is learned about people like her: what the data show about everybody (which treatment helps in "
         "which state) is what the release is for, and it applies to her whether or not her record is in it.",

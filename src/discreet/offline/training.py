@@ -3,6 +3,9 @@
 Values are stated in the owner's units: the expected sum of rewards, as her table has them, until the episode ends
 (:mod:`discreet.planning.units`). What is too large for this machine is refused before noise is drawn.
 
+With ``holdout`` some users are not learned from: they judge the policy, at no further cost to anybody, because a user
+is in one part only (:mod:`discreet.offline.judged`).
+
 With a ledger the order is: count; begin a transaction; charge the budget, draw the noise, store the release; commit;
 only then learn from it. So a run that was killed is finished by the same call at no further cost, and what would go
 over the budget is refused before anybody looks at the data.
@@ -15,21 +18,34 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.accumulators.base import SecureNoise
 from discreet.channels.additive import Channel
-from discreet.channels.session import Privatizer
+from discreet.channels.session import Privatizer, Session
+from discreet.data.parts import PartUsers
 from discreet.data.table import Table, TableUsers
 from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput, Unsupported
+from discreet.evaluation.interval import Interval
+from discreet.evaluation.split import Split
+from discreet.evaluation.verdict import Verdict
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
 from discreet.noise.exact_sampler import check_sampler
 from discreet.offline.data_sets import known_table, learn, privatizer_for
+from discreet.offline.judged import (
+    Budget,
+    Judgement,
+    judgement_from,
+    of_both_parts,
+    with_judgement,
+    without_judgement,
+)
+from discreet.offline.jury import Jury
 from discreet.offline.receipt import (
     guarantee_facts,
     mechanism_facts,
@@ -42,10 +58,12 @@ from discreet.offline.receipt import (
 )
 from discreet.offline.requests import declaration_hash, train_request
 from discreet.offline.stored_release import StoredAnswers, collect, count_ahead, pack
+from discreet.offline.tables_of import AnyBehaviour
 from discreet.planning.units import in_owner_units
 from discreet.policies import AnyPolicy, labelled
 from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.trust import Central
+from discreet.release import Release
 from discreet.shape import check_size
 from discreet.simulation.progress import progress_bar
 from discreet.types import ArrayLike, Floats
@@ -64,6 +82,11 @@ class Fit:
     guarantee: Guarantee
     recipe: str
     facts: Mapping[str, Any] = field(repr=False)
+    value: Interval | None = None  # with holdout: of the policy, judged by held-out users
+    behaviour: Interval | None = None  # of what users did themselves
+    difference: Interval | None = None
+    verdict: Verdict | None = None
+    split: Split | None = field(default=None, repr=False)  # who was held out: keep it with the data
 
     def receipt(self, path: str | os.PathLike[str]) -> None:
         """Write the privacy receipt: .json for programs, .html for people."""
@@ -72,6 +95,14 @@ class Fit:
     def summary(self) -> str:
         """One line: what was released and what it promises."""
         return f"{self.facts['learner']['name']} by {self.recipe}: {self.guarantee.statement()}"
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw what the policy and the behaviour are worth, with intervals; needs ``holdout``."""
+        from discreet.offline.pictures import plot_intervals
+
+        if self.facts["evaluation"] is None:
+            raise InvalidInput("nobody judged this policy: train with holdout=0.35 to draw what it is worth")
+        plot_intervals(self.facts["evaluation"], path)
 
 
 def train(
@@ -86,6 +117,12 @@ def train(
     features: ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
     recipe_options: Mapping[str, Any] | None = None,
+    holdout: float | None = None,
+    behaviour: AnyBehaviour | None = None,
+    returns: tuple[float, float] | None = None,
+    safe: bool = False,
+    split: Split | str | os.PathLike[str] | None = None,
+    confidence: float = 0.95,
     ledger: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
     sampler: str | None = None,
@@ -99,6 +136,12 @@ def train(
     those longer than one are shortened. ``options`` are knobs of the learner: none of them
     touches privacy, but choosing them by looking at private results does. ``sampler`` says who draws discrete Laplace
     and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to 100,000 cells, and our own sampler beyond.
+
+    ``holdout`` is the share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour``
+    and ``fit.difference`` are then intervals in the units of the table. ``behaviour`` declares the policy that users
+    followed, which makes intervals far narrower; ``returns`` the range of the sum of rewards from any step on. A
+    ``safe`` policy keeps to the declared behaviour where few users show what an action does. ``split`` is a file that
+    records who was held out, written before anything is drawn, or read if it is there: it belongs with the data.
 
     ``ledger`` (a file or a PostgreSQL address) and ``dataset`` (a name that was declared there) charge the release to a
     budget, which refuses what would go over. The same call again uses the release that is stored there, at no further
@@ -121,41 +164,71 @@ def train(
             raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
     check_size(data.shape)
-    people, users = TableUsers(data), data.users()
+    budget = Budget(epsilon, delta, rho)
+    jury = Jury.asked_for(
+        data, holdout=holdout, behaviour=behaviour, returns=returns, safe=safe, confidence=confidence, split=split
+    )
+    if ledger is not None and jury.split is not None and split is None:
+        raise InvalidInput("a release that a ledger keeps needs its split again later: give split=, a file for it")
+    people: TableUsers | PartUsers = TableUsers(data) if jury.people is None else jury.counted_users()
+    users = data.users() if jury.split is None else jury.split.learned_from
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
+    jury.check(privatizer, budget, safe)
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
 
+    def planned(session: Session | StoredAnswers) -> Planned:
+        state, release = learn(chosen, session, problem, coins, known)
+        learned, values = chosen.policy(state), in_owner_units(data.shape, state.values)
+        meaning = value_facts(chosen, data.shape, privatizer)
+        if safe:
+            learned, values = jury.safe_policy(learned, release, users)
+            meaning = {**meaning, "meaning": "a cautious estimate of the value of the safe policy; no bound is proved"}
+        policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
+        return Planned(policy, values, meaning, release)
+
     def draw() -> bytes:
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
-            answers = collect(chosen, privatizer.open(people, noise, users), problem, coins, known)
-        return pack(answers, _made(noise))
+            table = pack(collect(chosen, privatizer.open(people, noise, users), problem, coins, known), _made(noise))
+        if jury.split is None:
+            return table
+        found = planned(StoredAnswers(privatizer, users, table))
+        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, known, noise))
 
     if ledger is not None and dataset is not None:
+        promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget, known)
         bought = paid(
-            ledger, dataset, train_request(data, chosen, target, privatizer, users, known),
-            drawn(privatizer.guarantee, simulated=False), draw, what=f"train {chosen.name} by {privatizer.recipe}",
-            declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
+            ledger, dataset,
+            {**train_request(data, chosen, target, privatizer, users, known), **jury.request(safe)}, promise, draw,
+            what=f"train {chosen.name} by {privatizer.recipe}", declaration=declaration_hash(data.declaration),
+            who=data.declaration.columns.user,
             count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
         )  # fmt: skip
-        stored = StoredAnswers(privatizer, users, bought.content)
-        state, release = learn(chosen, stored, problem, coins, known)
-        made = stored.made
+        table, judged = (bought.content, None) if jury.split is None else without_judgement(bought.content)
+        stored = StoredAnswers(privatizer, users, table)
+        found, made = planned(stored), stored.made
+        judgement = None
+        if judged is not None:
+            promise = jury.stored(judged, found.release.guarantee, users, budget, known is not None)
+            judgement = judgement_from(judged, promise)
     else:
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
-            state, release = learn(chosen, privatizer.open(people, noise, users), problem, coins, known)
-        made = _made(noise)
-    policy = labelled(chosen.policy(state), data.declaration.state_labels, data.declaration.action_labels)
-    values = in_owner_units(data.shape, state.values)
-    facts = _facts(data, chosen, privatizer, release.guarantee, policy, users, known is None)
-    facts["values"] = value_facts(chosen, data.shape, privatizer)
+            found = planned(privatizer.open(people, noise, users))
+            judgement = jury.judge(found.policy, found.release, users, budget, known, noise)
+        made, promise = _made(noise), found.release.guarantee
+        if judgement is not None and jury.split is not None:
+            promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
+    facts = _facts(data, chosen, privatizer, promise, found.policy, users, known is None)
+    facts["values"] = found.meaning
+    if judgement is not None:
+        facts["mechanisms"] = [*facts["mechanisms"], *judgement.facts["mechanisms"]]
     facts |= {
         **made,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -165,9 +238,27 @@ def train(
             "user": data.declaration.columns.user,
         },
         "ledger": None if bought is None else bought.facts(),
-        "evaluation": None,
+        "evaluation": None if judgement is None else judgement.facts,
     }
-    return Fit(policy, values, release.guarantee, privatizer.recipe, facts)
+    fit = Fit(found.policy, found.values, promise, privatizer.recipe, facts)
+    return fit if judgement is None else judged_fit(fit, judgement, jury)
+
+
+class Planned(NamedTuple):
+    """What was planned from a release: the policy, its values and what they mean."""
+
+    policy: AnyPolicy
+    values: Floats
+    meaning: dict[str, Any]
+    release: Release
+
+
+def judged_fit(fit: Fit, judgement: Judgement, jury: Jury) -> Fit:
+    """A fit with what held-out users say about its policy."""
+    return replace(
+        fit, value=judgement.value, behaviour=judgement.behaviour, difference=judgement.difference,
+        verdict=judgement.verdict, split=jury.split,
+    )  # fmt: skip
 
 
 def _made(noise: SecureNoise) -> dict[str, Any]:

@@ -74,16 +74,18 @@ class Calibration:
 
 
 def calibrate(
-    privacy: Target, shape: Shape, *, learner: HasNeeds | None = None, episodes: int, failure_probability: float = 0.1
-) -> Calibration:
+    privacy: Target, shape: Shape, *, learner: HasNeeds | None = None, episodes: int, failure_probability: float = 0.1,
+    data_set: bool = False,
+) -> Calibration:  # fmt: skip
     """Noise scale, error widths and guarantee of a target, before anything runs.
 
     ``width_end`` bounds the noise in one count at the end with the given failure probability, by the exact law of the
-    noise (a row that the policies never play carries less, see the policy mask).
+    noise (a row that the policies never play carries less, see the policy mask). ``data_set`` asks for one release
+    about users who have acted already, as ``offline.train`` makes.
     """
     episodes = check_count("episodes", episodes)
     failure_probability = check_open_unit("failure_probability", failure_probability)
-    privatizer = build(privacy, shape, episodes, () if learner is None else learner.needs)
+    privatizer = build(privacy, shape, episodes, () if learner is None else learner.needs, data_set=data_set)
     blocks = sizes(privatizer.schedule, episodes)
     errors = [
         error for channel in privatizer.channels for error in _errors(channel, shape, blocks, failure_probability)

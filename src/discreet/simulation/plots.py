@@ -26,7 +26,7 @@ def plot_results(
     title: str = "",
 ) -> None:
     """Draw cumulative regret against episodes, both on logarithmic axes; the band is one standard error either side."""
-    file = _checked(path)
+    file = checked_plot(path)
     write_atomically(file, draw_results(results, file.suffix[1:], labels=labels, title=title))
 
 
@@ -34,7 +34,7 @@ def draw_results(
     results: Sequence[SimulationResult], kind: str, *, labels: Sequence[str] | None = None, title: str = ""
 ) -> bytes:
     """The picture as bytes of the given kind (png, svg, pdf)."""
-    figure = _figure()
+    figure = blank_figure()
     axes = figure.add_subplot()
     for index, result in enumerate(results):
         label = labels[index] if labels else f"{result.learner}, {result.recipe}\n{result.statement}"
@@ -58,13 +58,13 @@ def draw_results(
     axes.set_title(title or (f"{results[0].world}" if results else ""))
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend(fontsize=8, frameon=False)
-    return _bytes(figure, kind)
+    return figure_bytes(figure, kind)
 
 
 def plot_values(results: Sequence[OfflineResult], path: str | os.PathLike[str], *, title: str = "") -> None:
     """Draw the learned value against the number of users, one line per guarantee; bars are standard errors."""
-    file = _checked(path)
-    figure = _figure()
+    file = checked_plot(path)
+    figure = blank_figure()
     axes = figure.add_subplot()
     lines: dict[str, list[OfflineResult]] = {}
     for result in results:
@@ -85,7 +85,7 @@ def plot_values(results: Sequence[OfflineResult], path: str | os.PathLike[str], 
     axes.set_title(title or results[0].world)
     axes.grid(visible=True, alpha=0.3)
     figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=3)
-    write_atomically(file, _bytes(figure, file.suffix[1:]))
+    write_atomically(file, figure_bytes(figure, file.suffix[1:]))
 
 
 def _label(result: OfflineResult) -> str:
@@ -99,14 +99,16 @@ def _label(result: OfflineResult) -> str:
     return f"{result.learner}, epsilon {rounded_up(guarantee.epsilon, 3)}{delta}"
 
 
-def _checked(path: str | os.PathLike[str]) -> Path:
+def checked_plot(path: str | os.PathLike[str]) -> Path:
+    """The file of a picture, refused before anything is drawn if it cannot be written or drawn."""
     file = check_writable(path)
     if file.suffix not in FORMATS:
         raise InvalidInput(f"cannot draw {file.name!r}: the name must end in {', '.join(FORMATS)}")
     return file
 
 
-def _figure() -> Any:
+def blank_figure() -> Any:
+    """An empty figure of the usual size."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -114,7 +116,8 @@ def _figure() -> Any:
     return Figure(figsize=(7.2, 4.6), layout="constrained")
 
 
-def _bytes(figure: Any, kind: str) -> bytes:
+def figure_bytes(figure: Any, kind: str) -> bytes:
+    """A figure as the content of a file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150)
     return buffer.getvalue()

@@ -1,0 +1,159 @@
+"""``discreet evaluate``: what a policy is worth, in a known world exactly, or judged by the users of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli import judgement, train
+from discreet.cli import options as o
+from discreet.cli.output import check_outputs, print_facts, write_json
+from discreet.errors import InvalidInput
+
+_DATA, _WORLD = "Data", "World"
+
+
+def evaluate(
+    policy: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy that discreet saved (.json, .npz).")],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", help="The table whose users judge the policy; declared as for train.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    world: Annotated[
+        str | None,
+        typer.Option("--world", help="A name from discreet worlds, instead of data.", rich_help_panel=_WORLD),
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)] = None,
+    step: Annotated[str | None, typer.Option("--step", help="The column of steps.", rich_help_panel=_DATA)] = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="The column of states, or several.", rich_help_panel=_DATA)
+    ] = None,
+    action: Annotated[
+        list[str] | None, typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
+    ] = None,
+    reward: train.Reward = None,
+    episode: train.Episode = None,
+    next_state: train.NextState = None,
+    states: train.States = None,
+    actions: train.Actions = None,
+    horizon: train.Horizon = None,
+    rewards: train.Rewards = (0.0, 1.0),
+    missing_reward: train.MissingReward = None,
+    per_user: train.PerUser = 1,
+    homogeneous: o.Homogeneous = None,
+    early_end: train.EarlyEnd = True,
+    first_step: train.FirstStep = 0,
+    table: train.TableName = None,
+    csv: train.CsvForm = None,
+    days: train.Days = None,
+    origin: train.Origin = None,
+    partition: train.Partition = None,
+    epsilon: o.Epsilon = None,
+    delta: o.Delta = None,
+    rho: o.Rho = None,
+    ledger: Annotated[
+        str | None, typer.Option(metavar="FILE|URL", help="Charge this ledger.", rich_help_panel="Privacy")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
+    ] = None,
+    holdout: Annotated[
+        float, typer.Option(metavar="SHARE", help="The share of users who judge; the others fill a table.")
+    ] = 0.35,
+    behaviour: judgement.Behaviour = None,
+    returns: judgement.Returns = None,
+    split: judgement.SplitFile = None,
+    world_option: o.WorldOptions = None,
+    instance: o.Instance = None,
+    plot: judgement.Plot = None,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", "--out", metavar="FILE", help="Write everything as JSON.", rich_help_panel="Output"),
+    ] = None,
+) -> None:
+    """Say what a policy is worth: judged by users of a table, privately (--data), or exactly in a world (--world)."""
+    check_outputs(json_file=json, plot=plot, inputs=[("POLICY", policy)])
+    if (data is None) == (world is None):
+        raise InvalidInput("give --data, a table whose users judge the policy, or --world, a world that is known")
+    if world is not None:
+        asked = {"--user": user, "--epsilon": epsilon, "--rho": rho, "--behaviour": behaviour, "--split": split}
+        for name, value in {**asked, "--plot": plot, "--ledger": ledger}.items():
+            if value is not None:
+                raise InvalidInput(f"{name} is for tables, and a world is known exactly: leave it out, or give --data")
+        shorthands = {
+            "states": _number("states", states), "actions": _number("actions", actions), "horizon": horizon,
+            "instance": instance,
+        }  # fmt: skip
+        _in_world(policy, world, shorthands, world_option, homogeneous, json)
+        return
+    for name, given in (("--user", user), ("--step", step), ("--state", state), ("--action", action)):
+        if not given:
+            raise InvalidInput(f"{name} is missing: declare the columns of the table, as for train")
+    assert data is not None
+    assert state is not None
+    assert action is not None
+    opened = train.open_table(
+        data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
+        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
+        per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step, table=table,
+        csv=csv, days=days, origin=origin, partition=partition,
+    )  # fmt: skip
+    from discreet.offline.evaluating import evaluate as run
+
+    beside = judgement.recorded_beside(policy)
+    used = split if split is not None else beside if beside.exists() else None
+    found = run(
+        opened, policy, epsilon=epsilon, delta=delta or 0.0, rho=rho, behaviour=behaviour, returns=returns, split=used,
+        holdout=holdout, ledger=ledger, dataset=dataset,
+    )  # fmt: skip
+    write_json(json, found.facts)
+    if plot is not None:
+        found.plot(plot)
+    judgement.print_judgement(found.facts["evaluation"])
+    if used is None:
+        typer.echo("All users were asked: this is about a policy that was not learned from any of them.")
+    else:
+        typer.echo(f"Only users who were held out by {used} were asked.")
+    typer.echo(f"\n{found.guarantee.statement()}")
+
+
+def _number(name: str, texts: list[str] | None) -> int | None:
+    """Of a world states and actions are numbers."""
+    if texts is None:
+        return None
+    if len(texts) != 1 or not (texts[0].isascii() and texts[0].isdigit() and len(texts[0]) < 19):
+        raise InvalidInput(f"--{name} of a world is a whole number, got {' '.join(texts)[:40]!r}")
+    return int(texts[0])
+
+
+def _in_world(
+    policy: Path, world: str, shorthands: dict[str, int | None], world_option: list[str] | None,
+    homogeneous: bool | None, json: Path | None,
+) -> None:  # fmt: skip
+    """What a policy is worth in a known world, next to the best policy and to uniform play; print its table."""
+    chosen = o.choose_world(world, shorthands, world_option, homogeneous)
+    from discreet.cli.show import print_policy
+    from discreet.policies import load_policy, uniform_policy
+    from discreet.worlds.tabular import TabularWorld
+
+    if not isinstance(chosen, TabularWorld):
+        raise InvalidInput(f"world {world} is drawn at random: fix one with --instance SEED")
+    loaded = load_policy(policy)
+    value = chosen.value(loaded)
+    facts: dict[str, Any] = {
+        "world": chosen.name,
+        "value": value,
+        "optimal_value": chosen.optimal_value,
+        "gap": max(0.0, chosen.optimal_value - value),
+        "uniform_value": chosen.value(uniform_policy(chosen.shape)),
+    }
+    write_json(json, facts)
+    words = {"optimal_value": "best policy", "uniform_value": "uniform play"}
+    print_facts(
+        (words.get(name, name), f"{fact:.6g}" if isinstance(fact, float) else str(fact)) for name, fact in facts.items()
+    )
+    print_policy(loaded, most=40, file=policy)

@@ -1,0 +1,132 @@
+"""The commands that judge: train with held-out users, evaluate on a table, plan; and how they refuse."""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+import pytest
+
+from discreet.policies import load_policy
+
+COLUMNS = ("--user", "u", "--step", "t", "--state", "s", "--action", "a", "--reward", "r")
+DOMAIN = ("--states", "2", "--actions", "2", "--horizon", "2", "--no-early-end")
+TARGET = ("--epsilon", "4", "--delta", "1e-6")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    duckdb.sql(
+        "COPY (SELECT i // 2 AS u, i % 2 AS t, (i // 4) % 2 AS s, (i // 3) % 2 AS a, ((i // 3) % 2)::DOUBLE AS r "
+        f"FROM range(1600) x(i)) TO '{path}' (HEADER)"
+    )
+    return path
+
+
+def test_train_holds_users_out_and_evaluate_asks_them_again(discreet, rows, tmp_path):
+    policy, receipt, picture = tmp_path / "policy.json", tmp_path / "receipt.json", tmp_path / "fit.png"
+    outcome = discreet(
+        "train", str(rows), *COLUMNS, *DOMAIN, *TARGET, "--holdout", "0.35", "--behaviour", "uniform", "--out",
+        str(policy), "--receipt", str(receipt), "--plot", str(picture),
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "95% intervals" in outcome.out
+    assert "policy.split.json" in outcome.out
+    assert picture.stat().st_size > 1000
+    section = json.loads(receipt.read_text())["evaluation"]
+    assert section["split"]["held_out"] == 280
+    assert (tmp_path / "policy.split.json").exists()
+    judged = discreet(
+        "evaluate", str(policy), "--data", str(rows), *COLUMNS, *DOMAIN, *TARGET, "--behaviour", "uniform", "--json",
+        str(tmp_path / "e.json"),
+    )  # fmt: skip
+    assert judged.code == 0, judged.err
+    assert "Only users who were held out" in judged.out
+    facts = json.loads((tmp_path / "e.json").read_text())
+    assert facts["guarantee"]["epsilon"] <= 4
+    assert set(facts["evaluation"]) >= {"value", "behaviour", "difference", "verdict"}
+    again = discreet(
+        "train",
+        str(rows),
+        *COLUMNS,
+        *DOMAIN,
+        *TARGET,
+        "--holdout",
+        "0.35",
+        "--out",
+        str(policy),
+        "--behaviour",
+        "uniform",
+    )
+    assert again.code == 2
+    assert "records an earlier split" in again.err
+
+
+def test_a_safe_policy_is_written(discreet, rows, tmp_path):
+    policy = tmp_path / "safe.json"
+    outcome = discreet(
+        "train", str(rows), *COLUMNS, *DOMAIN, *TARGET, "--safe", "--behaviour", "uniform", "--out", str(policy)
+    )
+    assert outcome.code == 0, outcome.err
+    assert load_policy(policy).probabilities.shape == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give --data"),
+        (("--world", "river-swim", "--data", "x.csv"), "give --data"),
+        (("--world", "river-swim", "--epsilon", "1"), "--epsilon is for tables"),
+        (("--world", "river-swim", "--states", "six"), "whole number"),
+        (("--data", "{rows}", "--epsilon", "1"), "--user is missing"),
+        (("--data", "{rows}", *COLUMNS, *DOMAIN), "either epsilon or rho"),
+        (("--data", "{rows}", *COLUMNS, *DOMAIN, "--epsilon", "1", "--split", "{rows}"), "not a recorded split"),
+        (("--data", "{rows}", *COLUMNS, *DOMAIN, "--epsilon", "1", "--behaviour", "nobody.json"), "nobody.json"),
+    ],
+)
+def test_bad_evaluations_are_refused(discreet, rows, tmp_path, arguments, message):
+    from discreet import Policy
+
+    policy = tmp_path / "p.json"
+    Policy([[0, 1], [0, 1]]).save(policy)
+    outcome = discreet("evaluate", str(policy), *(text.format(rows=rows) for text in arguments))
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_train_refuses_options_without_judges(discreet, rows, tmp_path):
+    for arguments, message in (
+        (("--plot", str(tmp_path / "x.png")), "give --holdout"),
+        (("--split", str(tmp_path / "x.json")), "give --holdout"),
+        (("--safe",), "declare behaviour="),
+    ):
+        outcome = discreet(
+            "train", str(rows), *COLUMNS, *DOMAIN, *TARGET, "--out", str(tmp_path / "p.json"), *arguments
+        )
+        assert outcome.code == 2
+        assert message in outcome.err
+        assert not (tmp_path / "p.json").exists()
+
+
+def test_plan_shows_noise_against_counts(discreet, tmp_path):
+    outcome = discreet(
+        "plan", "--states", "2", "--actions", "2", "--horizon", "2", "--users", "300,600", "--epsilons", "1,4",
+        "--runs", "1", "--json", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "plan.png"),
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "compare rows with each other" in " ".join(outcome.out.split())
+    assert len(json.loads((tmp_path / "plan.json").read_text())["rows"]) == 6
+    for wrong in (("--users", "many"), ("--epsilons", "x"), ("--users", "-3")):
+        refused = discreet("plan", "--states", "2", "--actions", "2", "--horizon", "2", "--users", "300", *wrong)
+        assert refused.code == 2
+
+
+def test_calibrate_takes_offline_learners(discreet):
+    outcome = discreet("calibrate", "--learner", "apvi", "--epsilon", "1", "--delta", "1e-6")
+    assert outcome.code == 0, outcome.err
+    assert "offline/" in outcome.out
+    assert "1 for 20,000" in outcome.out
+    named = discreet("calibrate", "--recipe", "offline/gaussian", "--epsilon", "1", "--delta", "1e-6")
+    assert named.code == 0
+    assert "offline/gaussian" in named.out

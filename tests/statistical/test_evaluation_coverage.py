@@ -1,0 +1,87 @@
+"""Intervals of judgements cover, and what is left out of them on purpose does not.
+
+Every coverage is over R independent data sets of fresh random worlds. A nominal 95% interval that covers in 95% of
+them falls below the stated bound with the stated probability (binomial); the wrong twins must fall below it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks.evaluation import Bench, dirichlet, values
+
+from discreet.accumulators.base import SimulatedNoise
+from discreet.evaluation import judging, unknown
+from discreet.evaluation.interval import normal_quantile
+from discreet.evaluation.limits import limits_of
+from discreet.evaluation.model import model_of, values_of
+from discreet.evaluation.plug_in import plug_in
+from discreet.offline.data_sets import privatizer_for
+from discreet.offline.path_users import PathUsers
+from discreet.policies import uniform_policy
+from discreet.recipes.trust import NoPrivacy
+from discreet.release import Request
+
+pytestmark = pytest.mark.long
+
+R, BOUND = 150, 0.86  # P(Binomial(150, 0.95) < 0.86 * 150) < 1e-5
+
+
+def covered(rows, kind, quantity=0):
+    own = [row for row in rows if (row["policy"], row["behaviour"]) == kind]
+    inside = [row["low"][quantity] <= row["truth"][quantity] <= row["high"][quantity] for row in own]
+    return sum(inside) / len(inside)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_intervals_cover_for_given_and_learned_policies(epsilon):
+    bench = Bench("dirichlet", 2000, epsilon)
+    kinds = [("given", "declared"), ("learned", "declared"), ("learned", "unknown")]
+    rows = [row for run in range(5000, 5000 + R) for row in bench.run(run, kinds)]
+    for kind in kinds:
+        for quantity in range(3):
+            assert covered(rows, kind, quantity) >= BOUND, (kind, quantity)
+    better = [row for row in rows if row["verdict"] == "better"]
+    assert sum(row["truth"][2] <= 0 for row in better) <= 0.05 * len(rows)
+
+
+def test_an_interval_that_ignores_noise_does_not_cover(monkeypatch):
+    bench, kind = Bench("dirichlet", 300, 0.2), ("learned", "declared")
+    runs = range(7000, 7000 + R)
+    assert covered([row for run in runs for row in bench.run(run, [kind])], kind, 1) >= BOUND
+
+    def deaf(deviation, scale, confidence):
+        return normal_quantile(confidence) * deviation
+
+    for module in (judging, unknown):
+        monkeypatch.setattr(module, "half_width", deaf)
+    assert covered([row for run in runs for row in bench.run(run, [kind])], kind, 1) < BOUND
+
+
+def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
+    """Without noise: greedy policies, judged by their own table and by one of other users."""
+    world = dirichlet(0)
+    shape, limits = world.shape, limits_of(world.shape, False)
+    privatizer = privatizer_for(Bench("dirichlet", 1000, math.inf).learner, NoPrivacy(), shape, 500)
+    from benchmarks.evaluation import act
+
+    own, others = [], []
+    for run in range(R):
+        rng = np.random.default_rng([9, run])
+        world = dirichlet(9000 + run)
+        models = []
+        for _ in range(2):
+            users = PathUsers(act(world, 500, rng), shape, False, rng)
+            release = privatizer.open(users, SimulatedNoise(rng), 500).answer(Request(uniform_policy(shape)))
+            models.append(model_of(shape, release, False, 500))
+        greedy = np.zeros((shape.horizon, shape.states, shape.actions))
+        for h in range(shape.horizon - 1, -1, -1):
+            q = values_of(models[0], greedy, limits, upper=False).q[h]
+            greedy[h] = np.eye(shape.actions)[q.argmax(axis=1)]
+        true = values(world, greedy)[1]
+        own.append(plug_in(models[0], shape, limits, greedy, 0.0).value.holds(true))
+        others.append(plug_in(models[1], shape, limits, greedy, 0.0).value.holds(true))
+    assert np.mean(others) >= BOUND
+    assert np.mean(own) < BOUND
