@@ -49,3 +49,11 @@ def test_files_that_are_not_there(discreet, certificate, tmp_path):
     assert discreet("verify", str(tmp_path / "nowhere.json")).code == 2
     assert discreet("verify", str(certificate), "--policy", str(tmp_path / "nowhere.json")).code == 2
     assert discreet("verify", str(certificate), "--json", str(certificate)).code == 2
+
+
+def test_a_page_is_refused_with_what_to_do(discreet, tmp_path):
+    page = tmp_path / "receipt.html"
+    page.write_text("<!doctype html>")
+    outcome = discreet("verify", str(page))
+    assert outcome.code == 2
+    assert "receipt.html is a page to be read: verify the receipt in JSON" in outcome.err

@@ -62,6 +62,11 @@ def _document(promise: Guarantee | Mapping[str, Any] | str | os.PathLike[str]) -
     if not isinstance(promise, str | os.PathLike):
         raise InvalidInput(f"verify takes a guarantee, a certificate or a file, got {type(promise).__name__}")
     file = as_path(promise)
+    if file.suffix.lower() in (".html", ".htm"):
+        raise InvalidInput(
+            f"{shortened(file.name)} is a page to be read: verify the receipt in JSON, which train writes as "
+            "--receipt receipt.json"
+        )
     try:
         return checker.read(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
