@@ -56,4 +56,4 @@ def test_a_page_is_refused_with_what_to_do(discreet, tmp_path):
     page.write_text("<!doctype html>")
     outcome = discreet("verify", str(page))
     assert outcome.code == 2
-    assert "receipt.html is a page to be read: verify the receipt in JSON" in outcome.err
+    assert "'receipt.html' is a page to be read: verify the receipt in JSON" in outcome.err
