@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -30,8 +32,14 @@ def playing(arm):
     return Policy(np.array([[arm]]))
 
 
-def started(trust, seed=0):
+@cache
+def channel_of(trust):
     (channel,) = build(TARGETS[trust], SHAPE, 1_000).channels
+    return channel
+
+
+def started(trust, seed=0):
+    channel = channel_of(trust)
     return channel.start(SHAPE, SimulatedNoise(np.random.default_rng(seed)), True)
 
 

@@ -194,9 +194,9 @@ def small(value: Any) -> bool:
         lambda v: simulate(river_swim(), "ucbvi", episodes=5, runs=v),
         lambda v: simulate(river_swim(), "ucbvi", episodes=5, seed=v),
         lambda v: audit(Central(1.0), SHAPE, episodes=v, trials=200),
-        lambda v: audit(Central(1.0), SHAPE, episodes=20, trials=v),
-        lambda v: audit(Central(1.0), SHAPE, episodes=20, trials=200, seed=v),
-        lambda v: audit(Central(1.0), SHAPE, episodes=20, trials=200, confidence=v),
+        lambda v: audit(Central(1.0), SHAPE, episodes=20, trials=v, sessions=False),
+        lambda v: audit(Central(1.0), SHAPE, episodes=20, trials=200, seed=v, sessions=False),
+        lambda v: audit(Central(1.0), SHAPE, episodes=20, trials=200, confidence=v, sessions=False),
     ],
     ids=[
         "build", "local", "shuffle", "calibrate", "episodes", "runs", "seed",
