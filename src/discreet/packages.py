@@ -6,8 +6,10 @@ A package that is a verb as well (``discreet.audit(...)``, ``discreet.recipes()`
 from __future__ import annotations
 
 import importlib
+import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +25,17 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return module if home == f"{package}.{name}" else getattr(module, name)
 
     return find, lambda: sorted(homes)
+
+
+def installed(names: Iterable[str]) -> dict[str, str]:
+    """The versions of discreet, of Python and of those of these packages that are installed."""
+    found = {"discreet": importlib.import_module("discreet").__version__, "python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def load(home: str) -> Any:

@@ -4,7 +4,7 @@ validator of such a table; what it prints is not private."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -238,7 +238,7 @@ def train(
             ("policy", f"{out}, {fit.policy.horizon} steps, {fit.policy.states} states"),
             ("learner", learner),
             ("recipe", fit.recipe),
-            *[("noise", f"{part['statistic']}: {_law(part['law'])}") for part in facts["mechanisms"]],
+            *[("noise", text) for text in _noise(facts)],
             *([] if receipt is None else [("receipt", str(receipt))]),
             *([] if facts["ledger"] is None else [("ledger", _charged(facts["ledger"]))]),
             # Held-out users judge better than a cautious estimate from what was learned from.
@@ -372,6 +372,14 @@ def _sizes(table: Table, out: Path, receipt: Path | None, safe: bool = False) ->
         entries *= 3 * shape.actions
     sizes: dict[str | os.PathLike[str], int] = {out: _SPARE + words + entries}
     return sizes if receipt is None else {**sizes, receipt: 4 * _SPARE + 2 * words}
+
+
+def _noise(facts: Mapping[str, Any]) -> list[str]:
+    """The noise of every table, and how many sums held-out users were asked for; the receipt lists them all."""
+    judged = 0 if facts["evaluation"] is None else len(facts["evaluation"]["mechanisms"])
+    tables = facts["mechanisms"][: len(facts["mechanisms"]) - judged]
+    more = [f"{judged} noisy releases of the judgement, listed in the receipt"] if judged else []
+    return [*(f"{part['statistic']}: {_law(part['law'])}" for part in tables), *more]
 
 
 def _values(fit: Fit) -> str:

@@ -30,14 +30,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from discreet import __version__
 from discreet.channels.session import Privatizer
 from discreet.channels.sparse import SparseChannel
 from discreet.data.columns import Declaration
@@ -46,6 +43,7 @@ from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
 from discreet.noise.exact_sampler import OPENDP, OWN
 from discreet.offline.receipt_page import page
+from discreet.packages import installed
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.sensitivity import Sensitivity
@@ -188,13 +186,7 @@ def noise_facts(used: Collection[str]) -> str:
 
 def versions() -> dict[str, str]:
     """What the release was made with."""
-    found = {"discreet": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return installed(_PACKAGES)
 
 
 def write_receipt(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:

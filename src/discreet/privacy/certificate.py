@@ -12,15 +12,14 @@ computed in floating point, and what is stated must not be below what is true be
 from __future__ import annotations
 
 import math
-import platform
 import re
 from dataclasses import Field, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Protocol
 
 from discreet.errors import InvalidInput
+from discreet.packages import installed
 from discreet.privacy.derivation import Claim, Fact, Facts, Reason
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -107,7 +106,7 @@ def certificate(
         "conditions": ["the number of users is public", *public],
         "noise": "simulated" if simulated else "from the operating system's entropy",
         "steps": steps_of(derivation),
-        "versions": _versions(),
+        "versions": installed(_PACKAGES),
     }
 
 
@@ -144,15 +143,3 @@ def _claim(claim: Claim) -> dict[str, Any]:
         "condition": claim.condition,
         "roughly": claim.roughly,
     }
-
-
-def _versions() -> dict[str, str]:
-    from discreet import __version__
-
-    found = {"discreet": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
