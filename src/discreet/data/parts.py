@@ -13,7 +13,7 @@ differently; such sources are refused here.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,10 +26,9 @@ from discreet.data.grouping import list_offsets, of_part, packed_rows, passes, s
 from discreet.data.local import DatabaseTable, LocalSource
 from discreet.data.per_user import Counted, Rules, follow_users, rules_of
 from discreet.data.rounding import coin_seed, rounded
-from discreet.data.table import Table
+from discreet.data.table import CountedUsers, Table
 from discreet.data.values import identifiers, plain_type
-from discreet.encoders.base import Context, Encoder
-from discreet.encoders.joint import JointCounts, as_counted
+from discreet.encoders.joint import JointCounts
 from discreet.errors import InvalidInput, Unsupported
 from discreet.types import Floats, Integers, Mask
 
@@ -146,29 +145,13 @@ class Ordered:
         return f"<Ordered {self.table!r}>"
 
 
-class PartUsers:
-    """The users at some positions of a table, as privatizers see them: sums of encodings."""
+class PartUsers(CountedUsers):
+    """The users at some positions of a table."""
 
     def __init__(self, ordered: Ordered, chosen: Mask) -> None:
-        self._ordered, self._chosen = ordered, chosen
-        self._joint: dict[tuple[int, bool], JointCounts] = {}
-
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
-        """The encodings of everybody in the part, counted once however often they are asked for."""
-        return [self._counted(encoder) for encoder in encoders]
-
-    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
-        """Refused: a table is counted as a whole."""
-        raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
-
-    def _counted(self, encoder: Encoder) -> Floats:
-        counted = as_counted(encoder)
-        if counted.parts > 1:
-            raise Unsupported("recipe 'offline/linear-as-printed' splits users by itself: it has no held-out part")
-        how = counted.reward_levels, counted.first_visit
-        if how not in self._joint:
-            self._joint[how] = self._ordered.joint_counts(self._chosen, levels=how[0], first_visit=how[1])
-        return counted.from_joint(self._joint[how])
+        super().__init__(
+            lambda levels, first_visit: ordered.joint_counts(chosen, levels=levels, first_visit=first_visit)
+        )
 
 
 def ordered(table: Table) -> Ordered:

@@ -8,7 +8,7 @@ rounded (:mod:`discreet.data.rounding`).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,15 +74,15 @@ class Table:
         return f"<Table {self.source.name}, contents not shown>"
 
 
-class TableUsers:
-    """The users of a table, as privatizers see them: sums of encodings."""
+class CountedUsers:
+    """Users as privatizers see them, sums of encodings, where ``count(levels, first_visit)`` counts all of them."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, count: Callable[[int, bool], JointCounts]) -> None:
+        self._count = count
         self._joint: dict[tuple[int, bool], JointCounts] = {}  # one query serves all encoders that count alike
 
     def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
-        """The encodings of everybody in the table, counted once however often they are asked for."""
+        """The encodings of everybody, counted once however often they are asked for."""
         return [self._counted(encoder) for encoder in encoders]
 
     def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
@@ -94,13 +94,19 @@ class TableUsers:
         if counted.parts > 1:
             raise Unsupported(
                 "split=True is for simulation, and so is recipe 'offline/linear-as-printed', which splits by itself: "
-                "the "
-                "users of a table are not assigned to halves, so ask all of them"
+                "the users of a table are not assigned to halves, so ask all of them"
             )
         how = counted.reward_levels, counted.first_visit
         if how not in self._joint:
-            self._joint[how] = self._table.joint_counts(levels=how[0], first_visit=how[1])
+            self._joint[how] = self._count(*how)
         return counted.from_joint(self._joint[how])
+
+
+class TableUsers(CountedUsers):
+    """All users of a table."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(lambda levels, first_visit: table.joint_counts(levels=levels, first_visit=first_visit))
 
 
 def read(

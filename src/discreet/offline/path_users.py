@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from discreet.data.parts import Paths
-from discreet.encoders.base import Context, Encoder
-from discreet.encoders.joint import JointCounts, as_counted
-from discreet.errors import Unsupported
+from discreet.data.table import CountedUsers
+from discreet.encoders.joint import JointCounts
 from discreet.shape import Shape
-from discreet.types import Floats
 
 
-class PathUsers:
+class PathUsers(CountedUsers):
     """Users whose trajectories are in memory; rewards are rounded to levels by a seeded generator: simulation only."""
 
     def __init__(self, paths: Paths, shape: Shape, ends: bool, rng: np.random.Generator) -> None:
-        self._paths, self._shape, self._ends, self._rng = paths, shape, ends, rng
-        self._joint: dict[tuple[int, bool], JointCounts] = {}
-
-    def tally(self, encoders: Sequence[Encoder], context: Context, users: int) -> list[Floats]:
-        """The encodings of everybody, counted once however often they are asked for."""
-        return [self._counted(encoder) for encoder in encoders]
-
-    def messages(self, encoder: Encoder, context: Context, users: int) -> Floats:
-        """Refused: a data set is counted as a whole."""
-        raise Unsupported("a data set is counted by the one who holds it: nobody sends messages")
-
-    def _counted(self, encoder: Encoder) -> Floats:
-        counted = as_counted(encoder)
-        how = counted.reward_levels, counted.first_visit
-        if how not in self._joint:
-            self._joint[how] = joint_counts(self._paths, self._shape, self._ends, how[0], how[1], self._rng)
-        return counted.from_joint(self._joint[how])
+        super().__init__(lambda levels, first_visit: joint_counts(paths, shape, ends, levels, first_visit, rng))
 
 
 def joint_counts(
