@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from discreet.encoders.tables import ThreeTables
+from discreet.errors import InvalidInput
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Laplace
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.discrete_gaussian import SMOOTHED, poisson_error, smoothed_profile
@@ -242,3 +243,11 @@ def test_pooled_counts_get_the_noise_of_a_gaussian():
     mu = THREE_TABLES.l2 / law.sigma
     assert GaussianProfile(mu).epsilon(1e-5) == pytest.approx(1.0, rel=1e-3)
     assert ZeroConcentratedProfile(mu**2 / 2).epsilon(1e-5) > 1.08
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(2.0), DiscreteGaussian(5.0)])
+def test_moves_below_one_are_not_hidden_by_whole_numbers(law):
+    """A count of 0.5 plus whole noise never looks like one of 0: no epsilon covers that."""
+    with pytest.raises(InvalidInput, match="whole numbers hides moves"):
+        law.profile(Sensitivity(0.5, 0.5, 0.5))
+    assert law.profile(Sensitivity(1.5, 1.5, 1.5)).epsilon(1e-5) > 0

@@ -71,6 +71,7 @@ from discreet.noise.law import (
     TableKernel,
     add_noise,
     advance,
+    check_whole_moves,
     secure_library,
     stitched_lines,
     stitched_radius,
@@ -130,6 +131,7 @@ class DiscreteGaussian:
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Exact for unit shifts of narrow noise; otherwise what the L1 and L2 norms certify, see above."""
+        check_whole_moves(sensitivity)
         unit = sensitivity.unit and sensitivity.cells and self.sigma < _WIDE
         if unit and _length(self.sigma, sensitivity.cells) <= _LONGEST_TABLE:
             return _unit_profile(self.sigma, sensitivity.cells)

@@ -39,6 +39,7 @@ from discreet.noise.law import (
     Size,
     add_noise,
     advance,
+    check_whole_moves,
     exchange_noise,
     refuse_secure,
     secure_library,
@@ -250,6 +251,7 @@ class DiscreteLaplace:
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Exact for unit shifts; otherwise what the L1 and L2 norms certify."""
+        check_whole_moves(sensitivity)
         if sensitivity.unit and sensitivity.cells:
             return responses_profile(1 / self.scale, sensitivity.cells)
         return _by_norms(self.scale, sensitivity)

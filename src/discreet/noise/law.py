@@ -96,6 +96,18 @@ _SOUND_OPENDP = (0, 14, 2)
 
 
 @cache
+def check_whole_moves(sensitivity: Sensitivity) -> None:
+    """Refuse moves below one for noise of whole numbers: whoever sees the fraction of a result sees the move.
+
+    A bound above one may be any number, because what moves by whole numbers keeps within its floor.
+    """
+    if 0 < sensitivity.linf < 1:
+        raise InvalidInput(
+            f"noise of whole numbers hides moves of whole numbers, and a cell moves by {sensitivity.linf:g} at most: "
+            "count in units of which it moves by one"
+        )
+
+
 def secure_library() -> Any:
     """OpenDP, whose exact samplers draw the noise of real releases from the operating system's entropy.
 
