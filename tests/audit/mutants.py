@@ -126,12 +126,12 @@ def quieter_matrix(law, share):
 
 
 def less(share):
-    """A sensitivity that is too small by this factor."""
+    """Norms of a move that are too small by this factor; the move of one cell stays, for a fraction is refused."""
 
     def make(honest):
         def sensitivity(self, *arguments):
             own = honest(self, *arguments)
-            return Sensitivity(share * own.l1, share * own.l2, share * own.linf)
+            return Sensitivity(share * own.l1, share * own.l2, own.linf)
 
         return sensitivity
 
