@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-EXTRAS := plots,gym,data,ledger,dev
+EXTRAS := plots,gym,data,ledger,serve,dev
 # What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java), and ledgers on a
 # server need PostgreSQL (.ci/ensure-postgresql).
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
