@@ -73,6 +73,8 @@ FORBIDDEN = {
     "ledger": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"ledger"}) | {"release", "policies", "shape"},
     "reproduce": {"cli", "service"},
     "cli": {"service"},
+    # A device runs it alone: it imports nothing of the rest, not even errors.
+    "client": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape", "privacy"} | GROUND,
 }
 
 
