@@ -73,7 +73,9 @@ FORBIDDEN = {
     # A ledger knows guarantees and nothing else: neither data nor learners, so that anything may charge it.
     "ledger": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"ledger"}) | {"release", "policies", "shape"},
     "reproduce": {"cli", "service"},
-    "cli": {"service"},
+    # A study uses what there is; nothing but the command line knows of it.
+    "service": {"cli", "reproduce", "audit", "papers", "offline", "evaluation", "data"},
+    "cli": set(),
 }
 
 

@@ -23,21 +23,25 @@ from discreet.cli.plan import plan
 from discreet.cli.promises import audit, calibrate
 from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
+from discreet.cli.serve import serve
 from discreet.cli.show import show
 from discreet.cli.simulate import simulate
+from discreet.cli.study import make_app as study_commands
 from discreet.cli.train import check, train
 from discreet.cli.verify import verify
 
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
+_REAL_USERS = (serve,)
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+    demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES, *_REAL_USERS
 )  # fmt: skip
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for _command in COMMANDS:
     app.command(_command.__name__)(plain_errors(_command))
 app.add_typer(ledger_commands(), name="ledger")
+app.add_typer(study_commands(), name="study")
 
 
 def _print_version(wanted: bool) -> None:
