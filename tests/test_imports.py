@@ -34,6 +34,7 @@ GROUND = {
     "scientific",
     "registry",
     "policy_files",
+    "saved_arrays",
     "checker",
 }
 # A slice is a package that says which station each of its files stands for.
