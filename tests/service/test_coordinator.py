@@ -169,7 +169,7 @@ def test_heads_are_signed_chained_and_name_policy_and_release(at_work, rng):
             f"sha256:{json.loads(b)['release']}"
             for (b,) in link.rows("SELECT body FROM ledger_entries ORDER BY number")
             if json.loads(b).get("release")
-        ]  # noqa: E501
+        ]
     assert [head["released"] for head in heads] == ["", *released]
     forged = {**heads[0], "policy": heads[-1]["policy"]}
     with pytest.raises(InvalidInput, match="signature"):
