@@ -38,7 +38,7 @@ def serve(
     settings = {"study": str(study), "db": db, "rate": rate}
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
-    typer.echo(coordinator.mechanism.whole.statement())
+    typer.echo(coordinator.mechanism.statement)
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)
     coordinator.stop()
     os.environ[_SETTINGS] = json.dumps(settings)

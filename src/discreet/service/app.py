@@ -209,7 +209,7 @@ class Service:
             "total": coordinator.declared.total,
             "ended": coordinator.published.ended,
             "refused": self.metrics.refusals(),
-            "guarantee": coordinator.mechanism.whole.statement(),
+            "guarantee": coordinator.mechanism.statement,
             "budget": {"spent": budget.words(held.spent), "left": budget.words(held.left, left=True)},
         }
 

@@ -26,7 +26,7 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.spending import declare_rounds, now, open_data_set
 from discreet.service import closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
-from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault
+from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
 from discreet.service.heads import ExternalHead, Signer
 from discreet.service.mechanism import policy_from, prepare
 from discreet.service.messages import Accepted, Refused, ReportMessage, decode
@@ -171,7 +171,7 @@ class Coordinator:
                 return answers
         except Unsure:
             return self._read_again(incoming)
-        except database_errors():
+        except storing_errors():
             return [Refused("busy", "the coordinator cannot store reports now: send the same again later")] * len(
                 incoming
             )
@@ -225,16 +225,13 @@ class Coordinator:
         self._close(why)
 
     def _close(self, ending: str | None) -> bool:
-        with self._closer as link:
-            live, self._live = self._live, None  # whatever fails, the next closing starts from the database
-            try:
+        live, self._live = self._live, None  # whatever fails, the next closing starts from the database
+        try:
+            with self._closer as link:
                 closed = closing.close(link, self._desk, live, ending=ending)
-            except Unsure:
-                closed = None  # read again below, never repeated
-            if closed is not None:
-                self._live = closed.live
-            elif live is not None and live.number == self.published.row.number:
-                self._live = None
+                self._live = None if closed is None else closed.live
+        except Unsure:
+            pass  # the database is read again below, and nothing is repeated
         before = self.published.row.number
         self.refresh()
         return self.published.row.number > before

@@ -179,7 +179,8 @@ class Held:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._depth -= 1
-        if error is not None and not isinstance(error, DiscreetError) and self._depth == 0:
+        keeps = error is None or (isinstance(error, DiscreetError) and not isinstance(error, Unsure))
+        if not keeps and self._depth == 0:
             self.close()
         self._lock.release()
 
@@ -203,6 +204,11 @@ def _postgres(address: str) -> Any:
 def database_errors() -> tuple[type[Exception], ...]:
     """What databases raise."""
     return ledger_database.database_errors()
+
+
+def storing_errors() -> tuple[type[Exception], ...]:
+    """What may go wrong when something is stored, when the database says for sure that it was not."""
+    return (InvalidInput, *database_errors())
 
 
 Point = Callable[[str], None]

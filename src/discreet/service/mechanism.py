@@ -10,7 +10,9 @@ another version of this library, which might choose otherwise, goes on with the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -65,18 +67,32 @@ class Mechanism:
         intake = self.privatizer.take_in(noise, total) if self.study.sealed else self.privatizer.collect(total)
         return intake, self.learner.init(self.problem, stream(self.study.declaration["learner"]["seed"], 0, COINS))
 
+    @property
+    def epsilon(self) -> float:
+        """Of all reports of a participant: the exact composition, or the plain sum where that is known to be less."""
+        r = self.study.most_reports
+        fits = Fraction(self.part.delta) * r <= Fraction(self.whole.delta)
+        return min(self.whole.epsilon, math.nextafter(self.part.epsilon * r, math.inf)) if fits else self.whole.epsilon
+
+    @property
+    def statement(self) -> str:
+        """The promise in one line."""
+        kind, delta = self.whole.model, self.whole.delta
+        numbers = f"epsilon {rounded_up(self.epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")
+        return f"{'' if delta else 'pure '}{kind} differential privacy, {numbers}, for {UNIT}"
+
     def promise(self) -> dict[str, Any]:
         """What a participant is promised, in numbers and words."""
-        whole = self.whole
+        whole, epsilon = self.whole, self.epsilon
         sent = "everything you send" if self.study.model == "local" else "everything that is released"
-        odds = rounded_up(2.718281828459045**whole.epsilon, 3)
+        odds = rounded_up(math.exp(min(epsilon, 700.0)), 3)
         words = (
             f"Whatever was in your episodes, {sent} in this study looks almost the same as if they had been others': "
             f"no outcome becomes more than {odds} times as likely"
             + (f", except with probability {rounded_up(whole.delta, 3)}" if whole.delta else "")
             + "."
         )
-        return {"epsilon": whole.epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+        return {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
 
     def report_kind(self) -> dict[str, Any]:
         """What a device sends, for clients."""
@@ -105,7 +121,7 @@ def prepare(study: Study, recipe: str | None = None) -> Mechanism:
     privatizer = _privatizer(study, learner, recipe)
     check_shippable(privatizer, study.most_reports, learner.needs)
     part = drawn(privatizer.guarantee, simulated=False)
-    return Mechanism(study, privatizer, learner, part, _composed(part, study))
+    return Mechanism(study, privatizer, learner, part, _composed(part, privatizer.recipe, study))
 
 
 def policy_message(policy: AnyPolicy) -> dict[str, Any]:
@@ -152,13 +168,20 @@ def _is_served(recipe: str, study: Study, learner: Learner) -> bool:
     try:
         made = build(study.target(recipe), study.shape, study.total, learner.needs)
         check_shippable(made, study.most_reports, learner.needs)
+        _composed(made.guarantee, made.recipe, study)
     except DiscreetError:
         return False
     return True
 
 
-def _composed(part: Guarantee, study: Study) -> Guarantee:
+def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
     r = study.most_reports
     why = f"a participant reports in at most {r} rounds, which all have the same guarantee"
-    whole = compose([part] * r, delta=study.declaration["privacy"]["delta"], why=why)
+    try:
+        whole = compose([part] * r, delta=study.declaration["privacy"]["delta"], why=why)
+    except DiscreetError:
+        raise Unsupported(
+            f"what {r} reports of one participant cost under recipe {recipe!r} has not been worked out: take one with "
+            "blocks of one law, such as 'central/first-visit-gaussian', or reports_per_user = 1"
+        ) from None
     return about(drawn(whole, simulated=False), unit=UNIT)
