@@ -26,8 +26,8 @@ def test_the_smallest_threshold_that_is_accepted_is_the_exact_one(response, epsi
     mpmath.mp.dps = 80
     odds = mpmath.exp(mpmath.mpf(epsilon) / steps)
     wanted = int(mpmath.ceil(WHOLE / (odds + (items - 1 if response == "kary" else 1))))
-    assert keeps(Law(items, wanted), response, epsilon, steps)
-    assert not keeps(Law(items, wanted - 1), response, epsilon, steps)
+    assert keeps(Law(items, wanted), response, Fraction(epsilon) / steps)
+    assert not keeps(Law(items, wanted - 1), response, Fraction(epsilon) / steps)
 
 
 @pytest.mark.parametrize("response", ["kary", "unary"])
@@ -35,15 +35,15 @@ def test_the_thresholds_of_the_server_keep_what_they_are_for_and_not_a_little_le
     for epsilon in (0.01, 0.5, 1.0, 2.0, 4.0, 12.0):
         for items in (2, 3, 16, 48, 101):
             law = Law(items, toy.LAWS[response](epsilon, items).threshold)
-            check_law(law, response, epsilon, 1)
+            check_law(law, response, Fraction(epsilon))
             with pytest.raises(Refused, match="does not keep"):
-                check_law(law, response, epsilon * (1 - 1e-9), 1)
+                check_law(law, response, Fraction(epsilon * (1 - 1e-9)))
 
 
 def test_senseless_laws_are_refused():
     for law in (Law(4, 0), Law(4, WHOLE // 4 + 1), Law(4, WHOLE)):
-        assert not keeps(law, "kary", 50.0, 1)
-    assert not keeps(Law(4, WHOLE // 2 + 1), "unary", 50.0, 1)
+        assert not keeps(law, "kary", Fraction(50))
+    assert not keeps(Law(4, WHOLE // 2 + 1), "unary", Fraction(50))
     for lie in ("-1", "1.5", "", "01", "٣", "1" * 20, 7, None):
         with pytest.raises(Refused):
             read_law({"items": 4, "lie": lie})

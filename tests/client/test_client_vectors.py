@@ -75,7 +75,7 @@ def channel_of(study) -> ReportChannel:
     """The channel of the server for a study."""
     shape = Shape(study.states, study.actions, study.horizon, rewards=study.rewards, start=study.start)
     encoder = SampledStep(shape, study.kind.steps, study.early_end)
-    return ReportChannel(encoder, study.kind.epsilon, study.kind.response)
+    return ReportChannel(encoder, study.epsilon, study.kind.response)
 
 
 def server_policy(policy):

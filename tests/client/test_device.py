@@ -313,8 +313,6 @@ def test_another_study_than_the_agreed_one_is_refused():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": 2.1}, "would exceed the 2"),
-        ({"epsilon": 0.0}, "would exceed the 2"),
         ({"response": "plain"}, "kary or unary"),
         ({"kind": "record"}, "does not send in a study"),
         ({"kind": "noisy-table"}, "does not send in a study"),
@@ -361,6 +359,21 @@ def test_rounds_that_are_not_as_agreed_are_refused_and_nothing_is_sent(change, w
         device.begin()
     assert device.reports == 0
     assert stub.bodies == []
+
+
+@pytest.mark.parametrize("response", ["kary", "unary"])
+@pytest.mark.parametrize("cap", [1, 2, 3])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_epsilon_is_shared_by_all_reports_and_their_steps(response, cap, steps):
+    """Laws for epsilon / (reports times steps) are followed, and those of one report or one step less are not."""
+    stub = Stub(response, steps, cap=cap)
+    answer = stub.open_round()
+    device_of(stub).begin()
+    for fewer in {(cap - 1) * steps, cap * (steps - 1)} - {0}:
+        for law in answer["laws"]:
+            law["lie"] = str(toy.LAWS[response](2.0 / fewer, law["items"]).threshold)
+        with pytest.raises(Refused, match="does not keep epsilon"):
+            device_of(stub).begin()
 
 
 def test_half_of_the_lies_is_noticed_on_the_device():

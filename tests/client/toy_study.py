@@ -78,7 +78,7 @@ def policy_answer(study: Study, policy: dict[str, Any], number: int = 0) -> Any:
     answer = {"study": study.hash, "round": number, "policy": policy, "head": head(study, policy, number)}
     if study.kind.name == "sampled-items":
         known = read_policy(policy, study)
-        part, law = study.kind.epsilon / study.kind.steps, LAWS[study.kind.response]
+        part, law = study.epsilon / study.cap / study.kind.steps, LAWS[study.kind.response]
         sizes = [items_of(study, known, h).size for h in range(study.horizon)]
         answer["laws"] = [{"items": size, "lie": str(law(part, size).threshold)} for size in sizes]
     return answer

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from discreet import __version__
+from discreet.cli.crowd import crowd
 from discreet.cli.demo import demo
 from discreet.cli.doctor import doctor
 from discreet.cli.evaluate import evaluate
@@ -32,7 +33,7 @@ from discreet.cli.verify import verify
 
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
-_REAL_USERS = (serve,)
+_REAL_USERS = (serve, crowd)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES, *_REAL_USERS
 )  # fmt: skip

@@ -17,11 +17,12 @@ time says nothing about it.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
 from operator import index
-from typing import SupportsFloat, SupportsIndex, overload
+from typing import overload
 
 from discreet.client.errors import Refused, Rejected
 from discreet.client.exact import Entropy, Tape
@@ -231,16 +232,26 @@ def _service(url: str | Service, agreed: str, signatures: bool) -> Service:
 
 
 def _place(what: str, value: int | str, count: int, labels: tuple[str, ...] | None) -> int:
-    if isinstance(value, str) and labels is not None and value in labels:
-        return labels.index(value)
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool) and 0 <= index(value) < count:
-        return index(value)
+    if isinstance(value, str):
+        if labels is not None and value in labels:
+            return labels.index(value)
+    elif not isinstance(value, bool):
+        try:
+            place = index(value)
+        except TypeError:
+            place = -1
+        if 0 <= place < count:
+            return place
     known = f"a number in 0..{count - 1}" + (" or a label of the study" if labels else "")
     raise Refused(f"{what} must be {known}")
 
 
 def _reward(reward: float, bounds: tuple[float, float]) -> float:
     low, high = bounds
-    if isinstance(reward, bool | str) or not isinstance(reward, SupportsFloat) or not low <= float(reward) <= high:
+    try:
+        value = math.nan if isinstance(reward, bool | str) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not low <= value <= high:
         raise Refused(f"a reward must be a number from {low:g} to {high:g}, the range that the study declares")
-    return float(reward)
+    return value

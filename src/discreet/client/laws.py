@@ -5,9 +5,10 @@ the probabilities of one and the same report differ at most by the factor
 
     one item of k:    (W - (k - 1) N) / N          a bit for each item:    (W - N) / N,
 
-and a report about m steps by its m-th power. So the report is epsilon-private if that factor is at most
-e^(epsilon / m). Both sides are compared as exact fractions, with e^(epsilon / m) rounded *down*: the standard
-library's ``decimal`` gives it correctly rounded, and one unit of its last place is taken off.
+and r reports about m steps each by its (r m)-th power. So all reports of a person are epsilon-private if that factor is
+at most e^(epsilon / (r m)). Both sides are compared as exact fractions, with the exponential rounded *down*: the
+standard library's ``decimal`` gives it correctly rounded, and one unit of its last place is taken off. What the service
+says about epsilon is not needed for this, only what the person agreed to.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ def read_law(content: Any) -> Law:
     return Law(items, int(lie))
 
 
-def check_law(law: Law, response: str, epsilon: float, steps: int) -> None:
-    """Refuse a law that shows more than its part of epsilon, or that is none."""
-    if not keeps(law, response, epsilon, steps):
+def check_law(law: Law, response: str, most: Fraction) -> None:
+    """Refuse a law that loses more than its part of epsilon, or that is none."""
+    if not keeps(law, response, most):
         raise Refused(
-            f"the service states a law of {law.items:,} items that does not keep epsilon {epsilon:g} in {steps} steps: "
-            "nothing is sent; ask whoever runs the study"
+            f"the service states a law of {law.items:,} items that does not keep epsilon {float(most):g}, which is the "
+            "part of a step in what was agreed to: nothing is sent; ask whoever runs the study"
         )
 
 
 @lru_cache(maxsize=4096)
-def keeps(law: Law, response: str, epsilon: float, steps: int) -> bool:
-    """Whether a law is one, and its loss is at most epsilon / steps."""
+def keeps(law: Law, response: str, most: Fraction) -> bool:
+    """Whether a law is one, and loses at most so much."""
     most_lies = WHOLE // law.items if response == "kary" else WHOLE // 2
     if not 1 <= law.threshold <= most_lies:
         return False
     truth = WHOLE - (law.items - 1) * law.threshold if response == "kary" else WHOLE - law.threshold
-    return truth <= law.threshold * exp_down(Fraction(epsilon) / steps)
+    return truth <= law.threshold * exp_down(most)
 
 
 def exp_down(x: Fraction) -> Fraction:

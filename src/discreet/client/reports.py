@@ -55,7 +55,7 @@ def read_round(answer: dict[str, Any], study: Study) -> Round:
                 f"the service counts {law.items:,} items at step {h} and this client {own.size:,}: nothing is sent, "
                 "because reports would be misread"
             )
-        check_law(law, study.kind.response, study.kind.epsilon, study.kind.steps)
+        check_law(law, study.kind.response, study.per_step)
     return Round(number, policy, laws, items)
 
 

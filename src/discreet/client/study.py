@@ -26,7 +26,6 @@ class Kind(NamedTuple):
     steps: int = 0
     response: str = ""
     masked: bool = True
-    epsilon: float = 0.0
 
 
 class Study(NamedTuple):
@@ -49,6 +48,11 @@ class Study(NamedTuple):
     window: int
     key: str
     kind: Kind
+
+    @property
+    def per_step(self) -> Fraction:
+        """What the item of one step may cost: the agreed epsilon, shared by all reports and their steps, exactly."""
+        return Fraction(self.epsilon) / (self.cap * self.kind.steps)
 
 
 def read_study(answer: dict[str, Any], agreed: str) -> Study:
@@ -107,17 +111,12 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
             f"the service asks for reports of kind {name[:30]!r}, which this client does not send in a study whose "
             f"model is {study.model[:20]!r}: nothing is sent"
         )
-    response, epsilon = field(report, "response", str), number(report, "epsilon")
+    response = field(report, "response", str)
     if response not in ("kary", "unary"):
         raise Refused(f"this client answers by kary or unary response, and the service asks for {response[:30]!r}")
-    if not epsilon > 0 or study.cap * Fraction(epsilon) > Fraction(study.epsilon):
-        raise Refused(
-            f"a report may cost epsilon {epsilon:g} by what the service says, and {study.cap} of them would exceed the "
-            f"{study.epsilon:g} that was agreed to: nothing is sent"
-        )
     if field(report, "early_end", bool) != study.early_end:
         raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
-    return Kind(name, whole(report, "steps", 1, study.horizon), response, field(report, "masked", bool), epsilon)
+    return Kind(name, whole(report, "steps", 1, study.horizon), response, field(report, "masked", bool))
 
 
 def _named(problem: dict[str, Any], name: str) -> tuple[int, tuple[str, ...] | None]:

@@ -116,14 +116,17 @@ class Service:
 
     def round(self) -> tuple[Round, h.Head]:
         """The policy of the round with its head, both checked."""
-        study, body = self.study(), self._fetch("/v1/policy")
+        body = self._fetch("/v1/policy")
         if self._last is None or self._last[0] != body:
-            answer = read(body)
-            head, round_ = field(answer, "head", dict), read_round(answer, study)
-            self.check_head(head)
-            h.check_policy(head, answer["policy"], round_.number)
-            self._last = body, round_, head
+            self._last = body, *self.understand(read(body))
         return self._last[1], self._last[2]
+
+    def understand(self, answer: dict[str, Any]) -> tuple[Round, h.Head]:
+        """The round in an answer about a policy, and its head; refused unless all of it is as agreed."""
+        head, round_ = field(answer, "head", dict), read_round(answer, self.study())
+        self.check_head(head)
+        h.check_policy(head, answer["policy"], round_.number)
+        return round_, head
 
     def check_head(self, head: h.Head) -> None:
         """Refuse a head that is not one of this study."""
