@@ -216,3 +216,11 @@ def test_the_schema_says_what_the_types_say():
     found = schema()
     assert found["$defs"]["ReportMessage"]["required"] == ["study", "round", "id", "report"]
     assert found["$defs"]["ReportMessage"]["additionalProperties"] is False
+
+
+def test_the_documented_schema_is_that_of_the_types():
+    """Renew it with  json.dumps(schema(), indent=1)  if the messages have changed."""
+    from pathlib import Path
+
+    documented = Path(__file__).parents[2] / "docs" / "messages.schema.json"
+    assert json.loads(documented.read_text()) == schema()
