@@ -35,6 +35,7 @@ GROUND = {
     "registry",
     "policy_files",
     "checker",
+    "notebook",
 }
 # A slice is a package that says which station each of its files stands for.
 STATIONS = {
