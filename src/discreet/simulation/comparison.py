@@ -1,8 +1,8 @@
 """Several results side by side: a table with paired differences, one picture, one frame.
 
 Results that played the same runs (a world of one name and size, one seed, as many runs and episodes) had the same
-worlds, users and public coins in run i. So they are compared run by run: with d_i = (regret of this result) - (regret of
-the first one that played these runs), the interval of the mean difference is
+worlds, users and public coins in run i. So they are compared run by run: with d_i = (regret of this result) - (regret
+of the first one that played these runs), the interval of the mean difference is
 
     mean(d) ± t sd(d) / sqrt(n),     t the quantile of Student's law with n - 1 degrees of freedom,
 
