@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from discreet import __version__
+from discreet.cli.compare import compare
 from discreet.cli.demo import demo
 from discreet.cli.doctor import doctor
 from discreet.cli.evaluate import evaluate
@@ -32,7 +33,7 @@ from discreet.cli.verify import verify
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+    demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
 )  # fmt: skip
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
@@ -65,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(args=given, prog_name="discreet", standalone_mode=False)
     except UsageError as error:
-        typer.echo(str(error) if is_help(error) else f"discreet: {usage_sentence(error, given)}", err=True)
+        message = str(error).strip() if is_help(error) else f"discreet: {usage_sentence(error, given)}"
+        if message:  # help that rich drew is printed already
+            typer.echo(message, err=True)
         sys.exit(2)
     except typer.Abort:
         sys.exit(130)

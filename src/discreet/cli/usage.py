@@ -39,8 +39,7 @@ def usage_sentence(error: Any, arguments: Sequence[str]) -> str:
         return f"unexpected argument {words!r}: a value stands behind the name of its option{_see_help(error)}"
     option = re.search(r"Option '(\S+)' requires (\w+) argument", message)
     if option:
-        number = {"an": "a value", "2": "two values, separated by a space"}.get(option[2], f"{option[2]} values")
-        return f"{option[1]} needs {number}, such as {option[1]} {'0 1' if option[2] == '2' else 'VALUE'}"
+        return _two_values(option[1], arguments) if option[2] == "2" else f"{option[1]} needs a value behind it"
     return f"{message[:1].lower()}{message[1:]}{_see_help(error)}"
 
 
@@ -52,7 +51,7 @@ def is_help(error: Exception) -> bool:
 def _no_such_option(error: Any, arguments: Sequence[str]) -> str:
     given = str(error.option_name)[:_LONGEST]
     name, value = given.lstrip("-").replace("-", "_"), _value_of(given, arguments) or "VALUE"
-    there = {option for parameter in _parameters(error) for option in parameter.opts}
+    there = {option for parameter in _parameters(error) for option in (*parameter.opts, *parameter.secondary_opts)}
     for option, owner, known in _owners(there, arguments):
         if name in known:
             return f"{given} is an option of {owner}: write {option} {name}={value}"
@@ -87,11 +86,16 @@ def _bad_value(error: Any, arguments: Sequence[str]) -> str:
     if not (whole or number):
         return f"{_named(error.param)}: {' '.join(str(error.message).split()).rstrip('.')}"
     if error.param.nargs == 2:
-        values = " ".join(re.split("[, ]+", given or "0,1"))
-        return f"{_named(error.param)} needs two numbers, separated by a space: write {_named(error.param)} {values}"
+        return _two_values(_named(error.param), arguments)
     what = "a whole number" if whole else "a number"
     got = "" if given is None else f", got {given[:_LONGEST]!r}"
     return f"{_named(error.param)} must be {what}{got}{_meant(given, whole)}"
+
+
+def _two_values(option: str, arguments: Sequence[str]) -> str:
+    typed = re.split("[, ]+", _value_of(option, arguments) or "")
+    values = " ".join(typed) if len(typed) == 2 else "0 1"
+    return f"{option} needs two values, separated by a space: write {option} {values}"
 
 
 def _meant(text: str | None, whole: bool) -> str:
@@ -121,7 +125,7 @@ def _no_such_command(error: Any, message: str) -> str:
 def _named(parameter: Any) -> str:
     """A parameter as it is typed: its long option, or the name of an argument."""
     options = [option for option in parameter.opts if option.startswith("--")]
-    return options[0] if options else str(parameter.human_readable_name)
+    return options[0] if options else str(parameter.metavar or parameter.name).upper()
 
 
 def _parameters(error: Any) -> Sequence[Any]:

@@ -14,6 +14,7 @@ from discreet.simulation.comparison import AnyResult, Comparison, comparison_of,
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.rehearsal import knobs_of
 from discreet.simulation.run import AnyWorld, Behaviour, as_learner, as_world, simulate
+from discreet.validation import check_open_unit
 from discreet.worlds.family import World, WorldFamily
 
 Comparable: TypeAlias = AnyWorld | str | Sequence[AnyWorld | str] | Iterable[AnyResult] | Mapping[str, AnyResult]
@@ -57,6 +58,7 @@ def compare(
         return comparison_of(found, labels, confidence)
     if episodes is None:
         raise InvalidInput("episodes must be given: how many users act in every run")
+    check_open_unit("confidence", confidence)
     worlds = [as_world(world) for world in given]
     chosen = [as_learner(each) for each in _several("ucbvi" if learners is None else learners)]
     targets = list(_named_targets(privacy))
