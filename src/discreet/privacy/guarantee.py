@@ -124,12 +124,9 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         where = "a seed: simulated, no real data was protected" if self.simulated else "the operating system's entropy"
-        facts = [("promise", self.statement()), ("unit", self.unit), ("noise from", where), ("because", self._rules())]
+        because = f"{self.derivation.rule}: {self.derivation.statement} (explain() has the whole derivation)"
+        facts = [("promise", self.statement()), ("unit", self.unit), ("noise from", where), ("because", because)]
         return facts_html("Guarantee", facts[:1] if self.model == "none" else facts)
-
-    def _rules(self) -> str:
-        """The first rule of the derivation, and how to see the rest."""
-        return f"{self.derivation.rule}: {self.derivation.statement} (explain() has the whole derivation)"
 
     def brief(self) -> str:
         """The promise in a few words; ``statement()`` is the whole sentence."""

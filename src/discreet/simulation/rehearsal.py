@@ -165,7 +165,8 @@ class Rehearsal:
         others = f" and {len(self.ties) - 1} more" if len(self.ties) > 1 else ""
         label = f"{next_one.learner.name} with {next_one.privacy.recipe}"
         options = f" ({next_one.options})" if next_one.options else ""
-        return f"{name} has the least regret; {label}{options}{others} cannot be told from it in {self.runs} runs"
+        runs = counted(self.runs, "run")
+        return f"{name} has the least regret; {label}{options}{others} cannot be told from it in {runs}"
 
     def call(self) -> str:
         """The Python call that uses the best candidate."""
