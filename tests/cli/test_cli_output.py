@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -129,3 +130,22 @@ def test_a_shell_completes_commands_options_and_names(monkeypatch, capsys, typed
 def test_completion_can_be_installed(discreet):
     assert "--install-completion" in discreet("--help").out
     assert "_discreet_completion" in discreet("--show-completion", "bash").out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_quiet_shows_no_progress(monkeypatch, folder, capsys):
+    typed, _ = SPEAKING["simulate"]
+    monkeypatch.setenv("TERM", "xterm")
+    seen = {}
+    for flags in ((), ("--quiet",)):
+        terminal = Terminal()
+        monkeypatch.setattr("sys.stderr", terminal)
+        with pytest.raises(SystemExit):
+            main([*typed, *flags])
+        seen[flags] = terminal.getvalue()
+    assert "ucbvi" in seen[()]
+    assert seen[("--quiet",)] == ""

@@ -120,6 +120,7 @@ def test_a_single_run_has_no_error_bar(things):
     single = things["single run"]
     assert "±" not in single.summary()
     assert "(1 run)" in single.summary()
+    assert single.as_dict()["regret"]["std"] is None
     assert not [value for _, value in single.facts() if "±" in value]
     assert "±" in things["result"].summary()
     assert "(2 runs)" in things["result"].summary()

@@ -119,7 +119,11 @@ class SimulationResult:
             "episodes": int(self.episodes[-1]),
             "runs": self.runs,
             "seed": self.seed,
-            "regret": {"mean": float(total.mean()), "std": _std(total), "per_run": total.tolist()},
+            "regret": {
+                "mean": float(total.mean()),
+                "std": _std(total) if self.runs > 1 else None,
+                "per_run": total.tolist(),
+            },
             "checkpoints": self.episodes.tolist(),
             "curve": {"mean": self.regret.mean(axis=0).tolist(), "per_run": self.regret.tolist()},
             "final_gap": _gap_dict(self.final_gap),
