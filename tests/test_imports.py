@@ -36,6 +36,7 @@ GROUND = {
     "policy_files",
     "saved_arrays",
     "checker",
+    "notebook",
 }
 # A slice is a package that says which station each of its files stands for.
 STATIONS = {

@@ -20,6 +20,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.files import check_writable, shortened, write_atomically
+from discreet.notebook import counted, one_line, table_html
 from discreet.policy_files import LARGEST, checked_name, policy_bytes, read_policy
 from discreet.shape import Shape, check_size
 from discreet.types import ArrayLike, Floats, Integers, NDArray
@@ -41,6 +42,12 @@ class Policy:
     def __post_init__(self) -> None:
         _freeze(self, "actions", _whole_numbers("actions", self.actions, dimensions=2))
         _check_labels(self, states=self.states, actions_from=int(self.actions.max()) + 1)
+
+    def __repr__(self) -> str:
+        return one_line("Policy", _sizes(self), _labels(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self, self.actions)
 
     @property
     def horizon(self) -> int:
@@ -98,6 +105,12 @@ class StochasticPolicy:
     def __post_init__(self) -> None:
         _freeze(self, "probabilities", _distribution("probabilities", self.probabilities, dimensions=3))
         _check_labels(self, states=self.states, actions=self.probabilities.shape[2])
+
+    def __repr__(self) -> str:
+        return one_line("StochasticPolicy", _sizes(self), f"{self.probabilities.shape[2]} actions", _labels(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self, self.probabilities.argmax(axis=2), "the likeliest action of each step")
 
     @property
     def horizon(self) -> int:
@@ -158,6 +171,14 @@ class Mixture:
             raise InvalidInput(f"weights must have one entry per component ({len(components)}), got {weights.size}")
         object.__setattr__(self, "components", components)
         _freeze(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        return one_line("Mixture", counted(len(self.components), "component"), _sizes(self))
+
+    def _repr_html_(self) -> str:
+        rows = [[str(index), f"{weight:.4g}"] for index, weight in enumerate(self.weights[:_ROWS])]
+        left = len(self.components) - len(rows)
+        return table_html(repr(self)[1:-1], ["component", "weight"], rows, f"and {left:,} more" if left > 0 else "")
 
     @property
     def horizon(self) -> int:
@@ -277,6 +298,34 @@ def _tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
 def _save(policy: AnyPolicy, path: str | os.PathLike[str]) -> None:
     file = check_writable(checked_name(path))
     write_atomically(file, policy_content(policy, file.suffix))
+
+
+_ROWS, _STEPS = 12, 12  # of a table in a notebook
+
+
+def _sizes(policy: AnyPolicy) -> str:
+    return f"{counted(policy.horizon, 'step')}, {counted(policy.states, 'state')}"
+
+
+def _labels(policy: Policy | StochasticPolicy) -> str:
+    return "" if policy.state_labels is None and policy.action_labels is None else "labelled"
+
+
+def _html(policy: Policy | StochasticPolicy, actions: Integers, note: str = "") -> str:
+    """The first states and steps as a table."""
+    states, words = policy.state_labels, policy.action_labels
+    steps = min(policy.horizon, _STEPS)
+    rows = [
+        [
+            str(state) if states is None else states[state],
+            *(str(actions[step, state]) if words is None else words[actions[step, state]] for step in range(steps)),
+        ]
+        for state in range(min(policy.states, _ROWS))
+    ]
+    cut = f"the first of {_sizes(policy)}" if policy.states > _ROWS or policy.horizon > _STEPS else ""
+    title = f"{type(policy).__name__}: {_sizes(policy)}"
+    columns = ["state", *(f"step {step}" for step in range(steps))]
+    return table_html(title, columns, rows, "; ".join(filter(None, (note, cut))))
 
 
 def _freeze(policy: object, name: str, table: NDArray[Any]) -> None:

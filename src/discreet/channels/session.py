@@ -27,6 +27,7 @@ from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Sched
 from discreet.channels.user_side import Report, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
+from discreet.notebook import counted, one_line
 from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.release import Estimate, Linear, Release, Request
@@ -71,6 +72,9 @@ class Privatizer:
                 f"recipe {self.recipe!r} would ask the same users again, which only channels do that count the "
                 "questions of their budget: give every user one block"
             )
+
+    def __repr__(self) -> str:
+        return one_line("Privatizer", self.recipe, counted(len(self.channels), "channel"), self.guarantee.brief())
 
     @property
     def statistics(self) -> frozenset[str]:
