@@ -38,12 +38,12 @@ from discreet.service.mechanism import Mechanism, prepare
 from discreet.service.places import Places, places_of
 from discreet.service.study import Study, declare
 
-STATES = 40
+STATES = 26
 CELLS = 2 * STATES
 MODELS: dict[str, dict[str, Any]] = {
     "local": {"model": "local", "epsilon": 3.0, "options": {"response": "kary", "steps": 1, "growth": 0.4}},
     "central": {
-        "model": "central", "epsilon": 1.0, "recipe": "central/joint-histogram-laplace", "options": {"blocks": 10},
+        "model": "central", "epsilon": 1.0, "recipe": "central/joint-histogram-laplace", "options": {"blocks": 9},
     },
     "matrix": {
         "model": "central", "epsilon": 1.0, "delta": 1e-5, "recipe": "central/joint-histogram-matrix",
@@ -173,7 +173,7 @@ def signing_key() -> tuple[bytes, str]:
         return (Path(folder) / "key.pem").read_bytes(), public
 
 
-def study_of(model: str, users: int = 40, **changes: Any) -> Study:
+def study_of(model: str, users: int = 26, **changes: Any) -> Study:
     """A small study with unique cells."""
     return declare(
         {

@@ -20,11 +20,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from tests.service.faulty import CELLS, Crash, Faults, Site, prepared_once, study_of, tally  # noqa: F401
+from tests.service.soundness import heads_are_a_chain, the_ledger_is_sound
 
-from discreet import ledger
 from discreet.errors import InvalidInput
-from discreet.ledger.chain import canonical, digest
-from discreet.service.heads import ExternalHead, check_head, hashed
+from discreet.ledger.chain import canonical
+from discreet.service.database import Link
+from discreet.service.heads import ExternalHead, hashed
 from discreet.service.messages import Accepted, Refused
 
 pytestmark = pytest.mark.usefixtures("prepared_once")
@@ -137,7 +138,7 @@ class Study(RuleBasedStateMachine):
         """A report of a new device about a round, with a cell of its own."""
         if len(self.reports) >= CELLS:
             return None
-        cell = (len(self.reports) * 29) % CELLS
+        cell = (len(self.reports) * 29) % CELLS  # 29 has no factor in common with them
         state, bit = divmod(cell, 2)
         report = {"kind": "items", "steps": [0], "items": [cell]}
         if self.model != "local":
@@ -174,6 +175,11 @@ class Study(RuleBasedStateMachine):
             report = message and self._new(message["round"], message["policy"])
             if report:
                 self._deliver(which, report, dropped)
+
+    @rule(which=WHICH)
+    def rush(self, which: int) -> None:
+        """More devices at once than the study takes."""
+        self.upload(which, self.site.study.total + 1, "")
 
     @precondition(lambda self: self.reports)
     @rule(which=WHICH, pick=st.integers(0, 1000))
@@ -232,6 +238,17 @@ class Study(RuleBasedStateMachine):
           after=MOMENTS)  # fmt: skip
     def fault(self, which: int, kind: str, after: int) -> None:
         self.desks[which][2].arm(kind, after)
+
+    @rule(which=WHICH, kind=st.sampled_from(["crash", "error", "before-commit", "after-commit"]),
+          after=st.integers(0, 45))  # fmt: skip
+    def closing_that_fails(self, which: int, kind: str, after: int) -> None:
+        """A fault in the middle of a closing; then the same coordinator, if it is still there, tries again."""
+        message = self._sees(which)
+        self.upload(which, message["wanted"] if message else 1, "")
+        self.desks[which][2].arm(kind, after)
+        self.close(which)
+        self.desks[which][2].arm("", 0)
+        self.close(which)
 
     @rule(which=WHICH)
     def restart(self, which: int) -> None:
@@ -295,8 +312,10 @@ class Study(RuleBasedStateMachine):
         self.seen = changes, acknowledged
         stored = {row[0]: row[1:] for row in connection.execute("SELECT id, counted, content FROM reports")}
         self._reports_are_counted_once(connection, stored)
-        self._heads_are_a_chain(connection)
-        self._the_ledger_is_sound(connection)
+        link, study = Link(connection), self.site.study
+        for number, head in heads_are_a_chain(link, study, self.site.places.head).items():
+            assert self.heads.setdefault(number, head) == head, "a head has changed"
+        the_ledger_is_sound(link, study)
 
     def _look_away(self) -> None:
         if self.looking is not None:
@@ -316,35 +335,6 @@ class Study(RuleBasedStateMachine):
         expected[list(counted)] = 1
         found = tally(self.site.study, public, served).reshape(-1)
         assert np.abs(found - expected).max() < 0.01, "counted twice, or not at all"
-
-    def _heads_are_a_chain(self, connection) -> None:
-        rows = connection.execute("SELECT number, policy, head FROM rounds ORDER BY number").fetchall()
-        assert [number for number, _policy, _head in rows] == list(range(1, len(rows) + 1))
-        releases = dict(
-            connection.execute(
-                "SELECT e.request, r.content FROM ledger_entries e JOIN ledger_releases r ON e.number = r.number"
-            )
-        )
-        previous, study = "", self.site.study
-        for number, policy, text in rows:
-            head = json.loads(text)
-            check_head(head, study.signing_key)
-            assert (head["study"], head["round"], head["previous"]) == (study.hash, number, previous)
-            assert head["policy"] == hashed(json.loads(policy))
-            paid = releases.pop(digest({"study": study.hash, "round": number - 1}), None)
-            assert head["released"] == ("" if paid is None else hashed(bytes(paid)))
-            assert self.heads.setdefault(number, text) == text, "a head has changed"
-            previous = hashed(head)
-        assert not releases, "a release that no head names"
-        external = ExternalHead(self.site.places.head).read()
-        assert external["round"] <= len(rows)
-        assert external["round"] == 0 or canonical(external) == rows[external["round"] - 1][2]
-
-    def _the_ledger_is_sound(self, connection) -> None:
-        assert ledger.verify(connection).sound
-        held = ledger.balance(connection, "faults")
-        assert held.left.loss >= 0
-        assert held.left.delta >= 0
 
     def _only_keys_that_are_needed(self) -> None:
         folder = self.site.places.keys
@@ -370,7 +360,7 @@ MACHINES = {"local": Study, "central": CentralStudy, "matrix": MatrixStudy}
 
 def run(machine: type[Study], schedules: int) -> None:
     options = settings(
-        max_examples=schedules, stateful_step_count=22, deadline=None, derandomize=True, database=None,
+        max_examples=schedules, stateful_step_count=16, deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck), print_blob=False,
         phases=[Phase.explicit, Phase.generate],  # a failing schedule is printed as it is: making it shorter takes long
     )  # fmt: skip
