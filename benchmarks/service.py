@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 _BARE = "DISCREET_BENCH_BARE"  # the database of the bare endpoint
+_SYNCED = "DISCREET_BENCH_SYNCED"  # FULL, or OFF
 _CONNECTIONS = 32
 
 
@@ -45,7 +46,7 @@ def bare():
 
     database = sqlite3.connect(os.environ[_BARE], isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
+    database.execute(f"PRAGMA synchronous = {os.environ[_SYNCED]}")
     database.execute("CREATE TABLE IF NOT EXISTS reports (id TEXT PRIMARY KEY, content BLOB)")
 
     async def report(request):
@@ -160,7 +161,9 @@ def throughput(reports: int, rounds: int, postgres: str | None) -> dict[str, dic
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers, studies = {}, {}
         command = ["-m", "uvicorn", "--factory", "benchmarks.service:bare", "--no-access-log", "--log-level", "error"]
-        servers["bare"] = stack.enter_context(running(command, **{_BARE: str(folder / "bare.db")}))
+        for name, synced in (("bare", "FULL"), ("bare, never synced", "OFF")):
+            settings = {_BARE: str(folder / f"{synced}.db"), _SYNCED: synced}
+            servers[name] = stack.enter_context(running(command, **settings))
         kinds = {"service, SQLite": [], "service, SQLite, 2 workers": ["--workers", "2"]}
         if postgres is not None:
             kinds |= {"service, PostgreSQL": [], "service, PostgreSQL, 2 workers": ["--workers", "2"]}
