@@ -4,10 +4,10 @@
     python -m benchmarks.service --memory 1000000  # resident memory while so many reports pass through a coordinator
 
 The *bare* endpoint is what anybody would write first with the same framework: parse the message, insert one row,
-commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. Servers run in processes of
-their own; a load generator of plain sockets sends messages that were made beforehand. All are measured in turn, several
-times, and medians are shown; besides the rate, which depends on what else the machine does, the processor time that the server
-spends on a report is measured.
+commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. *Never synced* is the same
+without durability: what the framework alone can do. Servers run in processes of their own; a load generator of plain
+sockets sends messages that were made beforehand. All are measured in turn, several times, and medians are shown; besides
+the rate, which depends on what else the machine does, the processor time that a server spends on a report is measured.
 """
 
 from __future__ import annotations
@@ -256,10 +256,9 @@ def main() -> None:
                 address = stack.enter_context(server())
             found = table = throughput(given.reports, given.rounds, address)
         for name, row in table.items():
-            rate, cost = row["per_second"] / table["bare"]["per_second"], row["cpu_ms"] / table["bare"]["cpu_ms"]
-            print(
-                f"{name:32} {row['per_second']:8.0f}/s  {rate:5.2f} of bare   {row['cpu_ms']:6.3f} ms, {cost:5.2f} of bare"
-            )
+            rate, cost = (row[what] / table["bare"][what] for what in ("per_second", "cpu_ms"))
+            words = f"{row['per_second']:8.0f}/s ({rate:.2f} of bare)  {row['cpu_ms']:.3f} ms ({cost:.2f} of bare)"
+            print(f"{name:32}{words}")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1) + "\n")
 
