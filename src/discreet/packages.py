@@ -6,10 +6,8 @@ A package that is a verb as well (``discreet.audit(...)``, ``discreet.recipes()`
 from __future__ import annotations
 
 import importlib
-import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +27,9 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
 def installed(names: Iterable[str]) -> dict[str, str]:
     """The versions of discreet, of Python and of those of these packages that are installed."""
+    import platform  # this and the next cost half of what `import discreet` may
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {"discreet": importlib.import_module("discreet").__version__, "python": platform.python_version()}
     for name in names:
         try:
