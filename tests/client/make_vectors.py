@@ -63,23 +63,31 @@ def primitives(source: random.Random) -> list[dict[str, Any]]:
         for _ in range(5):
             inputs = {"horizon": horizon, "steps": steps}
             found.append(on_tape(source.randbytes(_TAPE), "pick", inputs, lambda t, h=horizon, m=steps: t.pick(h, m)))
-    for what in ("kary", "unary"):
-        for items in (2, 3, 8, 49):
-            for epsilon in (0.1, 1.0, 4.0, 60.0):
-                lie = toy.LAWS[what](epsilon, items).threshold
-                truth = WHOLE - (items - 1) * lie if what == "kary" else WHOLE // 2
-                zs = {0, lie - 1, lie, truth - 1, truth, truth + lie - 1, truth + lie, WHOLE - 1}
-                starts = [word(z, source) for z in sorted(zs) if 0 <= z < WHOLE][:: 1 if what == "kary" else 4]
-                for start in [*starts, source.randbytes(8)]:
-                    item = source.randrange(items)
-                    inputs = {"item": item, "items": items, "threshold": str(lie)}
-                    step = Tape.item if what == "kary" else Tape.bits
-                    found.append(
-                        on_tape(
-                            start + source.randbytes(_TAPE), what, inputs,
-                            lambda t, s=step, i=item, n=items, lie=lie: s(t, i, n, lie),
-                        )
-                    )  # fmt: skip
+    for items in (2, 3, 8, 49):
+        for epsilon in (0.1, 1.0, 4.0, 60.0):
+            found += items_at_bounds(items, epsilon, source)
+    return found
+
+
+def items_at_bounds(items: int, epsilon: float, source: random.Random) -> list[dict[str, Any]]:
+    """Responses for one item, from numbers next to every bound and from random ones."""
+    found = []
+    lie = toy.LAWS["kary"](epsilon, items).threshold
+    truth = WHOLE - (items - 1) * lie
+    for z in sorted({0, lie - 1, lie, truth - 1, truth, truth + lie - 1, truth + lie, WHOLE - 1}):
+        if 0 <= z < WHOLE:
+            item = source.randrange(items)
+            inputs = {"item": item, "items": items, "threshold": str(lie)}
+            run = lambda t, i=item: t.item(i, items, lie)  # noqa: E731
+            found.append(on_tape(word(z, source), "kary", inputs, run))
+    lie = toy.LAWS["unary"](epsilon, items).threshold
+    for _ in range(3):
+        bounds = (0, lie - 1, lie, WHOLE // 2 - 1, WHOLE // 2, WHOLE - 1)
+        tape = b"".join(word(source.choice(bounds), source) for _ in range(items))
+        item = source.randrange(items)
+        inputs = {"item": item, "items": items, "threshold": str(lie)}
+        run = lambda t, i=item: t.bits(i, items, lie)  # noqa: E731
+        found.append(on_tape(tape, "unary", inputs, run))
     return found
 
 

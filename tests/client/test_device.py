@@ -16,7 +16,7 @@ import toy_study as toy
 from stub_service import Stub
 
 from discreet.client import Device, Refused, Rejected, Unreachable
-from discreet.client.store import MemoryStore, SQLiteStore
+from discreet.client.store import MemoryStore, SQLiteStore, Waiting
 from discreet.client.transport import Answer, Connection, Service
 from discreet.client.words import digest
 
@@ -208,7 +208,33 @@ def test_a_refused_report_is_used_up(status):
         device.begin()
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, b"<html>Welcome to our hotel</html>"), (200, b"{}"), (404, b"<html>nginx</html>"), (410, b'{"error": 1}')],
+)
+def test_whoever_answers_in_place_of_the_service_uses_up_nothing(monkeypatch, status, body):
+    stub = Stub()
+    stub.open_round()
+    device = device_of(stub)
+    device.begin()
+    live(device)
+    device.finish()
+    with monkeypatch.context() as patch:
+        patch.setattr(stub, "_answer", lambda *_: Answer(status, body))
+        with pytest.raises(Unreachable, match="something else than the service"):
+            device.send()
+    device.send()
+    assert len(stub.received) == 1
+
+
+def test_tokens_are_one_line():
+    stub = Stub()
+    for token in ("", "a\nb", "ä", "x" * 201):
+        with pytest.raises(Refused, match="token"):
+            device_of(stub, token=token)
+
+
+@pytest.mark.parametrize("status", [301, 401, 429, 500, 503])
 def test_a_busy_service_is_tried_again(status):
     stub = Stub()
     stub.open_round()
@@ -454,7 +480,16 @@ def test_answers_that_are_no_json_objects_are_refused():
         def ask(self, *_: object) -> Answer:
             return Answer(200, self.body)
 
-    for body in (b"", b"[]", b"<html>", b'{"study": {}, "study": {}}', b'{"study": NaN}', b"\xff", b"[" * 100000):
+    for body in (
+        b"",
+        b"[]",
+        b"<html>",
+        b'{"study": {}, "study": {}}',
+        b'{"study": NaN}',
+        b'{"study": 1e999}',
+        b"\xff",
+        b"[" * 100000,
+    ):
         with pytest.raises(Refused, match="JSON object"):
             Device(Service(Strange(body), "x"), MemoryStore(), study_hash="x").begin()
 
@@ -468,7 +503,7 @@ def test_records_do_not_travel_in_the_clear():
     assert not Connection("http://study.example.org").private
     assert Connection("https://study.example.org/a").private
     assert Connection("http://127.0.0.1:80").private
-    for url in ("study.example.org", "ftp://a", "http://", "https://a?b=c"):
+    for url in ("study.example.org", "ftp://a", "http://", "https://a?b=c", "http://a:x", "http://[a"):
         with pytest.raises(Refused, match="address of a service"):
             Connection(url)
 
@@ -493,6 +528,24 @@ def test_two_processes_do_not_exceed_the_cap(tmp_path):
     with pytest.raises(Refused, match="allows"):
         two.begin()
     assert one.reports == two.reports == 1
+
+
+@pytest.mark.parametrize("store", [MemoryStore, lambda: SQLiteStore(":memory:")], ids=["memory", "sqlite"])
+def test_stores_refuse_more_than_the_cap_and_changes_after_the_first_attempt(store):
+    kept = store()
+    for number in range(3):
+        report = Waiting(f"{number}", 0, b"empty", "open")
+        assert kept.begin("study", 2, report) == (number < 2)
+    assert kept.count("study") == 2
+    assert kept.settle("0", b"real")
+    assert not kept.settle("0", b"other")
+    assert (kept.fix("0"), kept.fix("1"), kept.fix("2")) == (b"real", b"empty", None)
+    assert not kept.settle("1", b"too late")
+    assert kept.fix("1") == b"empty"
+    kept.close("0", "done")
+    assert kept.fix("0") is None
+    assert [report.id for report in kept.waiting("study")] == ["1"]
+    assert kept.count("study") == 2
 
 
 def test_importing_the_client_loads_nothing_else():

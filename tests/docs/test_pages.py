@@ -108,8 +108,16 @@ def make_study(folder: Path, options: list[str]) -> None:
     pytest.importorskip("cryptography", reason="needs the extra 'serve'")
     from discreet.service.places import new_study
 
-    if options[0] != "new":
-        new_study(folder / options[1])
+    if options[0] == "new":
+        return
+    file = folder / Path(options[1]).with_suffix(".toml")
+    new_study(file)
+    if options[0] == "tokens":
+        file.write_text(file.read_text().replace("tokens = false", "tokens = true"))
+    if options[0] in ("restored", "end", "show", "verify"):  # these want one that has been opened
+        from discreet.cli.study import open_coordinator
+
+        open_coordinator(file, None).stop()
 
 
 @pytest.mark.slow
@@ -142,7 +150,7 @@ def test_commands_run(page, command, visits, capsys, monkeypatch):
         options, SMALLER_NOW = ["--help"], []  # minutes; its parts are run by tests of their own
     else:
         SMALLER_NOW = [] if "--list" in options else SMALLER.get(name, [])
-    if name == "study":
+    if name == "study" or "reminders.db" in options:
         make_study(visits, options)
     if name == "ledger" and options[0] in NEW:  # what others find there, these make
         (visits / NEW[options[0]]).unlink(missing_ok=True)

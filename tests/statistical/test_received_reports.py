@@ -2,7 +2,7 @@
 
 Fixed seeds. A mean is accepted within 5 standard errors (false alarm 6e-7 a comparison, 30 of them here), a variance by
 its chi-square interval at 1e-6. A device that lies with another law than the server decodes by must be rejected by the
-first, and half or twice the variance by the second.
+first, and a third or three times the variance by the second.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def biased(estimates):
     return bool(np.any(off))
 
 
-def accepted(ratio, repeats=300):
+def accepted(ratio, repeats=200):
     low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], repeats - 1) / (repeats - 1)
     return low < ratio < high
 
@@ -73,17 +73,17 @@ def accepted(ratio, repeats=300):
 @pytest.mark.parametrize("response", ["kary", "unary"])
 def test_messages_in_groups_are_unbiased_with_the_stated_variance(response):
     honest = ReportChannel(SampledStep(SHAPE), EPSILON, response)
-    estimates, release = received(response, honest, 300)
+    estimates, release = received(response, honest, 200)
     assert not biased(estimates)
     for name in ("visits", "rewards"):
         # A row that nobody visits varies exactly as stated: under SECOND its lies are decoded.
         ratio = estimates[name][:, 1, 1].var(ddof=1) / release[name].variance[0, 1, 1]
         assert accepted(ratio), (name, ratio)
-        assert not accepted(ratio * 2)
-        assert not accepted(ratio / 2)
+        assert not accepted(ratio * 3)
+        assert not accepted(ratio / 3)
 
 
 @pytest.mark.parametrize("response", ["kary", "unary"])
 def test_devices_that_lie_by_another_law_are_found(response):
     louder = ReportChannel(SampledStep(SHAPE), EPSILON / 2, response)
-    assert biased(received(response, louder, 100)[0])
+    assert biased(received(response, louder, 60)[0])

@@ -34,6 +34,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.policies import AnyPolicy, policy_of, policy_tables
+from discreet.privacy.certificate import steps_of
 from discreet.saved_arrays import Saved, copies, taken_from, under
 from discreet.saved_arrays import from_bytes as from_bytes
 from discreet.saved_arrays import to_bytes as to_bytes
@@ -47,28 +48,29 @@ SavedIntake: TypeAlias = Saved
 
 def identity(privatizer: Privatizer, total_users: int) -> NDArray[Any]:
     """A hash of what users were promised and how it is kept: a state is resumed only where it is the same."""
-    certificate, options = privatizer.guarantee.certificate(), sorted(privatizer.options.items())
+    guarantee, options = privatizer.guarantee, sorted(privatizer.options.items())
     about = [
         privatizer.recipe, repr(privatizer.shape), repr(options), total_users, privatizer.users, privatizer.masked,
-        privatizer.schedule.describe(), certificate["model"], certificate["stated"], certificate["steps"],
+        privatizer.schedule.describe(), guarantee.model, guarantee.epsilon, guarantee.delta,
+        steps_of(guarantee.derivation),
     ]  # fmt: skip
     content = json.dumps(about, sort_keys=True, separators=(",", ":"))
     return np.frombuffer(hashlib.sha256(content.encode()).digest(), np.uint8)
 
 
-def save_books(privatizer: Privatizer, total_users: int, served: int, followed: Counter[AnyPolicy]) -> Saved:
+def save_books(mechanism: NDArray[Any], served: int, followed: Counter[AnyPolicy]) -> Saved:
     """The books of an intake: which mechanism it runs, how many users it has served, and under which policies."""
-    books = copies(mechanism=identity(privatizer, total_users), served=served)
+    books = copies(mechanism=mechanism, served=served)
     for number, (policy, users) in enumerate(followed.items()):
         tables = copies(users=users) | {name: np.array(table) for name, table in policy_tables(policy).items()}
         books |= under(f"policy{number:06}", Saved(tables, {})).public
     return under("books", Saved(books, {}))
 
 
-def load_books(saved: Saved, privatizer: Privatizer, total_users: int) -> tuple[int, Counter[AnyPolicy]]:
+def load_books(saved: Saved, mechanism: NDArray[Any], total_users: int) -> tuple[int, Counter[AnyPolicy]]:
     """The users served and the users of each policy; refused for another mechanism or other numbers of users."""
     books = taken_from("books", saved).public
-    wanted = copies(mechanism=identity(privatizer, total_users), served=0)
+    wanted = copies(mechanism=mechanism, served=0)
     for name, array in wanted.items():
         if name not in books or books[name].shape != array.shape or books[name].dtype != array.dtype:
             raise InvalidInput("the saved state has no books, so it is not one of an intake: restore a whole copy")

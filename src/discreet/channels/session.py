@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from discreet.accumulators.base import DeviceNoise, NoiseSource
 from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.channels.base import AnyChannel, WidthOf
 from discreet.channels.sampled_item import ReportChannel, ReportRun
-from discreet.channels.saved import SavedIntake, load_books, save_books
+from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
 from discreet.channels.user_side import Report, count_messages
 from discreet.encoders.base import Context, Encoder
@@ -34,7 +35,7 @@ from discreet.release import Estimate, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
-from discreet.types import Floats
+from discreet.types import Floats, NDArray
 
 
 @runtime_checkable
@@ -215,7 +216,7 @@ class Intake:
 
     def save(self) -> SavedIntake:
         """All that the next process needs, public and secret apart; to be called after a release."""
-        saved = save_books(self.privatizer, self.total_users, self.served, self._followed)
+        saved = save_books(self._mechanism, self.served, self._followed)
         for number, run in enumerate(self._savable()):
             state = under(f"channel{number}", run.save())
             saved = Saved(saved.public | state.public, saved.secret | state.secret)
@@ -223,7 +224,7 @@ class Intake:
 
     def load(self, saved: SavedIntake) -> None:
         """Go on where a saved intake of the same mechanism stood; refused for any other."""
-        served, followed = load_books(saved, self.privatizer, self.total_users)
+        served, followed = load_books(saved, self._mechanism, self.total_users)
         states = [taken_from(f"channel{number}", saved) for number in range(len(self._runs))]
         runs, parts = self._savable(), sum(len(part) for state in states for part in state)
         books = sum(name.startswith("books.") for name in saved.public)
@@ -234,6 +235,10 @@ class Intake:
         for run, state in zip(runs, states, strict=True):
             run.load(state)
         self.served, self._followed = served, followed
+
+    @cached_property
+    def _mechanism(self) -> NDArray[Any]:
+        return identity(self.privatizer, self.total_users)
 
     def _savable(self) -> list[Savable]:
         runs: list[Savable] = [run for run in self._runs if isinstance(run, Savable)]

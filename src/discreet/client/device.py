@@ -30,7 +30,7 @@ from discreet.client.heads import Head, SplitView, check_chain
 from discreet.client.reports import Round, pick, report_of
 from discreet.client.store import DONE, OPEN, REJECTED, SQLiteStore, Store, Waiting
 from discreet.client.study import Study, seconds
-from discreet.client.transport import Connection, Service
+from discreet.client.transport import Connection, Service, check_token
 from discreet.client.words import canonical
 
 
@@ -66,6 +66,7 @@ class Device:
         self._service = _service(url, study_hash, signatures)
         self._store: Store = SQLiteStore(os.fspath(store)) if isinstance(store, str | os.PathLike) else store
         self._hash, self._at_once, self._clock, self._entropy = study_hash, at_once, clock, entropy
+        check_token(token)
         self._token, self._tape = token, Tape(entropy)
         self._episode: _Episode | None = None
 

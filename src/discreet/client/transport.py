@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 _SECONDS = 30
-_LATER = (408, 425, 429, 500, 502, 503, 504)  # answers after which the same request may succeed
+_FINAL = (400, 403, 404, 409, 410, 413)  # statuses by which the service refuses for good
+_TOKEN = 200  # characters of an invitation, at most
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -45,10 +46,14 @@ class Connection:
     def __init__(self, url: str, seconds: float = _SECONDS) -> None:
         from urllib.parse import urlsplit
 
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise _no_address(url) from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise Refused(f"the address of a service looks like https://study.example.org, got {url[:80]!r}")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+            raise _no_address(url)
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
         self._base, self._seconds = parts.path.rstrip("/"), seconds
         self.private = self._secure or self._host in _HERE
         self._open: HTTPConnection | None = None
@@ -138,8 +143,14 @@ class Service:
         return [known(head, dict, "a head") for head in listed]
 
     def send(self, body: bytes, token: str | None) -> None:
-        """Send a report, with an invitation where there are any; returns when it was accepted."""
-        _checked(self._connection.ask("POST", "/v1/reports", body, token))
+        """Send a report, with an invitation where there are any; returns when the service says that it was accepted."""
+        answer = self._connection.ask("POST", "/v1/reports", body, token)
+        try:
+            accepted = read(_checked(answer)).get("status") == "accepted"
+        except Refused:
+            accepted = False
+        if not accepted:
+            raise _not_the_service(answer)
 
     def _get(self, path: str) -> dict[str, Any]:
         return read(self._fetch(path))
@@ -148,18 +159,35 @@ class Service:
         return _checked(self._connection.ask("GET", path))
 
 
+def check_token(token: str | None) -> None:
+    """Refuse an invitation that cannot be one."""
+    if token is not None and not (0 < len(token) <= _TOKEN and token.isascii() and token.isprintable()):
+        raise Refused("a token is one line of letters, digits and signs: copy the invitation as it is")
+
+
 def _checked(answer: Answer) -> bytes:
+    """What was answered. Only the service itself refuses for good; whoever else answers is on the way to it."""
     if answer.status == 200:
         return answer.body
-    if answer.status in _LATER:
+    if answer.status not in _FINAL:
         raise Unreachable(f"the service asks to come back later (status {answer.status}): try again")
-    code, reason = f"status {answer.status}", "no reason was given"
     try:
         stated = read(answer.body)
         code, reason = field(stated, "error", str)[:40], field(stated, "reason", str)[:300]
     except Refused:
-        pass
+        raise _not_the_service(answer) from None
     raise Rejected(code, reason)
+
+
+def _not_the_service(answer: Answer) -> Unreachable:
+    return Unreachable(
+        f"something else than the service has answered (status {answer.status}), a portal of the network perhaps: try "
+        "again later, nothing is lost"
+    )
+
+
+def _no_address(url: str) -> Refused:
+    return Refused(f"the address of a service looks like https://study.example.org, got {url[:80]!r}")
 
 
 def _unreachable(problem: OSError) -> Unreachable:

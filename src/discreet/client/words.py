@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 
 from discreet.client.errors import Refused
@@ -30,7 +31,7 @@ def digest(content: Any) -> str:
 def read(text: bytes) -> dict[str, Any]:
     """A JSON object, without names that occur twice, NaN or infinity."""
     try:
-        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_float)
     except (ValueError, RecursionError):
         raise Refused("the answer of the service cannot be read: it is not a JSON object; check the address") from None
     answer: dict[str, Any] = known(found, dict, "the answer of the service")
@@ -83,3 +84,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _constant(text: str) -> Any:
     raise ValueError(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if abs(value) == math.inf:
+        raise ValueError(text)
+    return value

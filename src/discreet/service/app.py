@@ -116,6 +116,7 @@ class Service:
     async def _close(self) -> None:
         """Close rounds when they are full; look now and then, for there may be other coordinators."""
         loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._closing, self.coordinator.warm_up)
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._full.wait(), self._look)

@@ -89,7 +89,7 @@ def close(link: Link, desk: Desk, live: Live | None, *, ending: str | None = Non
             release = _count(link, desk, live.intake, row, waiting)
             desk.point("close: released")
             live = live._replace(state=desk.mechanism.learner.update(live.state, release))
-            released = _enter(link, desk, live.intake, row.number, len(waiting))
+            released = _enter(link, desk, live.intake.save(), row.number, len(waiting))
             desk.point("close: charged")
         rounds.mark_counted(link, row.number)
         rounds.close_round(link, row.number, desk.clock(), "counted")
@@ -167,9 +167,9 @@ def _policy(link: Link, number: int) -> Policy:
     return policy
 
 
-def _enter(link: Link, desk: Desk, intake: Intake, number: int, reports: int) -> str:
+def _enter(link: Link, desk: Desk, saved: SavedIntake, number: int, reports: int) -> str:
     """The entry of a release in the ledger, at no further cost; gives the hash of what was released."""
-    study, content = desk.mechanism.study, to_bytes(intake.save().public)
+    study, content = desk.mechanism.study, to_bytes(saved.public)
     spend(
         link.raw, study.name, desk.mechanism.part, what=f"round {number}, {reports} reports",
         request=digest({"study": study.hash, "round": number}), release=content, declaration=study.hash, who=WHO,

@@ -24,6 +24,7 @@ from discreet.errors import InvalidInput
 from discreet.ledger.budget import make_budget
 from discreet.ledger.chain import canonical
 from discreet.ledger.spending import declare_rounds, now, open_data_set
+from discreet.noise.law import secure_library
 from discreet.service import closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
 from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
@@ -333,6 +334,11 @@ class Coordinator:
             self.point("open: charged")
             closing.open_next(link, self._desk, Live(0, intake, state), 1, "", "", None)
         self.point("open: committed")
+
+    def warm_up(self) -> None:
+        """Load what the first closing needs, so that nobody waits for it inside a transaction."""
+        if self.declared.sealed:
+            secure_library()
 
     def stop(self) -> None:
         """Give connections back."""

@@ -53,8 +53,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 class Link:
     """One connection, with SQL as both databases take it. Not for several threads at once."""
 
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
+    def __init__(self, raw: Any, turn: threading.Lock) -> None:
+        self.raw, self._turn = raw, turn
         self.sqlite = isinstance(raw, sqlite3.Connection)
 
     def said(self, query: str) -> str:
@@ -81,7 +81,7 @@ class Link:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction that is alone: whoever else writes waits. :class:`Unsure` if nobody knows whether it holds."""
-        with ledger_database.transaction(self.raw):
+        with self._turn, ledger_database.transaction(self.raw):
             if not self.sqlite:
                 self.run("SELECT one FROM study FOR UPDATE")
             yield
@@ -107,6 +107,7 @@ class Database:
 
     def __init__(self, address: str | os.PathLike[str]) -> None:
         self.address = address
+        self._turn = threading.Lock()  # threads of one process queue here, and do not poll the database
         self.postgres = isinstance(address, str) and address.startswith(_ADDRESSES)
 
     @property
@@ -117,7 +118,7 @@ class Database:
     def connect(self) -> Link:
         """A new connection; errors become one sentence."""
         with self.plainly():
-            return Link(_postgres(str(self.address)) if self.postgres else self._sqlite())
+            return Link(_postgres(str(self.address)) if self.postgres else self._sqlite(), self._turn)
 
     def prepare(self) -> None:
         """Make the tables, or bring them up to date."""
