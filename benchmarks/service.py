@@ -4,10 +4,10 @@
     python -m benchmarks.service --memory 1000000  # resident memory while so many reports pass through a coordinator
 
 The *bare* endpoint is what anybody would write first with the same framework: parse the message, insert one row,
-commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. Servers run in processes of
-their own; a load generator of plain sockets sends messages that were made beforehand. All are measured in turn, several
-times, and medians are shown; besides the rate, which depends on what else the machine does, the processor time that the server
-spends on a report is measured.
+commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. *Never synced* is the same
+without durability: what the framework alone can do. Servers run in processes of their own; a load generator of plain
+sockets sends messages that were made beforehand. All are measured in turn, several times, and medians are shown; besides
+the rate, which depends on what else the machine does, the processor time that a server spends on a report is measured.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 _BARE = "DISCREET_BENCH_BARE"  # the database of the bare endpoint
+_SYNCED = "DISCREET_BENCH_SYNCED"  # FULL, or OFF
 _CONNECTIONS = 32
 
 
@@ -45,7 +46,7 @@ def bare():
 
     database = sqlite3.connect(os.environ[_BARE], isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
+    database.execute(f"PRAGMA synchronous = {os.environ[_SYNCED]}")
     database.execute("CREATE TABLE IF NOT EXISTS reports (id TEXT PRIMARY KEY, content BLOB)")
 
     async def report(request):
@@ -160,7 +161,9 @@ def throughput(reports: int, rounds: int, postgres: str | None) -> dict[str, dic
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers, studies = {}, {}
         command = ["-m", "uvicorn", "--factory", "benchmarks.service:bare", "--no-access-log", "--log-level", "error"]
-        servers["bare"] = stack.enter_context(running(command, **{_BARE: str(folder / "bare.db")}))
+        for name, synced in (("bare", "FULL"), ("bare, never synced", "OFF")):
+            settings = {_BARE: str(folder / f"{synced}.db"), _SYNCED: synced}
+            servers[name] = stack.enter_context(running(command, **settings))
         kinds = {"service, SQLite": [], "service, SQLite, 2 workers": ["--workers", "2"]}
         if postgres is not None:
             kinds |= {"service, PostgreSQL": [], "service, PostgreSQL, 2 workers": ["--workers", "2"]}
@@ -253,10 +256,9 @@ def main() -> None:
                 address = stack.enter_context(server())
             found = table = throughput(given.reports, given.rounds, address)
         for name, row in table.items():
-            rate, cost = row["per_second"] / table["bare"]["per_second"], row["cpu_ms"] / table["bare"]["cpu_ms"]
-            print(
-                f"{name:32} {row['per_second']:8.0f}/s  {rate:5.2f} of bare   {row['cpu_ms']:6.3f} ms, {cost:5.2f} of bare"
-            )
+            rate, cost = (row[what] / table["bare"][what] for what in ("per_second", "cpu_ms"))
+            words = f"{row['per_second']:8.0f}/s ({rate:.2f} of bare)  {row['cpu_ms']:.3f} ms ({cost:.2f} of bare)"
+            print(f"{name:32}{words}")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -313,3 +313,27 @@ def test_with_a_recorded_tape_of_noise_a_crash_changes_nothing_after_it(tmp_path
 
     smooth = play(tmp_path / "smooth", [])
     assert play(tmp_path / "crashing", ["close: released", "close: written", "close: committed"]) == smooth
+
+
+def test_a_lost_key_costs_the_reports_of_one_round(tmp_path, rng):
+    file = declared(tmp_path, CENTRAL)
+    at = coordinator(file)
+    at.accept(report(at, rng))
+    at.stop()
+    (places_of(file).keys / "round-1.key").unlink()
+    with pytest.raises(InvalidInput, match=r"round-1\.key.*study restored"):
+        coordinator(file)
+    assert restore(read_study(file), Database(places_of(file).database), places_of(file)).reports == 1
+    at = coordinator(file)
+    assert at.published.row.number == 2
+    run_to_the_end(at, rng)
+
+
+def test_a_key_that_is_not_the_rounds_is_refused(tmp_path, rng):
+    """Whoever can write the database might put a key of her own there, and read along."""
+    file = declared(tmp_path, CENTRAL)
+    at = coordinator(file)
+    with at._link as link, link.writing():
+        link.run("UPDATE rounds SET public_key = ?", bytes(32))
+    with pytest.raises(InvalidInput, match="not the key"):
+        coordinator(file)

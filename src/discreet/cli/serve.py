@@ -36,6 +36,9 @@ def serve(
     except ImportError:
         raise MissingExtra("uvicorn", "serve") from None
     settings = {"study": str(study), "db": db, "rate": rate}
+    from discreet.service.places import operator_token, places_of
+
+    operator_token(places_of(study).operator)
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
@@ -62,7 +65,7 @@ def worker() -> ASGIApp:
     except (KeyError, ValueError):
         raise InvalidInput("a worker is started by  discreet serve") from None
     log = Log()
-    logging.getLogger("uvicorn").addHandler(ServerLog(log))
+    logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
     file = Path(settings["study"])
     coordinator = open_coordinator(file, settings["db"])
     limits = replace(usual_limits(coordinator), rate=settings["rate"])
