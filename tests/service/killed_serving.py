@@ -52,11 +52,11 @@ STATES, CLIENTS, PER_KILL = 40, 6, 14
 PRIVACY = {
     "local": 'model = "local"\nepsilon = 12.0\noptions = { response = "kary", steps = 1, growth = 0.05 }',
     "central": (
-        'model = "central"\nepsilon = 100.0\nrecipe = "central/joint-histogram-laplace"\noptions = { blocks = 100 }'
+        'model = "central"\nepsilon = 100.0\nrecipe = "central/joint-histogram-laplace"\noptions = { blocks = 400 }'
     ),
     "matrix": (
         'model = "central"\nepsilon = 100000.0\ndelta = 1e-5\nrecipe = "central/joint-histogram-matrix"\n'
-        "options = { blocks = 100 }"
+        "options = { blocks = 400 }"
     ),
 }
 

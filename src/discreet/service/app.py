@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from discreet.errors import DiscreetError
 from discreet.ledger.spending import balance
 from discreet.service.coordinator import Coordinator
+from discreet.service.database import storing_errors
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
 from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
@@ -250,6 +251,8 @@ class _Plainly:
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         self._service._failed("request", error)
+        if isinstance(error, storing_errors()):
+            return _json({"error": "busy", "reason": "the database cannot be used now: send the same again later"}, 503)
         return _json({"error": "internal", "reason": "something went wrong here: send the same again later"}, 500)
 
 
