@@ -12,7 +12,7 @@ and returns that of an action, so that nobody has to keep a list of labels besid
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
@@ -260,20 +260,39 @@ def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
         raise InvalidInput(f"policy file {file} is damaged: a table is no table of numbers; save it again") from None
 
 
+def policy_tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
+    """The tables that make a policy, by name; ``policy_of`` puts them together again. Labels are not among them."""
+    if policy.state_labels is not None or policy.action_labels is not None:
+        raise Unsupported("the tables of a policy do not hold its labels: take them off, or save it to a file")
+    return _tables(policy)
+
+
+def policy_of(tables: Mapping[str, NDArray[Any]]) -> AnyPolicy:
+    """The policy that these tables make; their names say which kind it is."""
+    if tables.keys() == {"actions"}:
+        return Policy(tables["actions"])
+    if tables.keys() == {"probabilities"}:
+        return StochasticPolicy(tables["probabilities"])
+    if tables.keys() == {"actions", "weights"}:
+        return Mixture(tuple(Policy(actions) for actions in tables["actions"]), tables["weights"])
+    raise InvalidInput(f"no policy is made of {', '.join(sorted(tables)) or 'no tables'}")
+
+
 def policy_content(policy: AnyPolicy, suffix: str) -> bytes:
     """What ``save`` writes into a file whose name ends in ``suffix``, .json or .npz."""
-    tables: dict[str, NDArray[Any]]
+    kind = {Policy: "deterministic", StochasticPolicy: "stochastic", Mixture: "mixture"}[type(policy)]
+    labels = {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
+    return policy_bytes(suffix, kind, _tables(policy), labels)
+
+
+def _tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
     match policy:
-        case Policy():
-            kind, tables = "deterministic", {"actions": policy.actions}
-        case StochasticPolicy():
-            kind, tables = "stochastic", {"probabilities": policy.probabilities}
-        case Mixture():
-            kind = "mixture"
-            tables = {"actions": np.stack([p.actions for p in policy.components]), "weights": policy.weights}
-    return policy_bytes(
-        suffix, kind, tables, {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
-    )
+        case Policy(actions):
+            return {"actions": actions}
+        case StochasticPolicy(probabilities):
+            return {"probabilities": probabilities}
+        case Mixture(components, weights):
+            return {"actions": np.stack([component.actions for component in components]), "weights": weights}
 
 
 def _save(policy: AnyPolicy, path: str | os.PathLike[str]) -> None:

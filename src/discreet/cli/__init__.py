@@ -14,6 +14,7 @@ import typer
 
 from discreet import __version__
 from discreet.cli.compare import compare
+from discreet.cli.crowd import crowd
 from discreet.cli.demo import demo
 from discreet.cli.doctor import doctor
 from discreet.cli.evaluate import evaluate
@@ -24,22 +25,27 @@ from discreet.cli.plan import plan
 from discreet.cli.promises import audit, calibrate
 from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
+from discreet.cli.serve import serve
 from discreet.cli.show import show
 from discreet.cli.simulate import simulate
+from discreet.cli.study import make_app as study_commands
 from discreet.cli.train import check, train
 from discreet.cli.usage import UsageError, is_help, usage_sentence
 from discreet.cli.verify import verify
 
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
+_REAL_USERS = (serve, crowd)
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+    demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES,
+    *_REAL_USERS,
 )  # fmt: skip
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 for _command in COMMANDS:
     app.command(_command.__name__)(plain_errors(_command))
 app.add_typer(ledger_commands(), name="ledger")
+app.add_typer(study_commands(), name="study")
 
 
 def _print_version(wanted: bool) -> None:
