@@ -24,7 +24,7 @@ from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import MIXED, AnyPolicy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import Estimate, Linear, Release, Request
+from discreet.release import Estimate, Layer, Linear, Release, Request
 from discreet.shape import Shape
 from discreet.trajectories import Users
 from discreet.types import Floats
@@ -164,9 +164,14 @@ class Intake:
 
     def _check_served(self, what: object) -> None:
         kind = type(what)
-        if what is not None and not all(kind in channel.answers for channel in self.privatizer.channels):
+        # Where nothing is promised, whole tables answer who asked for one step of them.
+        if what is None or (kind is Layer and self.privatizer.guarantee.model == "none"):
+            return
+        if not all(kind in channel.answers for channel in self.privatizer.channels):
+            remedy = ": let the learner ask for whole tables (one_layer=False, or --option one_layer=false)"
             raise Unsupported(
                 f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {kind.__name__} request"
+                + (remedy if kind is Layer else "")
             )
 
     def _check_left(self, users: int) -> None:
