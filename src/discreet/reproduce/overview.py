@@ -79,6 +79,9 @@ def write_overview(figures: Iterable[Figure], out: Path) -> str:
             "discreet reproduce local/figure-7 --scale paper",
             "```",
             "",
+            "Every run is kept in `runs`, in a small file for every line, with its seed: the same command redraws a "
+            "figure from them, and adds the runs that are missing.",
+            "",
             line_of(("figure", "episodes × runs", "statement", *(TITLES[version] for version in VERSIONS))),
             "|---" * (3 + len(VERSIONS)) + "|",
             *(line for each in ran if each.figure.jobs for line in _lines(each)),
