@@ -10,7 +10,7 @@ from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
-from discreet.channels.schedule import EveryEpisode, Growing, Schedule
+from discreet.channels.schedule import EveryEpisode, Schedule
 from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit
@@ -55,9 +55,7 @@ def _build(parts: Parts, privacy: Privacy, shape: Shape, episodes: int, options:
 
 def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     channel = Channel(ThreeTables(shape, rounded=False), NoNoise(), Total())
-    growth = options["growth"]  # a new policy when the users grew by that share, to compare with private blocks
-    schedule = EveryEpisode() if growth is None else Growing(first=1, growth=growth)
-    return unnamed(shape, (channel,), schedule, nothing(), False, options)
+    return unnamed(shape, (channel,), EveryEpisode(), nothing(), False, {})
 
 
 def _accumulator(parts: Parts, episodes: int) -> Accumulator:
@@ -109,14 +107,7 @@ def _recipe(name: str, parts: Parts, summary: str, options: Options, automatic: 
 
 
 RECIPES = (
-    Recipe(
-        "none",
-        "none",
-        "the counts as they are; no promise",
-        _no_privacy,
-        encoder="three-tables",
-        options={"growth": None},
-    ),
+    Recipe("none", "none", "the counts as they are; no promise", _no_privacy, encoder="three-tables"),
     *(_central(encoder, law) for encoder in ENCODERS for law in LAWS),
     *(_tree(law) for law in LAWS),
     *(_local(encoder, law) for encoder in ENCODERS for law in LAWS),
