@@ -27,21 +27,20 @@ _KEPT = ("model", "epsilon", "delta", "rho", "statement")  # of a guarantee
 def record_of(result: Mapping[str, Any], first_run: int, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The record of some runs: ``result`` is what a simulation gives as plain data, ``facts`` what else is known."""
     gaps = result["final_gap"]["per_run"] or [None] * result["runs"]
-    offline = result["regret"] is None
+    samples = facts.get("samples")  # of a count: there are many runs, and their regret is not looked at
+    plain = samples is not None or result["regret"] is None
     rows: Runs = {}
     for i in range(result["runs"]):
-        row: dict[str, Any] = {"gap": gaps[i]}
-        if not offline:
+        row: dict[str, Any] = {"gap": gaps[i]} if samples is None else {"sample": samples[i]}
+        if not plain:
             row |= {"regret": result["curve"]["per_run"][i], "switches": result["switches"]["per_run"][i]}
-        if "samples" in facts:
-            row["sample"] = facts["samples"][i]
         rows[str(first_run + i)] = _short(row)
     common = {
         "recipe": result["recipe"],
         "guarantee": {name: result["guarantee"].get(name) for name in _KEPT},
         **{name: value for name, value in facts.items() if name != "samples"},
     }
-    checkpoints = None if offline else result["checkpoints"]
+    checkpoints = None if plain else result["checkpoints"]
     seconds = float(f"{result['seconds'] or 0.0:.3g}")
     return {"facts": common, "checkpoints": checkpoints, "seconds": seconds, "runs": rows}
 
@@ -58,7 +57,7 @@ def measured_of(record: Mapping[str, Any], runs: int) -> Measured:
     data: dict[str, Any] = {
         **record["facts"],
         "regret": None if record["checkpoints"] is None else {"per_run": [row["regret"][-1] for row in rows]},
-        "final_gap": {"per_run": [row["gap"] for row in rows]},
+        "final_gap": {"per_run": [row.get("gap") for row in rows]},
         "runs": runs,
         "seconds": record["seconds"],
     }
