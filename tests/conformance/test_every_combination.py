@@ -119,7 +119,7 @@ def refusal(recipe, learner, world):
     if learner == "policy-elimination" and shape.horizon > 1:
         if shape.homogeneous:
             return "steps pooled"
-        if recipe.model != "shuffle" or recipe.name in NO_BATCHES:
+        if recipe.model not in ("shuffle", "none") or recipe.name in NO_BATCHES:
             return "one step asked"
     return None
 

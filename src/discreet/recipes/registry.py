@@ -31,6 +31,7 @@ _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
         "discreet.recipes.shuffle": ("shuffle",),
         "discreet.recipes.bandits": ("central", "shuffle"),
         "discreet.papers.local": ("local", "shuffle"),
+        "discreet.papers.shuffle": ("shuffle",),
     },
     HEAVY: {
         "discreet.heavy_tails.recipes": ("none", "central", "local"),
