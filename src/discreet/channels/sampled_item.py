@@ -150,7 +150,7 @@ class ReportChannel(Tabular):
         return float(unit**2 * total / shape.groups)
 
     def variance_of_ones(self, users: float, visits: float) -> float:
-        """The variance of a row's decoded ones, if half of its visits are, under a policy that plays it at every step."""
+        """The variance of a row's decoded ones if half of its visits are ones, and if it is played at every step."""
         steps, slots = self._steps_for(False), self.encoder.slots()
         lies = sum(float(self._variances(s, int(slots[h].sum()), 1.0 / s.items)[0]) for h, s in enumerate(steps))
         per_visit = max(float(self._variances(step, 0, 0.0)[1]) for step in steps)

@@ -15,11 +15,12 @@ clipping is left out: its bound is nearly the same everywhere, far above what it
 than any mean reward, so that whoever adds it learns nothing (regret at alpha = 1.2 was that of uniform play, and it
 jumped with the declared v). Where users report a few steps by randomised response, the release states what a visit adds
 to the variance. ``bonus_scale`` is also the factor of the deviation of what follows, and 0.4 of it that of its range;
-``error_scale`` is that of the noise, ``threshold`` and ``patience`` are UCBVI's. For rewards with a range Heavy-UCBVI
-is UCBVI.
+``error_scale`` is that of the noise, and ``threshold`` is UCBVI's. ``patience`` is UCBVI's too, but counts half in
+worlds of more than one step, where UCBVI has none: rewards are so noisy here that without it one run in ten never tries
+again what once looked bad. For rewards with a range Heavy-UCBVI is UCBVI.
 
-UCBVI plays the greedy policy of Q with ties broken at random; UCBPO updates pi <- pi exp(n eta Q) with eta = eta_scale
-sqrt(2 ln A / (H^2 K)).
+UCBVI plays the greedy policy of Q with ties broken at random; UCBPO updates pi <- pi exp(n eta Q) with Q in units of
+rewards and eta = eta_scale sqrt(2 ln A / (tau^2 H^2 K)).
 
 **As in the theorems.** ``bonuses="theorem"``, or ``threshold=None`` (the printed estimate of P), takes the bonuses of
 :mod:`discreet.heavy_tails.theory`, of which ``bonus_scale`` multiplies the statistical terms and ``error_scale`` the
@@ -119,9 +120,10 @@ class Optimism:
             range_scale=_RANGE * self.bonus_scale,
             noise_scale=self.error_scale,
             threshold=self.threshold or 0.0,
-            patience=self.patience,
         )
-        return learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
+        arrays = learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
+        longer = self.patience / 2 if problem.shape.moments is not None else 0.0
+        return arrays._replace(patience=self.patience if problem.shape.horizon == 1 else longer)
 
     def seen(self, problem: Problem, release: Release | None) -> tuple[Statistics, Floats]:
         """The statistics of a release, or of none, and the widths of their mean rewards."""
@@ -177,11 +179,12 @@ class HeavyUCBVI(Replans):
 class HeavyUCBPO(PolicyOptimiser):
     """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns)."""
 
-    eta_scale: float = 10.0
+    eta_scale: float = 20.0
     bonus_scale: float = 0.5
     tail_scale: float = 0.1
     error_scale: float = 0.2
     threshold: float | None = 1.5
+    patience: float = 1.5
     failure_probability: float = 0.1
     bonuses: str = "bernstein"
     clip: str = "each"
@@ -204,13 +207,13 @@ class HeavyUCBPO(PolicyOptimiser):
         return q
 
     def largest_value(self, problem: Problem) -> float:
-        """tau per step; values with Bernstein's bonus are in units of the range of means, one per step."""
-        per_step = reward_bound(problem.shape) if self._optimism().proved else 1.0
-        return per_step * problem.shape.horizon
+        """tau per step, in units of tau or, with Bernstein's bonus, of the range of means."""
+        unit = 1.0 if self._optimism().proved else problem.shape.reward_span
+        return reward_bound(problem.shape) * problem.shape.horizon / unit
 
     def _optimism(self) -> Optimism:
         return Optimism(
-            self.bonus_scale, self.tail_scale, self.error_scale, self.threshold, 0.0,
+            self.bonus_scale, self.tail_scale, self.error_scale, self.threshold, self.patience,
             self.failure_probability, self.bonuses, self.clip, uniform=True,
         )  # fmt: skip
 
