@@ -36,6 +36,7 @@ from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
 from discreet.noise.exact_sampler import check_sampler
+from discreet.notebook import facts_html, one_line
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.judged import (
     Budget,
@@ -87,6 +88,14 @@ class Fit:
     difference: Interval | None = None
     verdict: Verdict | None = None
     split: Split | None = field(default=None, repr=False)  # who was held out: keep it with the data
+
+    def __repr__(self) -> str:
+        return one_line("Fit", f"{self.facts['learner']['name']} by {self.recipe}", self.guarantee.brief())
+
+    def _repr_html_(self) -> str:
+        facts = [("recipe", self.recipe), ("policy", repr(self.policy)), ("promise", self.guarantee.statement())]
+        judged = [] if self.verdict is None else [("verdict", self.verdict.sentence())]
+        return facts_html(f"{self.facts['learner']['name']} learned from a table", [*facts, *judged])
 
     def receipt(self, path: str | os.PathLike[str]) -> None:
         """Write the privacy receipt: .json for programs, .html for people."""
