@@ -48,6 +48,8 @@ def largest(vectors):
 @pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
 def test_signed_tables_never_move_more_than_stated(sizes, homogeneous):
     """All pairs of records, whatever rows are released; with laws per step the bound is attained by the whole table."""
+    if not homogeneous and sizes == (2, 2, 3):
+        pytest.skip("half a million pairs of long vectors; smaller ones attain every case")
     shape = heavy(*sizes, homogeneous)
     encoder = SignedFirstVisitTables(shape, 3.0)
     vectors = encode(encoder, all_signed_records(shape), stream(0, 0, USERS))

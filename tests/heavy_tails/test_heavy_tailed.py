@@ -229,21 +229,21 @@ HEAVIER = discreet.worlds.river_swim(3, 4, rewards="stable", alpha=1.2)
 
 @pytest.mark.parametrize("learner", [HeavyUCBVI(), HeavyUCBPO()], ids=["vi", "po"])
 @pytest.mark.parametrize(
-    ("world", "privacy", "at_most"),
+    ("world", "privacy", "users"),
     [
-        (PER_STEP, discreet.Central(1.0, 1e-5), 0.6),
-        (PER_STEP, discreet.Central(1.0), 0.6),
-        (PER_STEP, discreet.Local(4.0), 0.6),
-        (HEAVIER, discreet.Central(1.0, 1e-5), 0.6),
-        (HEAVIER, discreet.Local(4.0), 0.6),
-        (bandit([0.9, 0.4, 0.2], 1.8), discreet.Central(1.0), 0.3),
-        (bandit([0.9, 0.4, 0.2], 1.2), discreet.Local(1.0), 0.6),
+        (PER_STEP, discreet.Central(1.0, 1e-5), 20_000),
+        (PER_STEP, discreet.Central(1.0), 20_000),
+        (PER_STEP, discreet.Local(4.0), 8_000),
+        (HEAVIER, discreet.Central(1.0, 1e-5), 20_000),
+        (HEAVIER, discreet.Local(4.0), 8_000),
+        (bandit([0.9, 0.4, 0.2], 1.8), discreet.Central(1.0), 10_000),
+        (bandit([0.9, 0.4, 0.2], 1.2), discreet.Local(1.0), 10_000),
     ],
     ids=["per-step", "per-step-pure", "per-step-local", "alpha-1.2", "alpha-1.2-local", "bandit", "bandit-local"],
 )
-def test_private_learning_from_heavy_tails(learner, world, privacy, at_most):
-    """The recipe is what "auto" takes. With a fiftieth of epsilon the same test is red: noise hides everything."""
-    assert shares(world, learner, privacy, 20_000).mean() < at_most
+def test_private_learning_from_heavy_tails(learner, world, privacy, users):
+    """With what "auto" takes. Below .42 each; at a fiftieth of epsilon the same means are .62 and more."""
+    assert shares(world, learner, privacy, users).mean() < 0.55
 
 
 @pytest.mark.slow
