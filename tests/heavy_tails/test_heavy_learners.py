@@ -195,9 +195,9 @@ def test_printed_bonuses_by_hand(kind):
     root, power = u ** (1 / 1.5), 1 / 3
     if kind == "central":
         l1 = math.log(3 * S * A * T / 0.1)
-        e1, e3 = (3 * H * math.log(K) ** 1.5 * x / 2 for x in (l1, math.log(3 * S**2 * A * T / 0.1)))
+        e1, e3 = (3 * H * math.log2(K) ** 1.5 * x / 2 for x in (l1, math.log(3 * S**2 * A * T / 0.1)))
         D = np.array([40 + e1, 9 + e1])
-        expected = 10 * root * (H * math.log(K) ** 1.5 * l1 / (2 * D)) ** power
+        expected = 10 * root * (H * math.log2(K) ** 1.5 * l1 / (2 * D)) ** power
     elif kind == "local":
         l1 = math.log(6 * S * A * T / 0.1)
         e1, e3 = (6 * H / 2 * math.sqrt(K * x) for x in (l1, math.log(6 * S**2 * A * T / 0.1)))

@@ -20,11 +20,11 @@ and what follows step h is worth P V_{h+1} + tau (H - h - 1) b_p. The release st
 rewards have a range, and the deviation is that of the best B, 4 u^(1/(1+v)) (l / D)^(v/(1+v)). ``threshold`` None is
 the printed estimate max(0, N(s')) / max(1, F + E1), whose rows need not sum to one.
 
-**Printed.** What the paper's lemmas state, with its own bounds on the noise of its own mechanism and the natural
-logarithm for "log", from the epsilon that the release claims:
+**Printed.** What the paper's lemmas state, with its own bounds on the noise of its own mechanism ("log K" counts the
+levels of a tree, so it is log2), from the epsilon that the release claims:
 
-    joint:  E1 = 3 H ln(K)^1.5 l1 / epsilon,       E3 the same with l2,          l1 = ln(3 S A T / failure)
-            b_r = 2 tau E1 / D + 10 u^(1/(1+v)) (H ln(K)^1.5 l1 / (epsilon D))^(v/(1+v))              (Lemmas 15, 18)
+    joint:  E1 = 3 H log2(K)^1.5 l1 / epsilon,     E3 the same with l2,          l1 = ln(3 S A T / failure)
+            b_r = 2 tau E1 / D + 10 u^(1/(1+v)) (H log2(K)^1.5 l1 / (epsilon D))^(v/(1+v))            (Lemmas 15, 18)
     local:  E1 = 6 H sqrt(K lL) / epsilon,         E3 the same with ln(6 S^2 A T / failure),  lL = ln(6 S A T / failure)
             b_r = 2 tau E1 / D + 16 u^(1/(1+v)) (H lL / (epsilon sqrt(D)))^(v/(1+v))                  (Lemmas 17, 22)
     none:   E1 = E3 = 0,     b_r = 4 u^(1/(1+v)) (ln(2 S A T / failure) / D)^(v/(1+v))
@@ -147,7 +147,7 @@ def printed_reward_terms(
         log = math.log(6 * S * A * T / failure)
         visits, moves = (6 * H / epsilon * math.sqrt(K * x) for x in (log, log + math.log(S)))
         return visits, moves, lambda D: np.asarray(16 * root * (H * log / (epsilon * np.sqrt(D))) ** power)
-    log, levels = math.log(3 * S * A * T / failure), math.log(K) ** 1.5
+    log, levels = math.log(3 * S * A * T / failure), math.log2(max(2, K)) ** 1.5
     visits, moves = (3 * H * levels * x / epsilon for x in (log, log + math.log(S)))
     return visits, moves, lambda D: np.asarray(10 * root * (H * levels * log / (epsilon * D)) ** power)
 

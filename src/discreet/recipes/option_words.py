@@ -57,7 +57,7 @@ def option_words(recipe: Recipe) -> dict[str, str]:
 def _words(recipe: Recipe, option: str) -> str:
     if option == "growth" and (recipe.source != "discreet" or recipe.name in _AFTER_EVERY_USER):
         return f"{_GROWS}; auto makes a release after every user"
-    if option == "growth" and recipe.heavy_tails:
+    if option == "growth" and recipe.heavy_tails and recipe.options[option] is not None:
         return _GROWS
     return WORDS.get(f"{recipe.name}:{option}", WORDS.get(option, ""))
 
