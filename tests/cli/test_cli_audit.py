@@ -36,7 +36,7 @@ def test_a_convicted_claim_exits_with_1(tmp_path):
     file = tmp_path / "audit.json"
     result = run("--epsilon", "1", "--recipe", "broken/noise-reused", *SMALL, "--json", str(file))
     assert result.exit_code == 1
-    assert "CONVICTED" in result.output
+    assert "FALSE" in result.output
     assert json.loads(file.read_text())["holds"] is False
 
 

@@ -44,6 +44,7 @@ from discreet.noise.law import Law
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
+from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask
 
@@ -145,6 +146,16 @@ class FocusedRun(PlainRun):
 
     def _visits(self, cells: Floats) -> Floats:
         return self._channel.encoder.marginals(cells)["visits"].values
+
+    def save(self) -> Saved:
+        """Released tables, their draws, the number of blocks, and whether the last one taught anything: all public."""
+        return nothing_secret(values=self._values, draws=self._draws, releases=self._releases, learned=self._learned)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these tables."""
+        public = saved.public
+        self._values, self._draws = public["values"].copy(), public["draws"].copy()
+        self._releases, self._learned = int(public["releases"]), bool(public["learned"])
 
     def estimates(self) -> dict[str, Estimate]:
         """Every row carries the draws of the blocks that were asked about it, each of its own law."""

@@ -45,6 +45,7 @@ from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.messages import BitPerItem, BoundedReports, Message, SampledItems
 from discreet.release import Estimate
+from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
 from discreet.types import Floats, Mask
 
@@ -192,6 +193,11 @@ class ReportRun(PlainRun):
 
     _channel: ReportChannel
 
+    @property
+    def channel(self) -> ReportChannel:
+        """What its reports are made and read by."""
+        return self._channel
+
     def __init__(self, channel: ReportChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._noise, self._masked = channel, shape, noise, masked
         G, S, A = shape.groups, shape.states, shape.actions
@@ -227,6 +233,18 @@ class ReportRun(PlainRun):
         for name, statistic in encoder.marginals(np.concatenate([decoded.reshape(-1), asked])).items():
             self._values[name] += statistic.values
         self._count_noise(domain, users)
+
+    def save(self) -> Saved:
+        """Decoded counts and their variances: devices have randomised what they come from, so nothing is secret."""
+        sums = {**self._values, **{f"variance.{name}": table for name, table in self._variance.items()}}
+        return nothing_secret(**sums, one_cell=self._one_cell, largest=self._largest)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these counts."""
+        public = saved.public
+        self._values = {name: public[name].copy() for name in STATISTICS}
+        self._variance = {name: public[f"variance.{name}"].copy() for name in STATISTICS}
+        self._one_cell, self._largest = public["one_cell"].copy(), public["largest"].copy()
 
     def estimates(self) -> dict[str, Estimate]:
         """Decoded counts, with the part of their variance that is public."""

@@ -38,6 +38,7 @@ from discreet.learners.pessimistic import APVI
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
 from discreet.noise.exact_sampler import check_sampler
+from discreet.notebook import facts_html, one_line
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.judged import (
     Budget,
@@ -89,6 +90,14 @@ class Fit:
     verdict: Verdict | None = None
     split: Split | None = field(default=None, repr=False)  # who was held out: keep it with the data
     bound: Floats | None = None  # (H + 1, S): what it is worth at least; facts["values"] says with which probability
+
+    def __repr__(self) -> str:
+        return one_line("Fit", f"{self.facts['learner']['name']} by {self.recipe}", self.guarantee.brief())
+
+    def _repr_html_(self) -> str:
+        facts = [("recipe", self.recipe), ("policy", repr(self.policy)), ("promise", self.guarantee.statement())]
+        judged = [] if self.verdict is None else [("verdict", self.verdict.sentence())]
+        return facts_html(f"{self.facts['learner']['name']} learned from a table", [*facts, *judged])
 
     def receipt(self, path: str | os.PathLike[str]) -> None:
         """Write the privacy receipt: .json for programs, .html for people."""

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from discreet.reproduce.drawing import as_png, new_picture
-from discreet.reproduce.figure import Job, Measured, Task, standard_error
+from discreet.reproduce.figure import Job, Measured, Task
 from discreet.reproduce.run import run_tasks
 from discreet.simulation.progress import progress_bar
+from discreet.simulation.result import with_error
 from discreet.types import Floats
 
 MODELS = ("none", "central", "shuffle", "local")
@@ -197,4 +198,4 @@ def cell_text(cell: Measured) -> str:
     if cell.refused is not None:
         return "–"
     rates = _rates(cell)
-    return f"{rates.mean():.3g} ± {float(standard_error(rates)):.1g}" + (" (gap)" if cell.offline else "")
+    return with_error(rates, ".3g", ".1g") + (" (gap)" if cell.offline else "")

@@ -20,8 +20,8 @@ from discreet.reproduce.figure import (
     NotMeasured,
     Verdict,
     View,
-    standard_error,
 )
+from discreet.simulation.result import with_error
 
 Verdicts = Mapping[str, Mapping[str, Verdict]]  # by claim and version
 SIGNS = {"holds": "✓ holds", "fails": "✗ fails", "undecided": "· undecided", "not measured": "—"}
@@ -154,10 +154,9 @@ def _result(measured: Measured) -> str:
     if "samples" in measured.data:
         return f"sd {measured.samples.std():.4g}"
     total = measured.total
-    error = float(standard_error(total))
     if measured.offline:
-        return f"{total.mean():.3g} ± {error:.2g}"
-    return f"{total.mean():,.0f} ± {error:,.0f} ({total.mean() / measured.episodes[-1]:.3g})"
+        return with_error(total, ".3g", ".2g")
+    return f"{with_error(total, ',.0f')} ({total.mean() / measured.episodes[-1]:.3g})"
 
 
 def _value(of: Callable[[View], float], view: View) -> str:

@@ -27,6 +27,7 @@ from discreet.streams import WORLD, seed_sequence
 from discreet.types import ArrayLike, Floats
 from discreet.validation import check_count, shown
 from discreet.worlds.family import World, WorldFamily
+from discreet.worlds.registry import make_world
 from discreet.worlds.tabular import TabularWorld
 
 # Shorter runs are over in the block loop before a loop for them would be compiled.
@@ -42,20 +43,20 @@ class Interrupted(DiscreetError):
 
 @overload
 def simulate(
-    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    world: AnyWorld | str, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
     seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False,
 ) -> SimulationResult: ...  # fmt: skip
 
 
 @overload
 def simulate(
-    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    world: AnyWorld | str, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
     seed: int = 0, progress: bool = False, behaviour: Behaviour, known_rewards: bool | ArrayLike = False,
 ) -> OfflineResult: ...  # fmt: skip
 
 
 def simulate(
-    world: AnyWorld,
+    world: AnyWorld | str,
     learner: Learner | str,
     privacy: Target | None = None,
     *,
@@ -70,9 +71,10 @@ def simulate(
 ) -> SimulationResult | OfflineResult:
     """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
 
-    ``learner`` is a learner or its name; ``privacy`` a trust model, a privatizer of your own or a function of shape and
-    episodes that makes one. Every run has its own random streams, derived from ``seed``: the result is the same, bit
-    for bit, whatever the number of threads. A family of random worlds gives a fresh world to every run.
+    ``world`` is a world or its name, ``learner`` a learner or its name; ``privacy`` a trust model, a privatizer of your
+    own or a function of shape and episodes that makes one. Every run has its own random streams, derived from ``seed``:
+    the result is the same, bit for bit, whatever the number of threads. A family of random worlds gives a fresh world
+    to every run.
     ``keep_release`` keeps the last release of each run.
 
     With ``behaviour`` nobody learns while users act: ``episodes`` users have acted under that policy ("uniform",
@@ -83,9 +85,8 @@ def simulate(
     seed = check_count("seed", seed, at_least=0)
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
     target = NoPrivacy() if privacy is None else privacy
-    chosen = make_learner(learner) if isinstance(learner, str) else learner
-    if not isinstance(getattr(chosen, "needs", None), frozenset):
-        raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
+    world = as_world(world)
+    chosen = as_learner(learner)
     if behaviour is not None:
         learned: OfflineResult = load("discreet.offline.data_sets:simulate_data_sets")(
             world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
@@ -135,7 +136,26 @@ def _simulate_users(
         guarantee=privatizer.guarantee,
         seconds=time.perf_counter() - began,
         releases=tuple(record.release for record in records if record.release is not None),
+        sizes=world.shape.words(),
     )
+
+
+def as_world(world: AnyWorld | str) -> AnyWorld:
+    """A world or a family of worlds, by name or as it is."""
+    made: AnyWorld = make_world(world) if isinstance(world, str) else world
+    if not isinstance(made, World | WorldFamily):
+        raise InvalidInput(f"world must be a world from discreet.worlds or the name of one, got {shown(world)}")
+    return made
+
+
+def as_learner(learner: Learner | str) -> Learner:
+    """A learner, by name or as it is."""
+    chosen = make_learner(learner) if isinstance(learner, str) else learner
+    if isinstance(chosen, type):
+        raise InvalidInput(f"learner must be a learner, and {chosen.__name__} is a class: write {chosen.__name__}()")
+    if not isinstance(getattr(chosen, "needs", None), frozenset):
+        raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
+    return chosen
 
 
 def _or_nan(gaps: Iterable[float | None]) -> Floats:
