@@ -131,3 +131,12 @@ def test_the_default_learns_from_few_users_and_does_not_fall_below_them():
         )  # fmt: skip
         worse.extend(result.behaviour_value - result.value)
     assert np.mean(worse) < 0.0
+
+
+def test_pooled_steps_do_not_mix_the_pay_of_one_action_with_the_successors_of_another():
+    """Users who act otherwise at the last step, whose successors nobody knows: much data must find the best policy."""
+    world = discreet.worlds.machine_repair(4, 10)
+    best = world.optimal()[1].stochastic(world.shape.actions).probabilities
+    usual = StochasticPolicy(0.8 * best + 0.2 / world.shape.actions)
+    result = discreet.offline.simulate(world, "apvi", users=20_000, runs=2, seed=5, behaviour=usual)
+    assert (result.final_gap < 0.005 * (result.optimal_value - result.behaviour_value) + 0.01).all()

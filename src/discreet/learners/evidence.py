@@ -12,7 +12,8 @@ For values V of the successors, m = P V, a row of n visits whose counts have noi
     prior     T Var_p V / (1 - sum_t p_t^2): how P V differs between rows whose laws differ by T from the prior p,
     variance  k^2 e^2 + (1 - k)^2 (prior + variance of the group's own estimate),
 
-and rewards the same with sums of rewards. R^2 / 4 is for rows of few visits, which look surer than they are.
+and rewards the same with sums of rewards. R^2 / 4 is for rows of few visits, which look surer than they are. Where
+steps are pooled, the score of the behaviour is the mean of its actions' (:func:`_mixed`).
 """
 
 from __future__ import annotations
@@ -86,16 +87,31 @@ def scores_at(shape: Shape, evidence: Evidence, h: int, following: Floats, ends:
     of_states = Means(*(table[g] for table in evidence.state_rewards))
     of_actions = Means(*(table[g] for table in evidence.action_rewards))
     if h == shape.horizon - 1 or evidence.states is None or evidence.actions is None:
-        return Scores(of_actions.values, of_actions.variance, of_states.values, of_states.variance)
+        scores = Scores(of_actions.values, of_actions.variance, of_states.values, of_states.variance)
+        return scores if shape.groups > 1 or shape.horizon == 1 else _mixed(scores, evidence.behaviour, h)
     left = shape.horizon - h - 1
     V = np.append(following, end_value(shape, left)) if ends else following
     state, state_error = _expected(evidence.states, g, V, np.zeros(shape.states))
     action, action_error = _expected(evidence.actions, g, V, state_error[:, None])
-    return Scores(
+    scores = Scores(
         of_actions.values + action,
         of_actions.variance + action_error,
         of_states.values + state,
         of_states.variance + state_error,
+    )
+    return scores if shape.groups > 1 else _mixed(scores, evidence.behaviour, h)
+
+
+def _mixed(scores: Scores, behaviour: Floats, h: int) -> Scores:
+    """The behaviour's score as the mean of its actions', for pooled steps.
+
+    Successors of the last step are not known and rewards are, so in pooled tables the averages of a state are of
+    different mixtures of actions: of one that pays and of another that leads on, which nobody can play together.
+    """
+    shares = behaviour[h if len(behaviour) > 1 else 0]
+    return scores._replace(
+        behaviour=(shares * scores.actions).sum(axis=1),
+        behaviour_variance=(shares**2 * scores.action_variance).sum(axis=1),
     )
 
 
