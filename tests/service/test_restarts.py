@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import threading
 from contextlib import closing
 
 import numpy as np
@@ -368,3 +369,23 @@ def test_a_closing_that_failed_starts_again_from_the_database(tmp_path, rng, mod
     assert at.published.row.served == total(at)
     run_to_the_end(at, rng)
     assert at.published.row.served == total(at) == at.declared.total
+
+
+def test_coordinators_that_start_at_once_open_the_study_once(tmp_path):
+    file, found, problems = declared(tmp_path), [], []
+
+    def start() -> None:
+        try:
+            found.append(coordinator(file))
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert len({at.published.row.head for at in found}) == 1
+    with opened(places_of(file).database) as books:
+        assert verify(books).entries == 2

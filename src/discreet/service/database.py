@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -154,7 +155,7 @@ class Database:
         if not file.exists():
             check_writable(file)
         raw = sqlite3.connect(file, isolation_level=None, timeout=_WAIT, check_same_thread=False)
-        raw.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(raw)
         raw.execute("PRAGMA synchronous = FULL")
         return raw
 
@@ -190,6 +191,19 @@ class Held:
         if self._link is not None:
             self._link.close()
             self._link = None
+
+
+def _write_ahead(raw: sqlite3.Connection) -> None:
+    """Turn on the write-ahead log. SQLite does not wait by itself while another process does the same."""
+    until = time.monotonic() + _WAIT
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 def _postgres(address: str) -> Any:
