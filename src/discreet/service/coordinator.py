@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 from discreet.accumulators.base import NoiseSource, SecureNoise
 from discreet.errors import InvalidInput
 from discreet.ledger.budget import make_budget
-from discreet.ledger.chain import canonical
 from discreet.ledger.spending import declare_rounds, now, open_data_set
 from discreet.noise.law import secure_library
 from discreet.service import closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
 from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
-from discreet.service.heads import ExternalHead, Head, Signer
+from discreet.service.heads import ExternalHead, Signer, check_not_behind
 from discreet.service.mechanism import policy_from, prepare
 from discreet.service.messages import Accepted, Refused, ReportMessage, decode
 from discreet.service.places import Places
@@ -259,7 +258,7 @@ class Coordinator:
             study, row = rounds.study_row(link), rounds.last_round(link)
             if study is None or row is None:
                 raise InvalidInput(f"{self.database.named} has lost the study: restore it")
-            self._check_external(link, row, held)
+            check_not_behind(link, self._external.file, held, self.declared.hash, row, self.database.named)
         self.point("finish: checked")
         self._external.write(row.signed)
         self.point("finish: headed")
@@ -292,23 +291,6 @@ class Coordinator:
                 raise InvalidInput(f"the key file of round {row.number} is not the key that the database names")
         self._rules[row.number] = self.format.rules(policy_from(policy))
         self._published = Published(row, study.ended, message, key)
-
-    def _check_external(self, link: Link, row: RoundRow, held: Head | None) -> None:
-        """Refuse a database that is older than what participants have seen."""
-        if held is None:
-            raise InvalidInput(
-                f"{self._external.file} is missing, which says how far this study has been seen by participants: bring "
-                "it back, or go on with  discreet study restored"
-            )
-        if held["study"] != self.declared.hash:
-            raise InvalidInput(f"{self._external.file} belongs to another study: bring back the one of this study")
-        known = rounds.round_at(link, held["round"]) if held["round"] > 0 else row
-        if known is None or (held["round"] > 0 and canonical(held) != known.head):
-            raise InvalidInput(
-                f"{self.database.named} is behind what participants have seen (round {held['round']}, the database "
-                f"stands at {row.number}): it was restored from a backup, or is a standby that lags; go on with  "
-                "discreet study restored"
-            )
 
     # Opening
 
