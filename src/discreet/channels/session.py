@@ -24,7 +24,7 @@ from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import MIXED, AnyPolicy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import Estimate, Linear, Release, Request
+from discreet.release import ESTIMATES, Estimate, Linear, Release, Request
 from discreet.shape import Shape
 from discreet.trajectories import Users
 from discreet.types import Floats
@@ -73,7 +73,7 @@ class Privatizer:
 
     def check(self, needs: frozenset[str]) -> None:
         """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
-        missing = needs - self.statistics - {MIXED}
+        missing = needs - self.statistics - {MIXED, ESTIMATES}
         if missing:
             raise Unsupported(
                 f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"

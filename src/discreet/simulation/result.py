@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class SimulationResult:
     guarantee: Guarantee | dict[str, Any]
     seconds: float
     releases: tuple[Release, ...] = field(default=(), repr=False)
+    remarks: tuple[str, ...] = ()  # what the learner says about each run; empty where all was as expected
 
     @property
     def runs(self) -> int:
@@ -63,6 +65,15 @@ class SimulationResult:
         return (
             f"{self.learner} on {self.world}, {self.recipe}: regret {mean:,.0f} ± {error:,.0f} after "
             f"{int(self.episodes[-1]):,} episodes ({self.runs} runs); {self.statement}"
+        ) + "".join(f"; {note}" for note in self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the learner remarks about its runs, each sentence once."""
+        said = Counter(remark for remark in self.remarks if remark)
+        return tuple(
+            remark if times == self.runs else f"in {times} of {self.runs} runs {remark}"
+            for remark, times in said.items()
         )
 
     @property
@@ -83,6 +94,7 @@ class SimulationResult:
             ("deployed gap", _gap(self.deployed_gap) + " (of the policy it would deploy next)"),
             ("switches", f"{self.switches.mean():,.1f}"),
             ("seconds", f"{self.seconds:.2f}"),
+            *(("note", note) for note in self.notes),
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -106,6 +118,7 @@ class SimulationResult:
                 "per_run": self.switches.tolist(),
                 "deterministic": self.deterministic_switches.tolist(),
             },
+            "remarks": list(self.remarks),
             "guarantee": self._guarantee_dict(),
             "simulated": True,
             "seconds": finite_or_none(self.seconds),
@@ -231,6 +244,7 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             switches=np.asarray(data["switches"]["per_run"], np.int64),
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],
+            remarks=tuple(data.get("remarks", ())),
         )
     except OSError as error:
         raise InvalidInput(f"cannot read results from {str(path)!r}: {error.strerror}") from None
