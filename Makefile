@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-EXTRAS := plots,gym,data,ledger,dev
+EXTRAS := plots,gym,data,ledger,serve,dev
 # What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java), and ledgers on a
 # server need PostgreSQL (.ci/ensure-postgresql).
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
@@ -16,10 +16,11 @@ INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo test-quick test test-all mutants fuzz lint types check bench docs clean
+.PHONY: help setup demo study test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
+	@echo "make study       a study with simulated people as real HTTP clients, and what they met: about a minute"
 	@echo "make test-quick  the fast tests, about a minute: for everyday work"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
 	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, long schedules"
@@ -35,6 +36,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
@@ -45,6 +47,9 @@ $(STAMP_ALL): $(STAMP)
 
 demo: setup
 	$(BIN)/discreet demo
+
+study: setup
+	$(BIN)/discreet crowd examples/study/riverswim.toml --world river-swim --states 4 --horizon 6
 
 test-quick: setup
 	$(PYTEST) -m 'not slow and not long and not service'

@@ -45,6 +45,7 @@ from discreet.learners import APVI
 from discreet.learners.base import Problem
 from discreet.offline.data_sets import learn, privatizer_for
 from discreet.offline.path_users import PathUsers
+from discreet.policies import Policy
 from discreet.recipes.trust import Central, NoPrivacy
 from discreet.shape import Shape
 from discreet.types import Floats
@@ -245,7 +246,10 @@ class Bench:
         if self.privatizer is not None:
             session = self.privatizer.open(PathUsers(first, shape, world.ends, rng), noise, first.users)
             state, release = learn(self.learner, session, Problem(shape, first.users), np.zeros(1, np.uint64))
-            policies["learned"] = self.learner.policy(state).stochastic(shape.actions).probabilities
+            found = self.learner.policy(state)
+            policies["learned"] = (
+                found.stochastic(shape.actions) if isinstance(found, Policy) else found
+            ).probabilities
             start = first_states(second, shape.states, 0.05 * self.epsilon, noise).shares if shape.homogeneous else None
             model = model_of(shape, release, world.ends, first.users, start)
             policies["safe"] = safe_policy(model, policies["learned"], world.behaviour)

@@ -183,6 +183,15 @@ def test_compiling_does_not_move_anybody_elses_cache():
     assert again.compiled.stats.cache_path == str(cache_folder())
 
 
+def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "taken"))
+    again = kernel(divide.py_func)
+    with pytest.warns(RuntimeWarning, match="set NUMBA_CACHE_DIR"):
+        assert again(1.0, 2.0) == 0.5
+    assert again.compiled.stats.cache_path is None
+
+
 _SCRIPT = """
 import numpy as np
 from typing import NamedTuple

@@ -34,7 +34,9 @@ GROUND = {
     "scientific",
     "registry",
     "policy_files",
+    "saved_arrays",
     "checker",
+    "notebook",
 }
 # A slice is a package that says which station each of its files stands for.
 STATIONS = {
@@ -72,7 +74,11 @@ FORBIDDEN = {
     # A ledger knows guarantees and nothing else: neither data nor learners, so that anything may charge it.
     "ledger": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"ledger"}) | {"release", "policies", "shape"},
     "reproduce": {"cli", "service"},
-    "cli": {"service"},
+    # A study uses what there is; nothing but the command line knows of it.
+    "service": {"cli", "reproduce", "audit", "papers", "offline", "evaluation", "data"},
+    "cli": set(),
+    # A device runs it alone: it imports nothing of the rest, not even errors.
+    "client": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape", "privacy"} | GROUND,
 }
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from discreet.recipes.calibrate import calibrate
     from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
     from discreet.shape import Shape
+    from discreet.simulation.compare import compare
+    from discreet.simulation.comparison import Comparison
     from discreet.simulation.rehearse import rehearse
     from discreet.simulation.result import SimulationResult, load_result
     from discreet.simulation.run import simulate
@@ -33,6 +35,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "audit": "discreet.audit",
     "calibrate": "discreet.recipes.calibrate",
+    "compare": "discreet.simulation.compare",
+    "Comparison": "discreet.simulation.comparison",
     "DiscreetError": "discreet.errors",
     "InvalidInput": "discreet.errors",
     "MissingExtra": "discreet.errors",
@@ -62,6 +66,7 @@ _HOMES = {
 }
 __all__ = [
     "Central",
+    "Comparison",
     "DiscreetError",
     "Guarantee",
     "InvalidInput",
@@ -78,6 +83,7 @@ __all__ = [
     "Unsupported",
     "audit",
     "calibrate",
+    "compare",
     "data",
     "learners",
     "ledger",

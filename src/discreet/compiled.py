@@ -20,7 +20,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import tempfile
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, update_wrapper, wraps
 from pathlib import Path
@@ -99,7 +101,8 @@ def _compile(kernel: Kernel) -> Any:
     import numba
 
     compiled: Any = numba.njit(**kernel._settings)(kernel.py_func)  # `cache=True` would give it numba's own cache
-    compiled._cache = _cache_classes()(kernel)
+    if _can_be_kept(cache_folder()):
+        compiled._cache = _cache_classes()(kernel)
     return compiled
 
 
@@ -209,6 +212,23 @@ def cache_folder() -> Path:
     """Where machine code is kept; remove it whenever you like."""
     base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "discreet" / f"kernels-py{sys.version_info[0]}{sys.version_info[1]}"
+
+
+@cache
+def _can_be_kept(folder: Path) -> bool:
+    """Whether machine code can be kept there; if not, every process compiles for itself, and says so once."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as refused:
+        warnings.warn(
+            f"compiled code cannot be kept in {folder} ({refused.strerror or refused}), so every start compiles anew: "
+            "set NUMBA_CACHE_DIR to a folder that can be written",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
 
 
 @cache

@@ -39,10 +39,26 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:
     names = sorted(known)
     text = name if isinstance(name, str) else f"a {type(name).__name__}"
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    near = difflib.get_close_matches(text, names, n=3, cutoff=0.5) if len(names) <= _MANY else []
+    near = nearest(text, names) if len(names) <= _MANY else []
     listed = ", ".join(names) if len(names) <= _MANY else f"the {len(names):,} that were declared"
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {listed}"
     return InvalidInput(f"unknown {kind} {text!r}: {hint}")
+
+
+def nearest(text: str, names: Iterable[str], cutoff: float = 0.5) -> list[str]:
+    """The names that somebody may have meant, at most three; capitals, _ and spaces are no difference.
+
+    >>> nearest("UCBVI", ["ucbvi", "ucbpo"]), nearest("River_Swim", ["river-swim"]), nearest("zzz", ["ucbvi"])
+    (['ucbvi'], ['river-swim'], [])
+    """
+    folded = {_folded(name): name for name in names}
+    if _folded(text) in folded:
+        return [folded[_folded(text)]]
+    return [folded[near] for near in difflib.get_close_matches(_folded(text), folded, n=3, cutoff=cutoff)]
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "-").replace(" ", "-")
 
 
 def check_name(kind: str, name: object, known: Iterable[str]) -> str:

@@ -6,10 +6,9 @@ A package that is a verb as well (``discreet.audit(...)``, ``discreet.recipes()`
 from __future__ import annotations
 
 import importlib
-import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -29,13 +28,21 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
 def installed(names: Iterable[str]) -> dict[str, str]:
     """The versions of discreet, of Python and of those of these packages that are installed."""
+    import platform  # this and the next cost half of what `import discreet` may
+
     found = {"discreet": importlib.import_module("discreet").__version__, "python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return found | {name: number for name in names if (number := _version(name)) is not None}
+
+
+@lru_cache(maxsize=256)
+def _version(name: str) -> str | None:
+    """The version of a package; it does not change while the program runs, and finding it out takes milliseconds."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def load(home: str) -> Any:

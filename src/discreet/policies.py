@@ -12,7 +12,7 @@ and returns that of an action, so that nobody has to keep a list of labels besid
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.files import check_writable, shortened, write_atomically
+from discreet.notebook import counted, one_line, table_html
 from discreet.policy_files import LARGEST, checked_name, policy_bytes, read_policy
 from discreet.shape import Shape, check_size
 from discreet.types import ArrayLike, Floats, Integers, NDArray
@@ -41,6 +42,12 @@ class Policy:
     def __post_init__(self) -> None:
         _freeze(self, "actions", _whole_numbers("actions", self.actions, dimensions=2))
         _check_labels(self, states=self.states, actions_from=int(self.actions.max()) + 1)
+
+    def __repr__(self) -> str:
+        return one_line("Policy", _sizes(self), _labels(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self, self.actions)
 
     @property
     def horizon(self) -> int:
@@ -98,6 +105,12 @@ class StochasticPolicy:
     def __post_init__(self) -> None:
         _freeze(self, "probabilities", _distribution("probabilities", self.probabilities, dimensions=3))
         _check_labels(self, states=self.states, actions=self.probabilities.shape[2])
+
+    def __repr__(self) -> str:
+        return one_line("StochasticPolicy", _sizes(self), f"{self.probabilities.shape[2]} actions", _labels(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self, self.probabilities.argmax(axis=2), "the likeliest action of each step")
 
     @property
     def horizon(self) -> int:
@@ -158,6 +171,14 @@ class Mixture:
             raise InvalidInput(f"weights must have one entry per component ({len(components)}), got {weights.size}")
         object.__setattr__(self, "components", components)
         _freeze(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        return one_line("Mixture", counted(len(self.components), "component"), _sizes(self))
+
+    def _repr_html_(self) -> str:
+        rows = [[str(index), f"{weight:.4g}"] for index, weight in enumerate(self.weights[:_ROWS])]
+        left = len(self.components) - len(rows)
+        return table_html(repr(self)[1:-1], ["component", "weight"], rows, f"and {left:,} more" if left > 0 else "")
 
     @property
     def horizon(self) -> int:
@@ -239,25 +260,72 @@ def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
         raise InvalidInput(f"policy file {file} is damaged: a table is no table of numbers; save it again") from None
 
 
+def policy_tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
+    """The tables that make a policy, by name; ``policy_of`` puts them together again. Labels are not among them."""
+    if policy.state_labels is not None or policy.action_labels is not None:
+        raise Unsupported("the tables of a policy do not hold its labels: take them off, or save it to a file")
+    return _tables(policy)
+
+
+def policy_of(tables: Mapping[str, NDArray[Any]]) -> AnyPolicy:
+    """The policy that these tables make; their names say which kind it is."""
+    if tables.keys() == {"actions"}:
+        return Policy(tables["actions"])
+    if tables.keys() == {"probabilities"}:
+        return StochasticPolicy(tables["probabilities"])
+    if tables.keys() == {"actions", "weights"}:
+        return Mixture(tuple(Policy(actions) for actions in tables["actions"]), tables["weights"])
+    raise InvalidInput(f"no policy is made of {', '.join(sorted(tables)) or 'no tables'}")
+
+
 def policy_content(policy: AnyPolicy, suffix: str) -> bytes:
     """What ``save`` writes into a file whose name ends in ``suffix``, .json or .npz."""
-    tables: dict[str, NDArray[Any]]
+    kind = {Policy: "deterministic", StochasticPolicy: "stochastic", Mixture: "mixture"}[type(policy)]
+    labels = {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
+    return policy_bytes(suffix, kind, _tables(policy), labels)
+
+
+def _tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
     match policy:
-        case Policy():
-            kind, tables = "deterministic", {"actions": policy.actions}
-        case StochasticPolicy():
-            kind, tables = "stochastic", {"probabilities": policy.probabilities}
-        case Mixture():
-            kind = "mixture"
-            tables = {"actions": np.stack([p.actions for p in policy.components]), "weights": policy.weights}
-    return policy_bytes(
-        suffix, kind, tables, {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
-    )
+        case Policy(actions):
+            return {"actions": actions}
+        case StochasticPolicy(probabilities):
+            return {"probabilities": probabilities}
+        case Mixture(components, weights):
+            return {"actions": np.stack([component.actions for component in components]), "weights": weights}
 
 
 def _save(policy: AnyPolicy, path: str | os.PathLike[str]) -> None:
     file = check_writable(checked_name(path))
     write_atomically(file, policy_content(policy, file.suffix))
+
+
+_ROWS, _STEPS = 12, 12  # of a table in a notebook
+
+
+def _sizes(policy: AnyPolicy) -> str:
+    return f"{counted(policy.horizon, 'step')}, {counted(policy.states, 'state')}"
+
+
+def _labels(policy: Policy | StochasticPolicy) -> str:
+    return "" if policy.state_labels is None and policy.action_labels is None else "labelled"
+
+
+def _html(policy: Policy | StochasticPolicy, actions: Integers, note: str = "") -> str:
+    """The first states and steps as a table."""
+    states, words = policy.state_labels, policy.action_labels
+    steps = min(policy.horizon, _STEPS)
+    rows = [
+        [
+            str(state) if states is None else states[state],
+            *(str(actions[step, state]) if words is None else words[actions[step, state]] for step in range(steps)),
+        ]
+        for state in range(min(policy.states, _ROWS))
+    ]
+    cut = f"the first of {_sizes(policy)}" if policy.states > _ROWS or policy.horizon > _STEPS else ""
+    title = f"{type(policy).__name__}: {_sizes(policy)}"
+    columns = ["state", *(f"step {step}" for step in range(steps))]
+    return table_html(title, columns, rows, "; ".join(filter(None, (note, cut))))
 
 
 def _freeze(policy: object, name: str, table: NDArray[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.errors import Unsupported
+from discreet.notebook import counted, one_line, table_html
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee
 from discreet.types import Floats
@@ -98,6 +99,17 @@ class Release:
     public: Mapping[str, Floats] = field(default_factory=dict)
     radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
     widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        return one_line("Release", " ".join(self.statistics), counted(self.users, "user"), self.guarantee.brief())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, " x ".join(map(str, estimate.values.shape)), f"{np.sqrt(np.mean(estimate.variance)):.4g}"]
+            for name, estimate in self.statistics.items()
+        ]
+        title = f"Release about {counted(self.users, 'user')}"
+        return table_html(title, ["statistic", "cells", "noise (sd)"], rows, self.guarantee.statement())
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.statistics:

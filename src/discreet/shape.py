@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
+from discreet.notebook import counted
 from discreet.types import Mask
 from discreet.validation import check_count, check_flag, check_positive, check_range, shown
 
@@ -77,6 +78,12 @@ class Shape:
     def reward_span(self) -> float:
         """The width of the declared range of rewards."""
         return self.rewards[1] - self.rewards[0]
+
+    def words(self) -> str:
+        """The sizes in a few words."""
+        time = "the same at every step" if self.homogeneous else "per step"
+        sizes = counted(self.states, "state"), counted(self.actions, "action"), counted(self.horizon, "step")
+        return f"{', '.join(sizes)}, {time}"
 
 
 def check_size(shape: Shape, *, successors: bool = False) -> None:

@@ -31,7 +31,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.learners import UCOREPS, UOBLBPS
 from discreet.learners.base import Problem
 from discreet.planning.perturbation import chances_of_smallest
-from discreet.planning.shrinkage import shrink_nested
+from discreet.planning.signals import shrink_nested
 from discreet.policies import uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import ESTIMATES

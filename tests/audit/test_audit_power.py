@@ -97,4 +97,4 @@ def test_one_verdict_covers_all_stages():
     assert report.as_dict()["stages"][0] == report.stages[0].as_dict()
     convicted = replace(report, stages=(replace(report.stages[0], holds=False), report.stages[1]))
     assert not convicted.holds
-    assert "CONVICTED" in convicted.explain().splitlines()[0]
+    assert "FALSE" in convicted.explain().splitlines()[0]

@@ -183,7 +183,7 @@ def test_a_published_recipe_is_reported_with_its_truth():
     )
     assert report.exact == pytest.approx(16 / 3 * 12 / math.log2(4095))
     assert report.certified > report.lower_bound > report.claimed == 1.0
-    assert "CONVICTED" in report.explain()
+    assert "FALSE" in report.explain()
 
 
 def test_an_untrue_claim_that_runs_cannot_show_is_still_called_untrue():

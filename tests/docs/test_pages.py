@@ -33,7 +33,7 @@ BEFORE = {
         "_rng.random((5, 5, 3)), start=np.full(5, 0.2))\n"
     )
 }
-ELSEWHERE = ("spark_session",)  # a Spark cluster
+ELSEWHERE = ("spark_session", "discreet.client")  # a Spark cluster; a service, see test_real_users_page
 SMALLER = {
     "simulate": ["--episodes", "50", "--users", "50", "--runs", "1"],
     "rehearse": ["--episodes", "50", "--runs", "2"],
@@ -103,6 +103,23 @@ def make_ledger(folder: Path) -> None:
             (folder / "head.json").write_text(json.dumps(ledger.sign_head(books, folder / "key.pem")))
 
 
+def make_study(folder: Path, options: list[str]) -> None:
+    """The study that a command names, unless it makes it."""
+    pytest.importorskip("cryptography", reason="needs the extra 'serve'")
+    from discreet.service.places import new_study
+
+    if options[0] == "new":
+        return
+    file = folder / Path(options[1]).with_suffix(".toml")
+    new_study(file)
+    if options[0] == "tokens":
+        file.write_text(file.read_text().replace("tokens = false", "tokens = true"))
+    if options[0] in ("restored", "end", "show", "verify"):  # these want one that has been opened
+        from discreet.cli.study import open_coordinator
+
+        open_coordinator(file, None).stop()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
 def test_python_runs(page, visits, capsys, monkeypatch):
@@ -129,10 +146,12 @@ def test_commands_run(page, command, visits, capsys, monkeypatch):
         tiny = Scale(min(20, figure.scales["quick"].episodes), 2)
         monkeypatch.setitem(FIGURES, name, replace(figure, jobs=few, scales=dict.fromkeys(figure.scales, tiny)))
     _, name, *options = shlex.split(command, comments=True)
-    if name == "matrix" or (name == "reproduce" and "all" in options):
+    if name in ("matrix", "serve", "crowd") or (name == "reproduce" and "all" in options):
         options, SMALLER_NOW = ["--help"], []  # minutes; its parts are run by tests of their own
     else:
         SMALLER_NOW = [] if "--list" in options else SMALLER.get(name, [])
+    if name == "study" or "reminders.db" in options:
+        make_study(visits, options)
     if name == "ledger" and options[0] in NEW:  # what others find there, these make
         (visits / NEW[options[0]]).unlink(missing_ok=True)
     if name == "ledger" and (options[0] in ("key", "head") or "--head" in options):

@@ -18,6 +18,7 @@ from discreet.shape import Shape
 from discreet.streams import COINS, stream
 
 SHAPE = Shape(2, 2, 2)
+TIGHT = APVI(penalty="tight")
 
 
 def release(transitions, rewards=None, *, width=0.0, variance=0.0, public=None, visits=None, ends=None):
@@ -50,7 +51,7 @@ REWARDS = np.array([[[0.2, 0.3], [0.5, 0.1]], [[0.9, 0.4], [0.2, 0.6]]])
 
 def test_without_noise_the_penalty_is_that_of_apvi():
     """By hand: V_2 = max r, then r + P V - sqrt(2 Var i / n) - 7 R i / 3n for every action."""
-    actions, values = planned(APVI(failure_probability=0.2), release(COUNTS, public=REWARDS))
+    actions, values = planned(APVI(penalty="tight", failure_probability=0.2), release(COUNTS, public=REWARDS))
     after = np.array([0.9, 0.6])
     np.testing.assert_allclose(values[1], after)
     iota = math.log(2 * 2 * 2 * 2 / 0.1)
@@ -75,7 +76,9 @@ def test_noise_enters_the_tight_penalty_as_stated():
     counts[0, :, 0] = [[6000.0, 4000.0], [10000.0, 0.0]]
     counts[1, :, 0] = 5000.0
     known = np.array([[[0.0], [0.0]], [[1.0], [0.0]]])
-    _, values = planned(APVI(failure_probability=0.2), release(counts, public=known, width=3.0, variance=1.0), shape)
+    _, values = planned(
+        APVI(penalty="tight", failure_probability=0.2), release(counts, public=known, width=3.0, variance=1.0), shape
+    )
     iota, n, E, W, k = math.log(2 * 2 * 2 / 0.1), 10_000.0, 3.0, 3.0 * math.sqrt(2), 2
     m, spread = n - W, 0.24
     gamma = math.sqrt(2 * iota / m) * (math.sqrt(spread) + math.sqrt(k * E / n)) + 7 * iota / (3 * m) + k * E / n
@@ -97,7 +100,7 @@ def test_the_penalty_as_printed():
 def test_unknown_actions_are_avoided_and_worth_nothing_more_than_their_worst_successor():
     counts = COUNTS.copy()
     counts[0, 1] = [[0, 0], [2, 0]]
-    actions, values = planned(APVI(), release(counts, public=REWARDS, width=5.0, variance=4.0))
+    actions, values = planned(TIGHT, release(counts, public=REWARDS, width=5.0, variance=4.0))
     assert actions[0, 1] == 1  # seen twice, and the other never
     assert values[0, 1] == pytest.approx(0.1 + 0.6)
 
@@ -107,7 +110,7 @@ def test_the_argmax_does_not_clip():
     counts = np.zeros((2, 2, 2, 2))
     counts[0] = [[[1, 1], [2, 0]], [[2, 0], [1, 1]]]
     known = np.array([np.zeros((2, 2)), [[1.0, 1.0], [0.0, 0.0]]])
-    actions, values = planned(APVI(), release(counts, public=known))
+    actions, values = planned(TIGHT, release(counts, public=known))
     assert actions[0].tolist() == [1, 0]
     assert (values[0] == 0).all()
 
@@ -115,8 +118,8 @@ def test_the_argmax_does_not_clip():
 def test_private_rewards_are_estimated_pessimistically():
     counts = COUNTS * 100.0
     rewards = REWARDS * counts.sum(axis=3)
-    _, known = planned(APVI(), release(counts, public=REWARDS))
-    actions, private = planned(APVI(), release(counts, rewards, width=1.0, variance=1.0))
+    _, known = planned(TIGHT, release(counts, public=REWARDS))
+    actions, private = planned(TIGHT, release(counts, rewards, width=1.0, variance=1.0))
     assert (private <= known + 1e-12).all()
     assert (known - private).max() < 0.3
     assert actions[1].tolist() == [0, 1]
@@ -126,8 +129,8 @@ def test_the_end_is_a_successor_that_is_worth_nothing():
     shape = Shape(1, 1, 2)
     counts = np.array([[[[60000.0]]], [[[0.0]]]])
     given = release(counts, public=[[[0.0]], [[1.0]]], visits=[[[100000.0]], [[60000.0]]])
-    assert planned(APVI(), given, shape)[1][0, 0] == pytest.approx(1.0)
-    assert planned(APVI(ends=True), given, shape)[1][0, 0] == pytest.approx(0.6, abs=0.02)
+    assert planned(TIGHT, given, shape)[1][0, 0] == pytest.approx(1.0)
+    assert planned(APVI(penalty="tight", ends=True), given, shape)[1][0, 0] == pytest.approx(0.6, abs=0.02)
 
 
 def test_a_table_of_visits_is_weighed_against_the_sum_of_successors():

@@ -204,6 +204,28 @@ def test_a_plan_of_pure_releases_costs_no_more_than_its_sum(books):
     assert spent(books) == 0.5
 
 
+def test_rounds_of_different_users_are_charged_once_for_as_many_as_a_user_is_in(books):
+    part = pure(0.25)
+    with ledger.transaction(books):
+        ledger.declare_rounds(books, "people", "rounds", part, most=2)
+    assert spent(books) == 0.5
+    for number in range(5):
+        charge(books, part, plan="rounds", what=f"round {number}", release=b"sums")
+    assert spent(books) == 0.5
+    with pytest.raises(InvalidInput, match="another promise"):
+        charge(books, pure(0.1), plan="rounds")
+    with pytest.raises(InvalidInput, match="declared once"), ledger.transaction(books):
+        ledger.declare_rounds(books, "people", "rounds", part)
+    with pytest.raises(OverBudget), ledger.transaction(books):
+        ledger.declare_rounds(books, "people", "more", part, most=3)
+    report = ledger.verify(books)
+    assert report.sound
+    assert report.entries == 7
+    body = books.execute("SELECT body FROM ledger_entries WHERE number = 1").fetchone()[0]
+    books.execute("UPDATE ledger_entries SET body = ? WHERE number = 1", (body.replace('"rounds"', '"round_"', 1),))
+    assert not ledger.verify(books).sound
+
+
 def test_what_is_charged_is_what_the_profile_says():
     assert cost_of(pure(0.3), "sum") == Cost(units(pure(0.3).epsilon), 0)
     stated = gaussian(3.0, 1e-5)

@@ -150,8 +150,8 @@ def test_a_ledger_pays_for_table_and_judgement_once(tmp_path):
     [
         ({"holdout": 1.5}, "holdout"),
         ({"safe": True}, "declare behaviour="),
-        ({"behaviour": "uniform"}, "give holdout="),
-        ({"returns": (0, 1)}, "give holdout="),
+        ({"behaviour": np.ones((2, 2))}, "sum to one"),
+        ({"returns": (9, 10)}, "do not fit"),
         ({"holdout": 0.35, "behaviour": np.ones((2, 2))}, "sum to one"),
         ({"holdout": 0.35, "behaviour": np.full((3, 2), 0.5)}, "behaviour must have shape"),
         ({"holdout": 0.35, "returns": (9, 10)}, "do not fit"),

@@ -49,8 +49,8 @@ def test_a_large_budget_is_as_good_as_none():
     exact, private = simulated(users=300), simulated(discreet.Central(rho=1e7), users=300)
     assert exact.policies == private.policies
     assert exact.guarantee.model == "none"
-    noisy = simulated(discreet.Central(rho=0.1), users=300)
-    assert noisy.final_gap.mean() > exact.final_gap.mean() + 0.1
+    noisy = simulated(discreet.Central(rho=0.001), users=300)
+    assert noisy.final_gap.mean() > exact.final_gap.mean() + 0.02
 
 
 def test_runs_depend_on_the_seed_alone():
@@ -139,14 +139,14 @@ class TestSparse:
 
 
 def test_pessimistic_values_are_below_the_truth():
-    """The bound holds with probability 0.9 per run by theory, and in every one of these: it is cautious."""
+    """Of the tight penalty: they are below in every one of these runs, because it is cautious."""
     from discreet.accumulators.base import SimulatedNoise
     from discreet.learners.base import Problem
     from discreet.offline.data_sets import BehaviourUsers, known_table, learn
     from discreet.recipes.registry import build
     from discreet.streams import COINS, NOISE, USERS, generator, stream
 
-    learner, useful = discreet.learners.APVI(), 0
+    learner, useful = discreet.learners.APVI(penalty="tight"), 0
     for seed in range(12):
         world, users = BENCHMARK.instance(seed), (1000, 10_000, 100_000)[seed % 3]
         behaviour = uniform_policy(world.shape)

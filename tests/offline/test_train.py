@@ -168,7 +168,7 @@ class TestReceipt:
         read = discreet.data.read(broken, **NAMES, **DOMAIN, early_end=False)
         other = discreet.offline.train(read, "apvi", epsilon=2.0, delta=1e-6, recipe="offline/gaussian")
         for name in fit.facts:
-            if name not in ("policy", "date"):
+            if name not in ("policy", "date", "values"):  # hashes and numbers of the policy, which noise has moved
                 assert other.facts[name] == fit.facts[name]
 
 

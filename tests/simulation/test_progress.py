@@ -1,12 +1,16 @@
-"""The progress bar: on a terminal only, only when asked for, and on stderr."""
+"""Progress, if asked for: a bar on a terminal, a cell of a notebook, and elsewhere a line now and then on stderr."""
 
 from __future__ import annotations
 
 import io
+import sys
+from threading import Event
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from discreet.simulation.progress import progress_bar
+from discreet.simulation import progress
+from discreet.simulation.progress import Work, notebook_cell, progress_bar, silent
 
 
 class Terminal(io.StringIO):
@@ -30,5 +34,89 @@ def test_a_terminal_is_told_what_is_done(monkeypatch):
 
 
 @pytest.mark.parametrize(("stream", "shown"), [(Terminal, False), (io.StringIO, True)], ids=["unasked", "a file"])
-def test_nobody_else_is(monkeypatch, stream, shown):
+def test_nobody_else_is_told_of_short_work(monkeypatch, stream, shown):
     assert drawn(monkeypatch, stream(), shown) == ""
+
+
+def test_nobody_is_told_in_silence(monkeypatch):
+    with silent():
+        assert drawn(monkeypatch, Terminal(), shown=True) == ""
+    assert drawn(monkeypatch, Terminal(), shown=True) != ""
+
+
+def test_a_file_gets_a_line_now_and_then(monkeypatch):
+    """The thread that tells is real; the work waits until it has told twice, however long that takes."""
+
+    class File(io.StringIO):
+        def __init__(self):
+            super().__init__()
+            self.twice = Event()
+
+        def flush(self):
+            if self.getvalue().count("\n") >= 2:
+                self.twice.set()
+
+    file = File()
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
+    monkeypatch.setattr(progress, "NEXT_LINE", 0.0)
+    monkeypatch.setattr("sys.stderr", file)
+    with progress_bar("learning", 10, True) as tick:
+        tick(5)
+        assert file.twice.wait(60)
+    lines = file.getvalue().splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith("learning [") for line in lines)
+    assert " 50% after" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "said"),
+    [
+        (0, 0, "work [------------------------]   0% after 0 s"),
+        (12, 0, "work [------------------------]   0% after 12 s"),
+        (30, 25, "work [######------------------]  25% after 30 s, about 1:30 left"),
+        (3723, 50, "work [############------------]  50% after 1:02:03, about 1:02:03 left"),
+        (61, 100, "work [########################] 100% after 1:01"),
+        (61, 200, "work [########################] 100% after 1:01"),
+    ],
+)
+def test_a_line_says_how_much_is_done_and_how_long_the_rest_takes(seconds, done, said):
+    times = iter([100.0, 100.0 + seconds])
+    work = Work("work", 100, clock=lambda: next(times))
+    work.tick(done)
+    assert work.line() == said
+
+
+def notebook(monkeypatch, shell):
+    """Modules that stand for IPython; what a cell shows comes back as a list."""
+    shown: list[str] = []
+    display = ModuleType("IPython.display")
+
+    def show(data, raw, display_id):
+        assert raw
+        assert display_id
+        shown.append(data["text/plain"])
+        return SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+
+    display.display = show
+    package = ModuleType("IPython")
+    package.get_ipython = lambda: shell
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+def test_a_notebook_shows_one_line_that_is_replaced(monkeypatch):
+    shown = notebook(monkeypatch, SimpleNamespace(kernel=object()))
+    assert drawn(monkeypatch, io.StringIO(), shown=True) == ""
+    assert shown[0] == ""
+    assert shown[-1].startswith("learning [########################] 100%")
+
+
+def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
+    shown = notebook(monkeypatch, SimpleNamespace())
+    assert notebook_cell() is None
+    assert "100%" in drawn(monkeypatch, Terminal(), shown=True)
+    assert shown == []
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    assert notebook_cell() is None

@@ -103,6 +103,16 @@ class SecureNoise:
             return np.concatenate(list(pool.map(one, pieces)))
 
 
+class DeviceNoise:
+    """The noise that is in messages already when they arrive: nobody here draws any."""
+
+    simulated = False
+
+    def draw(self, law: Law, copies: int, size: int) -> Floats:
+        """Refused: a device adds its noise before anything leaves it."""
+        raise Unsupported("in the local model every device adds noise of its own: take its messages in with receive")
+
+
 def coins_of(noise: NoiseSource, refusal: str) -> np.random.Generator:
     """The generator of a simulation, for messages that are made on a user's device; refused where noise is real."""
     if not isinstance(noise, SimulatedNoise):

@@ -171,16 +171,16 @@ class Mixing:
 
     def __init__(self, matrix: Matrix, size: int) -> None:
         self._sums, self._bits = exponential_sum(matrix.releases), matrix.bits
-        self._past = np.zeros((len(self._sums.shifts), size), np.int64)
+        self.past = np.zeros((len(self._sums.shifts), size), np.int64)
 
     def step(self, where: Integers, counts: Floats) -> Floats:
         """The next mixture of these cells, as a count on the grid: what noise is added to."""
         shifts, numerators, places = (part[:, None] for part in self._sums)
         new = np.rint(counts).astype(np.int64) << self._bits
-        past = self._past[:, where]
+        past = self.past[:, where]
         mixed = new + (numerators * past >> places).sum(axis=0)
         past += new
-        self._past[:, where] = past - (past >> shifts)
+        self.past[:, where] = past - (past >> shifts)
         return np.asarray(mixed * 2.0**-self._bits)
 
 
@@ -190,12 +190,12 @@ class Unmixing:
     def __init__(self, matrix: Matrix, size: int) -> None:
         sums = exponential_sum(matrix.releases)
         self._decays, self._weights = sums.decays, sums.weights
-        self._buffers = np.zeros((len(self._decays), size))
+        self.buffers = np.zeros((len(self._decays), size))
 
     def step(self, where: Integers, published: Floats) -> Floats:
         """What to add to the release of these cells, from one published number each."""
-        new = published - self._weights @ self._buffers[:, where]
-        self._buffers[:, where] = self._decays[:, None] * (self._buffers[:, where] + new)
+        new = published - self._weights @ self.buffers[:, where]
+        self.buffers[:, where] = self._decays[:, None] * (self.buffers[:, where] + new)
         return np.asarray(new)
 
 

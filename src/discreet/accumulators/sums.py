@@ -23,6 +23,7 @@ from discreet.accumulators.base import NoiseSource, TotalArrays
 from discreet.errors import Unsupported
 from discreet.noise.law import Law
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.saved_arrays import Saved, nothing_secret
 from discreet.types import Floats, Mask
 
 
@@ -40,6 +41,14 @@ class SumRun:
         where = np.flatnonzero(cells)
         self.values[where] += tally[where] + self._noise.draw(self._law, copies, len(where))
         self.copies += rows * copies
+
+    def save(self) -> Saved:
+        """Released sums and the number of draws in them: no secret, because the noise of a block is forgotten."""
+        return nothing_secret(values=self.values, copies=self.copies)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these sums."""
+        self.values, self.copies = saved.public["values"].copy(), saved.public["copies"].copy()
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,15 @@ class OnceRun(SumRun):
             raise Unsupported("this recipe releases a data set once; a second release would need a budget of its own")
         self._released = True
         super().add(tally, users, rows, cells)
+
+    def save(self) -> Saved:
+        """Whether there was a release goes with the sums."""
+        return nothing_secret(values=self.values, copies=self.copies, released=self._released)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these sums; a release that was made stays made."""
+        super().load(saved)
+        self._released = bool(saved.public["released"])
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ from discreet.accumulators.base import NoiseSource, advance, draws_at
 from discreet.errors import Unsupported
 from discreet.noise.law import Law, add_noise, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.saved_arrays import Saved, copies, taken_from, under
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_count
@@ -237,6 +238,18 @@ class TreeRun:
         self._current = low
         self.copies[:] = self._time.bit_count()
 
+    def save(self) -> Saved:
+        """Releases and the clock are public. Nodes are secret: they are noise, and a release less its noise is raw."""
+        public = copies(values=self.values, copies=self.copies, time=self._time, current=self._current)
+        return Saved(public, copies(prefix=self._prefix))
+
+    def load(self, saved: Saved) -> None:
+        """Go on with these nodes."""
+        public = saved.public
+        self.values, self.copies = public["values"].copy(), public["copies"].copy()
+        self._time, self._current = int(public["time"]), int(public["current"])
+        self._prefix = saved.secret["prefix"].copy()
+
 
 class EqualLawRun(TreeRun):
     """Counting with noise that is topped up to the same number of draws at every release."""
@@ -255,6 +268,16 @@ class EqualLawRun(TreeRun):
         self.values += extra - self._extra
         self._extra = extra
         self.copies[:] = self._levels
+
+    def save(self) -> Saved:
+        """What the last release was filled up with is noise, too, and secret with the nodes."""
+        tree = super().save()
+        return Saved(tree.public, tree.secret | copies(extra=self._extra))
+
+    def load(self, saved: Saved) -> None:
+        """Go on with these nodes and this fill."""
+        super().load(saved)
+        self._extra = saved.secret["extra"].copy()
 
 
 def next_release(released: int, paid: int) -> int:
@@ -348,6 +371,17 @@ class EvenTreeRun:
         if missing:
             where = np.flatnonzero(cells)
             self.values[where] += self._noise.draw(self._law, missing, len(where))
+
+    def save(self) -> Saved:
+        """The tree inside is secret as a whole: what it would release carries less noise than what is released."""
+        tree = under("tree", self._tree.save())
+        return Saved(copies(values=self.values, time=self._time), tree.public | tree.secret)
+
+    def load(self, saved: Saved) -> None:
+        """Go on with this tree."""
+        self.values, self._time = saved.public["values"].copy(), int(saved.public["time"])
+        form, tree = self._tree.save(), taken_from("tree", Saved(saved.secret, {})).public
+        self._tree.load(Saved({n: tree[n] for n in form.public}, {n: tree[n] for n in form.secret}))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ where a signal stands out that is lost in every single cell.
 
 **Losses** of a pair may drift: a random walk is tracked through all blocks (:mod:`discreet.planning.tracking`), which
 gives its sum L over all users so far and the deviation sigma of that sum, also where the pair was hardly visited. Sums
-are drawn to those of their state and of their layer (:mod:`discreet.planning.shrinkage`): an action that was not seen
+are drawn to those of their state and of their layer (:mod:`discreet.planning.signals`): an action that was not seen
 must not look worse than a good one that was.
 
 **Policy**, backward from the last layer, in every state by itself, however rarely one is planned to be there:
@@ -44,7 +44,7 @@ from discreet.adversarial.learners import deployed, layers_of
 from discreet.errors import check_name
 from discreet.learners.base import HoldsPolicy, Problem
 from discreet.planning.perturbation import chances_of_smallest
-from discreet.planning.shrinkage import onto_simplex, shrink_nested, shrink_rows
+from discreet.planning.signals import onto_simplex, shrink_nested, shrink_rows
 from discreet.planning.tracking import Tracked, track, untracked
 from discreet.policies import StochasticPolicy
 from discreet.release import ESTIMATES, Release

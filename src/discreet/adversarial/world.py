@@ -28,12 +28,13 @@ import numpy as np
 from discreet.adversarial.layers import LayerArrays, Layers, occupancy, pair_occupancy
 from discreet.compiled import kernel
 from discreet.errors import InvalidInput, check_name
+from discreet.notebook import facts_html, one_line
 from discreet.policies import AnyPolicy, Mixture, Policy
 from discreet.shape import LayeredShape, layered_shape
 from discreet.streams import WORLD, Stream, categorical, generator, uniform
 from discreet.types import ArrayLike, Floats, Integers
 from discreet.validation import check_array, check_count, check_positive
-from discreet.worlds.family import WorldFamily, family_or_member
+from discreet.worlds.family import WorldFamily, family_or_member, shape_facts
 from discreet.worlds.tabular import TabularWorld
 
 # How random layered worlds are drawn: every row mixes an even law with a sparse one.
@@ -70,6 +71,12 @@ class LayeredWorld:
         flat /= np.repeat(sums, np.diff(self.layers.arrays.offset))
         flat.flags.writeable = False
         object.__setattr__(self, "transitions", flat)
+
+    def __repr__(self) -> str:
+        return one_line("LayeredWorld", self.name, self.shape.words())
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"Layered world {self.name}", shape_facts(self.shape))
 
     @cached_property
     def shape(self) -> LayeredShape:

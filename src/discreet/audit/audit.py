@@ -32,13 +32,13 @@ from discreet.audit.stages import Stage, run_stages
 from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
 from discreet.channels.session import Privatizer
-from discreet.errors import DiscreetError, InvalidInput, Unsupported
+from discreet.errors import DiscreetError, InvalidInput, Unsupported, unknown_name
 from discreet.papers import published
 from discreet.papers.mechanism import Published, Setting
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
-from discreet.recipes.registry import Target, build
-from discreet.recipes.trust import Privacy
+from discreet.recipes.registry import Target, build, recipes
+from discreet.recipes.trust import Privacy, in_model
 from discreet.shape import Shape
 from discreet.validation import check_count
 
@@ -66,13 +66,13 @@ def audit(
     confidence: float = 0.99,
     sessions: bool = True,
 ) -> AuditReport:
-    """Put a privacy target, a published recipe or a mechanism broken on purpose on trial.
+    """Put a privacy target, a recipe, a published mechanism or one that is broken on purpose on trial.
 
     ``privacy`` is a target such as ``Central(epsilon=1.0)``, whose recipe may also be a name that starts with
-    ``published/`` or ``broken/``; such a name by itself means epsilon 1. A privatizer that somebody built, or a
-    function of shape and episodes that makes one, is tried as it is, against the guarantee that it carries. ``trials``
-    is the number of transcripts in all, both neighbours and every setting counted. ``sessions`` can be switched off to
-    leave out the first two stages, which open sessions and test samplers.
+    ``published/`` or ``broken/``; the name of a recipe or mechanism by itself means epsilon 1. A privatizer that
+    somebody built, or a function of shape and episodes that makes one, is tried as it is, against the guarantee that it
+    carries. ``trials`` is the number of transcripts in all, both neighbours and every setting counted. ``sessions`` can
+    be switched off to leave out the first two stages, which open sessions and test samplers.
 
     >>> from discreet.audit.audit import audit
     >>> from discreet.recipes.trust import Central
@@ -150,7 +150,13 @@ def _recipe_stages(privacy: Privacy, asked: Setting, needs: Iterable[str], seed:
 def _named(name: str) -> Privacy:
     if name.startswith("published/") and published(name).concentrated:
         return Privacy(rho=1.0, delta=_EASY_DELTA, recipe=name)
-    return Privacy(epsilon=1.0, recipe=name)
+    if name.startswith(("published/", "broken/")):
+        return Privacy(epsilon=1.0, recipe=name)
+    known = {recipe.name: recipe for recipe in recipes()}
+    if name not in known:
+        raise unknown_name("recipe", name, known)
+    delta = 0.0 if known[name].pure else _EASY_DELTA
+    return in_model(Privacy(epsilon=1.0, delta=delta, recipe=name), known[name].model)
 
 
 def _recipe_cases(privacy: Privacy, asked: Setting, needs: Iterable[str]) -> tuple[str, float | None, list[Case]]:

@@ -14,6 +14,7 @@ from discreet.audit.stages import Stage
 from discreet.audit.trials import Case
 from discreet.errors import InvalidInput, MissingExtra
 from discreet.files import check_writable, write_atomically
+from discreet.notebook import facts_html, one_line
 from discreet.papers import published
 from discreet.papers.mechanism import Setting
 from discreet.privacy.guarantee import finite_or_none
@@ -37,6 +38,13 @@ class AuditReport:
     case: Case
     finding: Finding
     stages: tuple[Stage, ...] = ()
+
+    def __repr__(self) -> str:
+        numbers = f"claimed epsilon {self.claimed:.4g}", f"at least {self.lower_bound:.4g}"
+        return one_line("AuditReport", self.recipe, "holds up" if self.holds else "FALSE", *numbers)
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.verdict(), self.rows())
 
     @property
     def claimed(self) -> float:
@@ -73,6 +81,14 @@ class AuditReport:
         """Whether the claim survived every stage."""
         return self.lower_bound <= self.claimed and all(stage.holds for stage in self.stages)
 
+    @property
+    def untrue(self) -> bool:
+        """Whether what is computed from the noise is above the claim, where it was tried or at the asked shape."""
+        pairs = (self.certified, self.claimed), (self.exact, self.asked.epsilon)
+        return any(
+            computed is not None and claim is not None and computed > claim * (1 + 1e-9) for computed, claim in pairs
+        )
+
     @cached_property
     def power(self) -> str:
         """What each stage would have convicted, computed from what it ran."""
@@ -97,6 +113,7 @@ class AuditReport:
             "confidence": self.confidence,
             "trials": self.trials,
             "holds": self.holds,
+            "verdict": self.verdict(),
             "stages": [stage.as_dict() for stage in self.stages],
             "power": self.power,
             "shape": self.asked.as_dict(),
@@ -110,30 +127,48 @@ class AuditReport:
             },
         }
 
-    def explain(self) -> str:
-        """The verdict in words."""
-        verdict = "holds up" if self.holds else "CONVICTED"
-        delta = f" with delta {self.delta:g}" if self.delta else ""
-        score = "exact log-likelihood ratio" if self.finding.known else "score trained on separate draws"
-        lines = [
-            f"{self.recipe}: the claim {verdict}",
+    def verdict(self) -> str:
+        """One sentence in plain words: what was claimed, and whether it holds."""
+        claim = f"{self.recipe}: the claim of epsilon {self.claimed:.4g}" + (
+            f" with delta {self.delta:g}" if self.delta else ""
+        )
+        truth = "" if self.exact is None else f"; in truth it is {_epsilon_text(self.exact)}"
+        against = [stage.name for stage in self.stages if not stage.holds]
+        if self.lower_bound > self.claimed:
+            sure = f"with confidence {self.confidence:g}"
+            return f"{claim} is FALSE: the runs prove epsilon to be at least {self.lower_bound:.4g}, {sure}{truth}"
+        if against:
+            return f"{claim} is FALSE: {' and '.join(against)} found a violation{truth}"
+        if self.untrue:
+            computed = max(epsilon for epsilon in (self.certified, self.exact) if epsilon is not None)
+            shown = f"computed from its noise it is {_epsilon_text(computed)}"
+            return f"{claim} is NOT TRUE: {shown}, though the runs do not show it"
+        return f"{claim} holds up: no run and no test speaks against it, which is no proof of privacy"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The numbers behind the verdict, as a person reads them."""
+        finding, delta = self.finding, f" with delta {self.delta:g}" if self.delta else ""
+        score = "exact log-likelihood ratio" if finding.known else "score trained on separate draws"
+        return [
             *_stated(self.recipe),
-            f"claimed      epsilon {self.claimed:.4g}{delta}",
-            f"certified    {_epsilon_text(self.certified)}",
-            f"lower bound  epsilon {self.lower_bound:.4g}, with confidence {self.confidence:g}",
-            f"exact        {_epsilon_text(self.exact)} at the asked shape ({self.asked.describe()})",
-            f"tried at     {self.case.setting.describe()}",
-            f"compared     {self.case.compared}",
-            f"test         {score}; the event came {self.finding.high:,} times on one side and {self.finding.low:,} "
-            f"times on the other, in {self.finding.counted:,} draws each ({self.trials:,} runs in all)",
-            *(f"{stage.name:<12} {'' if stage.holds else 'CONVICTED: '}{stage.sentence}" for stage in self.stages),
-            f"power        {self.power}",
+            ("claimed", f"epsilon {self.claimed:.4g}{delta}"),
+            ("guarantee", f"{_epsilon_text(self.certified)}, as the mechanism computes it"),
+            ("runs prove", f"epsilon at least {self.lower_bound:.4g}, with confidence {self.confidence:g}"),
+            ("in truth", f"{_epsilon_text(self.exact)} at the asked shape ({self.asked.describe()})"),
+            ("tried at", self.case.setting.describe()),
+            ("compared", self.case.compared),
+            (
+                "test",
+                f"{score}; the event came {finding.high:,} times on one side and {finding.low:,} times on the other, "
+                f"in {finding.counted:,} draws each ({self.trials:,} runs in all)",
+            ),
+            *((stage.name, ("" if stage.holds else "VIOLATED: ") + stage.sentence) for stage in self.stages),
+            ("power", self.power),
         ]
-        if self.holds and self.certified is not None and self.certified > self.claimed * (1 + 1e-9):
-            lines.append("The runs do not show it, but the computed epsilon is above the claim: the claim is NOT TRUE.")
-        elif self.holds:
-            lines.append("A lower bound below the claim is no proof of privacy: it found no violation.")
-        return "\n".join(lines)
+
+    def explain(self) -> str:
+        """The verdict in one sentence, and the numbers behind it."""
+        return "\n".join([self.verdict(), *(f"{name:<12} {value}" for name, value in self.rows())])
 
     def picture(self) -> str:
         """The two distributions of the score, for a terminal."""
@@ -153,12 +188,12 @@ def _epsilon_text(epsilon: float | None) -> str:
     return "no finite epsilon" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)}"
 
 
-def _stated(recipe: str) -> tuple[str, ...]:
+def _stated(recipe: str) -> tuple[tuple[str, str], ...]:
     """Where a paper states the claim, and under which condition; nothing for recipes of other kinds."""
     if not recipe.startswith("published/"):
         return ()
     entry = published(recipe)
-    return f"stated in    {entry.paper}, {entry.statement.where}", f"condition    {entry.statement.condition}"
+    return ("stated in", f"{entry.paper}, {entry.statement.where}"), ("condition", entry.statement.condition)
 
 
 def _draw(report: AuditReport, kind: str) -> bytes:

@@ -13,6 +13,7 @@ from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise.law import AnytimeLaw, Law
 from discreet.release import Estimate
+from discreet.saved_arrays import Savable, Saved
 from discreet.shape import Shape
 from discreet.types import Floats
 
@@ -58,6 +59,20 @@ class AdditiveRun(PlainRun):
         encoder = self._channel.encoder
         rows = asked_rows(self._shape, context, self._masked)
         self._run.add(tally, users, rows, encoder.rows_to_cells(rows) & encoder.possible())
+
+    def save(self) -> Saved:
+        """What the accumulator remembers."""
+        return self._savable().save()
+
+    def load(self, saved: Saved) -> None:
+        """Go on with what an accumulator of this kind remembered."""
+        self._savable().load(saved)
+
+    def _savable(self) -> Savable:
+        if not isinstance(self._run, Savable):
+            name = type(self._channel.accumulator).__name__
+            raise Unsupported(f"sums by {name} cannot be saved between releases: take a recipe with blocks")
+        return self._run
 
     def estimates(self) -> dict[str, Estimate]:
         """Every row carries as many draws of noise as its accumulator has counted."""

@@ -34,6 +34,7 @@ from discreet.encoders.base import Context, playable_rows
 from discreet.errors import Unsupported
 from discreet.policies import AnyPolicy
 from discreet.release import Estimate
+from discreet.saved_arrays import Savable, Saved, copies, taken_from, under
 from discreet.shape import Shape
 from discreet.types import Floats
 
@@ -81,6 +82,21 @@ class ArmRewardsRun(PlainRun):
         arm = arm_of(self._shape, context.policy)
         self._rewards.add(tally, users, context)
         self._told[0, 0, arm] += users
+
+    def save(self) -> Saved:
+        """How many were told what is public; the rest is that of the channel of rewards."""
+        rewards = under("rewards", self._savable().save())
+        return Saved(copies(told=self._told) | rewards.public, rewards.secret)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these numbers."""
+        self._told = saved.public["told"].copy()
+        self._savable().load(taken_from("rewards", saved))
+
+    def _savable(self) -> Savable:
+        if not isinstance(self._rewards, Savable):
+            raise Unsupported("answered bits cannot be saved between releases: take the recipe 'central/arm-rewards'")
+        return self._rewards
 
     def estimates(self) -> dict[str, Estimate]:
         """Visits as they are, no transitions, rewards with their noise."""

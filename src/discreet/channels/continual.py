@@ -17,8 +17,8 @@ while no step of the public policy plays the row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise import Gaussian, GridGaussian
 from discreet.release import Estimate
+from discreet.saved_arrays import Saved, copies
 from discreet.shape import Shape
 from discreet.types import Floats, Integers
 
@@ -66,7 +67,7 @@ class ContinualRun(PlainRun):
         self._channel, self._shape, self._masked = channel, shape, masked
         self._values, self._clock = np.zeros(size), np.zeros(row_shape(shape), np.int64)
         self._errors = channel.accumulator.errors()
-        self._step = _steps(channel, noise)
+        self._steps = _steps(channel, noise)
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Take in what was counted since the last release; the clocks of the rows that are released move on."""
@@ -75,8 +76,25 @@ class ContinualRun(PlainRun):
         for clock in np.unique(self._clock[rows]):
             next_release(int(clock), len(self._errors) - 1)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
-        self._values[where] += self._step(where, tally[where])
+        self._values[where] += self._steps.step(where, tally[where])
         self._clock += rows
+
+    def save(self) -> Saved:
+        """Releases, clocks and what was published are public. Mixed counts are raw, and stay secret to the end."""
+        mixed = self._mixed()
+        public = copies(values=self._values, clock=self._clock, buffers=mixed.unmixing.buffers)
+        return Saved(public, copies(past=mixed.mixing.past))
+
+    def load(self, saved: Saved) -> None:
+        """Go on with these mixtures."""
+        mixed, public = self._mixed(), saved.public
+        self._values, self._clock = public["values"].copy(), public["clock"].copy()
+        mixed.unmixing.buffers, mixed.mixing.past = public["buffers"].copy(), saved.secret["past"].copy()
+
+    def _mixed(self) -> _Mixed:
+        if not isinstance(self._steps, _Mixed):
+            raise Unsupported("a refined tree is for simulation and cannot be saved: take a recipe with a matrix")
+        return self._steps
 
     def estimates(self) -> dict[str, Estimate]:
         """The noise of a row is that of the release which its clock has reached."""
@@ -89,25 +107,43 @@ class ContinualRun(PlainRun):
         return lambda cells, tail: np.sqrt(errors * cells) * law.sum_quantile(1, tail) + cells * drift
 
 
-def _steps(channel: ContinualChannel, noise: NoiseSource) -> Callable[[Integers, Floats], Floats]:
-    """How the release of some cells changes from one of their releases to the next, given what was counted between."""
-    size, law = channel.encoder.size, channel.law
-    if isinstance(channel.accumulator, Matrix):
-        mixing, unmixing = Mixing(channel.accumulator, size), Unmixing(channel.accumulator, size)
+class _Steps(Protocol):
+    """How the release of some cells changes from one of their releases to the next."""
 
-        def publish(where: Integers, counts: Floats) -> Floats:
-            published = mixing.step(where, counts) + noise.draw(law, 1, len(where))
-            return unmixing.step(where, published)
+    def step(self, where: Integers, counts: Floats) -> Floats:
+        """The change of the release of these cells, given what was counted between."""
 
-        return publish
-    everywhere = int(np.count_nonzero(channel.encoder.possible()))
-    tree = RefinedNoise(channel.accumulator, everywhere)
 
-    def grow(where: Integers, counts: Floats) -> Floats:
-        if len(where) != everywhere:
+class _Mixed:
+    """Counts mixed over releases, noised, and unmixed."""
+
+    def __init__(self, matrix: Matrix, law: Gaussian | GridGaussian, size: int, noise: NoiseSource) -> None:
+        self.mixing, self.unmixing = Mixing(matrix, size), Unmixing(matrix, size)
+        self._law, self._noise = law, noise
+
+    def step(self, where: Integers, counts: Floats) -> Floats:
+        """Publish the noisy mixture, and compute from it what the release gains."""
+        published = self.mixing.step(where, counts) + self._noise.draw(self._law, 1, len(where))
+        return self.unmixing.step(where, published)
+
+
+class _Grown:
+    """Counts with the noise of a refined tree, whose cells share one clock."""
+
+    def __init__(self, tree: RefinedTree, law: Gaussian | GridGaussian, cells: int, noise: NoiseSource) -> None:
+        self._tree, self._everywhere = RefinedNoise(tree, cells), cells
+        self._law, self._noise = law, noise
+
+    def step(self, where: Integers, counts: Floats) -> Floats:
+        """What was counted, and how the noise changes."""
+        if len(where) != self._everywhere:
             raise Unsupported(
                 "a node of the tree spans several policies, so no single one may mask it: set masked=False"
             )
-        return counts + tree.step(lambda: noise.draw(law, 1, everywhere))
+        return counts + self._tree.step(lambda: self._noise.draw(self._law, 1, self._everywhere))
 
-    return grow
+
+def _steps(channel: ContinualChannel, noise: NoiseSource) -> _Steps:
+    if isinstance(channel.accumulator, Matrix):
+        return _Mixed(channel.accumulator, channel.law, channel.encoder.size, noise)
+    return _Grown(channel.accumulator, channel.law, int(np.count_nonzero(channel.encoder.possible())), noise)

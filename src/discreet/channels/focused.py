@@ -44,6 +44,7 @@ from discreet.noise.law import Law
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.release import Estimate
+from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask
 
@@ -82,8 +83,9 @@ class FocusedChannel(Tabular):
         return FocusedRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
-        """For a release of one row per state, which is what a policy that does not depend on the step plays."""
-        return float(self.law_for(self.encoder.shape.states).variance * counts_per_row(self.encoder))
+        """For a release of one row per state, or per step and state, which is what one policy plays."""
+        shape = self.encoder.shape
+        return float(self.law_for(shape.groups * shape.states).variance * counts_per_row(self.encoder))
 
 
 class FocusedRun(PlainRun):
@@ -145,6 +147,16 @@ class FocusedRun(PlainRun):
 
     def _visits(self, cells: Floats) -> Floats:
         return self._channel.encoder.marginals(cells)["visits"].values
+
+    def save(self) -> Saved:
+        """Released tables, their draws, the number of blocks, and whether the last one taught anything: all public."""
+        return nothing_secret(values=self._values, draws=self._draws, releases=self._releases, learned=self._learned)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these tables."""
+        public = saved.public
+        self._values, self._draws = public["values"].copy(), public["draws"].copy()
+        self._releases, self._learned = int(public["releases"]), bool(public["learned"])
 
     def estimates(self) -> dict[str, Estimate]:
         """Every row carries the draws of the blocks that were asked about it, each of its own law."""

@@ -3,31 +3,39 @@
 ``Privatizer`` is frozen data: what is released, with which noise, under which guarantee. Two objects put it to work:
 
 * ``Intake`` takes: it says what the next users are to be encoded with, is handed the sums of their encodings, adds
-  noise and releases. It asks nobody for data, so a service can feed it with what has arrived.
+  noise and releases. It asks nobody for data, so a service can feed it with what has arrived. In the local model
+  (``collect``) it is handed messages that devices have randomised, and adds nothing.
 * ``Session`` pulls: it answers a request by letting users act, and feeds an intake with their tallies.
 
-Both see raw tallies on their way to a release only, and never a record.
+Both see raw tallies on their way to a release only, and never a record. An intake can be saved after each release and
+resumed in another process (:mod:`discreet.channels.saved`): everything after is bit for bit as it would have been.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from discreet.accumulators.base import NoiseSource
+from discreet.accumulators.base import DeviceNoise, NoiseSource
 from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.channels.base import AnyChannel, WidthOf
+from discreet.channels.sampled_item import ReportChannel, ReportRun
+from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
+from discreet.channels.user_side import Report, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
-from discreet.policies import MIXED, AnyPolicy
+from discreet.notebook import counted, one_line
+from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import ESTIMATES, Estimate, Linear, Release, Request
+from discreet.release import ESTIMATES, Estimate, Layer, Linear, Release, Request
+from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
-from discreet.types import Floats
+from discreet.types import Floats, NDArray
 
 
 @runtime_checkable
@@ -66,6 +74,9 @@ class Privatizer:
                 "questions of their budget: give every user one block"
             )
 
+    def __repr__(self) -> str:
+        return one_line("Privatizer", self.recipe, counted(len(self.channels), "channel"), self.guarantee.brief())
+
     @property
     def statistics(self) -> frozenset[str]:
         """The statistics that a release has."""
@@ -100,6 +111,16 @@ class Privatizer:
         """Start taking in tallies of users, whoever brings them."""
         return Intake(self, noise, total_users)
 
+    def collect(self, total_users: int) -> Intake:
+        """Start collecting messages that devices have randomised: the local model, with real noise, none of it here."""
+        return Intake(self, DeviceNoise(), total_users)
+
+    def resume(self, saved: SavedIntake, total_users: int, noise: NoiseSource | None = None) -> Intake:
+        """An intake that goes on where a saved one stood; without ``noise`` one that collects what devices send."""
+        intake = self.collect(total_users) if noise is None else self.take_in(noise, total_users)
+        intake.load(saved)
+        return intake
+
     def open(self, users: Users, noise: NoiseSource, total_users: int) -> Session:
         """Start answering requests about these users."""
         return Session(self, users, noise, total_users)
@@ -110,12 +131,15 @@ class Intake:
 
     def __init__(self, privatizer: Privatizer, noise: NoiseSource, total_users: int) -> None:
         privatizer.check_users(total_users)
-        if not noise.simulated and privatizer.guarantee.model in ("local", "shuffle"):
+        if isinstance(noise, DeviceNoise):
+            _check_collected(privatizer)
+        elif not noise.simulated and privatizer.guarantee.model in ("local", "shuffle"):
             raise Unsupported(
                 f"recipe {privatizer.recipe!r} promises privacy in the {privatizer.guarantee.model} model, where nobody"
                 " holds sums of what users did: real noise is drawn on their devices, and this is for simulation"
             )
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
+        self._collects = isinstance(noise, DeviceNoise)
         same = privatizer.guarantee.simulated == noise.simulated
         self._guarantee = privatizer.guarantee if same else drawn(privatizer.guarantee, noise.simulated)
         self._followed: Counter[AnyPolicy] = Counter()  # users of each policy so far, where blocks depend on that
@@ -129,11 +153,12 @@ class Intake:
     def users_for(self, request: Request) -> int:
         """How many users answer this request: as many as it asks for, or as the schedule has next."""
         self._check_served(request.what)
-        users = request.users or self._next_block(request.policy)
+        users = request.users or self.next_block(request.policy)
         self._check_left(users)
         return users
 
-    def _next_block(self, policy: AnyPolicy) -> int:
+    def next_block(self, policy: AnyPolicy) -> int:
+        """How many users the schedule has next, if they follow this policy."""
         schedule = self.privatizer.schedule
         if isinstance(schedule, PerPolicy):
             return schedule.next_block_of(self._followed[policy], self.left)
@@ -157,16 +182,82 @@ class Intake:
         self._check_left(users)
         for run, tally in zip(self._runs, tallies, strict=True):
             run.add(tally, users, context)
+        self._book(context.policy, users)
+        return self.release_now()
+
+    def receive(self, groups: Iterable[tuple[Policy, Sequence[Sequence[Report]]]]) -> Release:
+        """Take in messages of devices, and release: for each policy the messages of those who acted under it.
+
+        Several policies at once are for messages that come late: they count under the policy that they name. Messages
+        are all checked before any of them counts.
+        """
+        counted = []
+        for policy, messages in groups:
+            run = self._collecting()
+            counts, asked = count_messages(run.channel, policy, messages, masked=self.privatizer.masked)
+            counted.append((policy, len(messages), counts, asked))
+        self._check_left(sum(users for _policy, users, _counts, _asked in counted))
+        for policy, users, counts, asked in counted:
+            if users:
+                self._collecting().add_reports(counts, asked, users, Context(policy))
+                self._book(policy, users)
+        return self.release_now()
+
+    def _collecting(self) -> ReportRun:
+        run = self._runs[0]
+        if not self._collects or not isinstance(run, ReportRun):
+            raise Unsupported("messages are received where devices add the noise: open the intake with collect")
+        return run
+
+    def _book(self, policy: AnyPolicy, users: int) -> None:
         self.served += users
         if isinstance(self.privatizer.schedule, PerPolicy):
-            self._followed[context.policy] += users
-        return self._release()
+            self._followed[policy] += users
+
+    def save(self) -> SavedIntake:
+        """All that the next process needs, public and secret apart; to be called after a release."""
+        saved = save_books(self._mechanism, self.served, self._followed)
+        for number, run in enumerate(self._savable()):
+            state = under(f"channel{number}", run.save())
+            saved = Saved(saved.public | state.public, saved.secret | state.secret)
+        return saved
+
+    def load(self, saved: SavedIntake) -> None:
+        """Go on where a saved intake of the same mechanism stood; refused for any other."""
+        served, followed = load_books(saved, self._mechanism, self.total_users)
+        states = [taken_from(f"channel{number}", saved) for number in range(len(self._runs))]
+        runs, parts = self._savable(), sum(len(part) for state in states for part in state)
+        books = sum(name.startswith("books.") for name in saved.public)
+        if parts + books != len(saved.public) + len(saved.secret):
+            raise InvalidInput("the saved state has parts that no channel knows: restore it from a whole copy")
+        for run, state in zip(runs, states, strict=True):
+            check_form(run.save(), state)
+        for run, state in zip(runs, states, strict=True):
+            run.load(state)
+        self.served, self._followed = served, followed
+
+    @cached_property
+    def _mechanism(self) -> NDArray[Any]:
+        return identity(self.privatizer, self.total_users)
+
+    def _savable(self) -> list[Savable]:
+        runs: list[Savable] = [run for run in self._runs if isinstance(run, Savable)]
+        if len(runs) < len(self._runs):
+            raise Unsupported(
+                f"recipe {self.privatizer.recipe!r} is for simulation: its state cannot be saved between releases"
+            )
+        return runs
 
     def _check_served(self, what: object) -> None:
         kind = type(what)
-        if what is not None and not all(kind in channel.answers for channel in self.privatizer.channels):
+        # Where nothing is promised, whole tables answer who asked for one step of them.
+        if what is None or (kind is Layer and self.privatizer.guarantee.model == "none"):
+            return
+        if not all(kind in channel.answers for channel in self.privatizer.channels):
+            remedy = ": let the learner ask for whole tables (one_layer=False, or --option one_layer=false)"
             raise Unsupported(
                 f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {kind.__name__} request"
+                + (remedy if kind is Layer else "")
             )
 
     def _check_left(self, users: int) -> None:
@@ -175,7 +266,8 @@ class Intake:
         if users > self.left:
             raise Unsupported(f"a request for {users} users with {self.left} left")
 
-    def _release(self) -> Release:
+    def release_now(self) -> Release:
+        """What has been released so far, again: a function of the state, which draws no noise."""
         statistics: dict[str, Estimate] = {}
         public: dict[str, Floats] = {}
         widths = [run.width_now() for run in self._runs]
@@ -193,6 +285,15 @@ class Intake:
             public=public,
             radius_of=self._runs[0].radius_now() if len(self._runs) == 1 else None,
             widths_of=widths_of,
+        )
+
+
+def _check_collected(privatizer: Privatizer) -> None:
+    """Refuse to collect messages that no device makes yet."""
+    if privatizer.guarantee.model != "local" or [type(c) for c in privatizer.channels] != [ReportChannel]:
+        raise Unsupported(
+            f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take the recipe "
+            "'local/sampled-step', or take_in where a trusted curator adds the noise"
         )
 
 

@@ -3,20 +3,27 @@
 The public context is the policy, the channel and the steps that public coins picked for her. ``randomize_record`` draws
 from the operating system's entropy; with a generator it is a simulation. ``count_reports`` is the server's side: it
 turns reports into the counts that :meth:`~discreet.channels.sampled_item.ReportRun.add_reports` decodes.
+``count_messages`` does the same for whole messages, one of each user, and first refuses any that no device sends.
+
+In the central model nothing is randomised on a device: ``tally_records`` adds up the encodings of the records that a
+trusted curator holds, once she has checked that they lie in the declared domain.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from discreet.channels.sampled_item import Domain, ReportChannel
-from discreet.encoders.base import reward_bit
+from discreet.encoders.base import Context, Encoder, encode_all, reward_bit
 from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import Policy
+from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers
@@ -86,6 +93,74 @@ def count_reports(
     return counts.reshape(table), asked
 
 
+def check_message(channel: ReportChannel, policy: Policy, message: Sequence[Report], *, masked: bool = True) -> None:
+    """Refuse a message that no device makes under this policy: other steps, other items, other numbers of bits."""
+    items, asked = items_of(channel, policy, masked), [report.step for report in message]
+    if len(asked) != channel.encoder.steps or not all(type(h) is int and 0 <= h < len(items) for h in asked):
+        raise InvalidInput(f"a message is about {channel.encoder.steps} of the steps 0..{len(items) - 1}")
+    if asked != sorted(set(asked)):
+        raise InvalidInput("a message names each of its steps once, in order")
+    unary = channel.response == "unary"
+    for h, sent in message:
+        least, most, size = (0, 1, items[h]) if unary else (0, items[h] - 1, 1)
+        if sent.shape != (size,) or sent.dtype.kind not in "iu" or int(sent.min()) < least or int(sent.max()) > most:
+            what = f"{items[h]} bits" if unary else f"one item in 0..{items[h] - 1}"
+            raise InvalidInput(f"a message has {what} at step {h} under this policy")
+
+
+@lru_cache(maxsize=64)
+def items_of(channel: ReportChannel, policy: Policy, masked: bool = True) -> tuple[int, ...]:
+    """How many items a user can report at each step under a policy."""
+    shape = channel.encoder.shape
+    if not isinstance(policy, Policy):
+        raise Unsupported("devices report under policies that say one action: take a learner that does not mix actions")
+    if policy.actions.shape != (shape.horizon, shape.states) or int(policy.actions.max()) >= shape.actions:
+        raise InvalidInput(
+            f"a policy must have an action below {shape.actions} for {shape.horizon} steps and {shape.states} states"
+        )
+    return tuple(step.items for step in channel.domain(policy, masked=masked).steps)
+
+
+def count_messages(
+    channel: ReportChannel, policy: Policy, messages: Sequence[Sequence[Report]], *, masked: bool = True
+) -> tuple[Floats, Floats]:
+    """The counts of whole messages, one of each user; all of them are checked before any is counted."""
+    items_of(channel, policy, masked)
+    for message in messages:
+        check_message(channel, policy, message, masked=masked)
+    return count_reports(channel, policy, chain.from_iterable(messages), masked=masked)
+
+
+def tally_records(encoders: Sequence[Encoder], context: Context, records: Trajectories) -> list[Floats]:
+    """For each encoder the sum of the encodings of these records: what ``Users.tally`` does for users who act."""
+    if context.what is not None:
+        raise Unsupported("records are tallied for whole tables, not for one layer or a linear question")
+    coins: Stream = np.array([secrets.randbits(64)], np.uint64)  # for rounding rewards, which hides nothing
+    tallies = []
+    for encoder in encoders:
+        _check_records(encoder.shape, records)
+        total = np.zeros((1, encoder.size))
+        t = records
+        encode_all(encoder.arrays(), t.states, t.actions, t.rewards, t.lengths, coins, total)
+        tallies.append(total[0])
+    return tallies
+
+
+def _check_records(shape: Shape, records: Trajectories) -> None:
+    """Refuse records outside the declared domain: compiled encoders trust what they are given."""
+    table, t = (len(records), shape.horizon), records
+    if not t.states.shape == t.actions.shape == t.rewards.shape == table or t.lengths.shape != table[:1]:
+        raise InvalidInput(f"records need states, actions and rewards at {shape.horizon} steps")
+    if not ((t.lengths >= 0) & (t.lengths <= shape.horizon)).all():
+        raise InvalidInput(f"a record has more than {shape.horizon} steps")
+    taken = np.arange(shape.horizon) < t.lengths[:, None]
+    for name, numbers, end in (("a state", t.states, shape.states), ("an action", t.actions, shape.actions)):
+        if not (((numbers >= 0) & (numbers < end)) | ~taken).all():
+            raise InvalidInput(f"a record has {name} outside the declared domain 0..{end - 1}")
+    if not (np.isfinite(t.rewards) | ~taken).all():
+        raise InvalidInput("a record has a reward that is no finite number")
+
+
 def _positions(domain: Domain) -> list[Integers]:
     """For each step the cells that items stand for, in the order of the items."""
     return [np.flatnonzero(cells) for cells in domain.cells]
@@ -98,7 +173,8 @@ def _item(channel: ReportChannel, record: Trajectories, cells: Integers, h: int,
         return over
     shape = encoder.shape
     successor = int(record.states[0, h + 1]) if h + 1 < length else shape.states
-    bit = int(reward_bit(float(record.rewards[0, h]), shape.rewards[0], shape.reward_span, coins))
+    low, high = encoder.reward_range
+    bit = int(reward_bit(float(record.rewards[0, h]), low, high - low, coins))
     place = (int(record.states[0, h]), int(record.actions[0, h]), successor, bit)
     cell = int(np.ravel_multi_index(place, encoder.table[1:]))
     where = int(np.searchsorted(cells, cell))

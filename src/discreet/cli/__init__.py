@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 
 from discreet import __version__
+from discreet.cli.compare import compare
+from discreet.cli.crowd import crowd
 from discreet.cli.demo import demo
 from discreet.cli.doctor import doctor
 from discreet.cli.evaluate import evaluate
@@ -23,21 +25,27 @@ from discreet.cli.plan import plan
 from discreet.cli.promises import audit, calibrate
 from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
+from discreet.cli.serve import serve
 from discreet.cli.show import show
 from discreet.cli.simulate import simulate
+from discreet.cli.study import make_app as study_commands
 from discreet.cli.train import check, train
+from discreet.cli.usage import UsageError, is_help, usage_sentence
 from discreet.cli.verify import verify
 
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
+_REAL_USERS = (serve, crowd)
 COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES
+    demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES,
+    *_REAL_USERS,
 )  # fmt: skip
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 for _command in COMMANDS:
     app.command(_command.__name__)(plain_errors(_command))
 app.add_typer(ledger_commands(), name="ledger")
+app.add_typer(study_commands(), name="study")
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,8 +64,18 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: exit code 0 on success, 2 for bad input, 130 after Ctrl-C."""
+    """The entry point: exit code 0 on success, 2 for bad input, 130 after Ctrl-C. A mistake of usage is one line."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a sign shows a question mark, not a traceback
             stream.reconfigure(errors="replace")
-    app(args=None if arguments is None else list(arguments), prog_name="discreet")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = app(args=given, prog_name="discreet", standalone_mode=False)
+    except UsageError as error:
+        message = str(error).strip() if is_help(error) else f"discreet: {usage_sentence(error, given)}"
+        if message:  # help that rich drew is printed already
+            typer.echo(message, err=True)
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -17,11 +17,12 @@ from html import escape
 import numpy as np
 
 from discreet.learners.registry import make_learner
+from discreet.notebook import counted
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy
 from discreet.simulation.plots import draw_results
-from discreet.simulation.result import SimulationResult, standard_error
+from discreet.simulation.result import SimulationResult, with_error
 from discreet.simulation.run import simulate
 from discreet.worlds.catalogue import river_swim
 from discreet.worlds.tabular import TabularWorld
@@ -60,7 +61,8 @@ class Comparison:
         first = self.results[0]
         return (
             f"{first.learner} on {self.world.name}, horizon {self.world.horizon}, {int(first.episodes[-1]):,} users, "
-            f"{first.runs} runs, seed {first.seed}; regret ± one standard error"
+            f"{counted(first.runs, 'run')}, seed {first.seed}"
+            + ("; regret ± one standard error" if first.runs > 1 else "")
         )
 
     @property
@@ -71,7 +73,7 @@ class Comparison:
     def rows(self) -> Iterator[Row]:
         """The table: one line per promise, then uniform play."""
         for label, result in zip(self.labels, self.results, strict=True):
-            regret = f"{result.total_regret.mean():,.0f} ± {standard_error(result.total_regret):,.0f}"
+            regret = with_error(result.total_regret, ",.0f")
             yield Row(label, regret, f"{result.final_gap.mean():.3f}", result.statement)
         uniform = self.uniform
         yield Row(UNIFORM, f"{uniform.total_regret[0]:,.0f}", f"{uniform.final_gap[0]:.3f}", uniform.statement)

@@ -172,7 +172,7 @@ def _entropy() -> Finding:
 
 
 def _kernels() -> Finding:
-    """Compiled code is kept on disk: without a folder for it, nothing that is compiled runs."""
+    """Compiled code is kept on disk: without a folder for it, every start compiles anew."""
     from discreet.compiled import cache_folder
 
     folder = cache_folder()

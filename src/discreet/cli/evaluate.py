@@ -72,7 +72,13 @@ def evaluate(
     plot: judgement.Plot = None,
     json: Annotated[
         Path | None,
-        typer.Option("--json", "--out", metavar="FILE", help="Write everything as JSON.", rich_help_panel="Output"),
+        typer.Option(
+            "--json",
+            "--out",
+            metavar="FILE",
+            help="Write everything as JSON (- for stdout).",
+            rich_help_panel="Output",
+        ),
     ] = None,
 ) -> None:
     """Say what a policy is worth: judged by users of a table, privately (--data), or exactly in a world (--world)."""

@@ -19,7 +19,9 @@ _LATEST = 20  # entries that show prints without --all
 Where: TypeAlias = Annotated[
     str, typer.Argument(metavar="FILE|URL", help="The ledger: a file, or postgresql://user@host/database.")
 ]
-Json: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the same as JSON.")]
+Json: TypeAlias = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the same as JSON (- for stdout).")
+]
 
 
 def open_budget(

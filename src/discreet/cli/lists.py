@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.options import JsonFile
+from discreet.cli import recipe_tables
+from discreet.cli.options import MODELS, JsonFile, complete_recipe
 from discreet.cli.output import check_outputs, print_catalogue, write_json
+from discreet.cli.recipe_tables import delta_words, find_recipe, print_recipe, print_sections
 from discreet.errors import unknown_name
 
 if TYPE_CHECKING:
     from discreet.papers.mechanism import Published, Setting
     from discreet.privacy.guarantee import Guarantee
+    from discreet.recipes.recipe import Recipe
 
 
 def worlds(json: JsonFile = None) -> None:
@@ -49,9 +52,6 @@ def learners(json: JsonFile = None) -> None:
     print_catalogue(entries)
 
 
-_MODELS = ("none", "central", "local", "shuffle")
-
-
 @contextmanager
 def without_collection() -> Iterator[None]:
     """Load many modules without looking for garbage in between: definitions stay, so there is none."""
@@ -63,44 +63,65 @@ def without_collection() -> Iterator[None]:
 
 
 def recipes(
-    model: Annotated[str | None, typer.Option(help=f"Only those of one trust model: {', '.join(_MODELS)}.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show one recipe and what its options do.", autocompletion=complete_recipe),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help=f"Only those of one trust model: {', '.join(MODELS)}.")] = None,
     papers: Annotated[
-        bool, typer.Option("--papers", help="Also compute what the papers' mechanisms really promise.")
+        bool, typer.Option("--papers", help="What mechanisms of papers claim, and what is true of them.")
     ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of the documentation.")] = False,
     json: JsonFile = None,
 ) -> None:
-    """List the mechanisms: trust model, the delta they need, options with their defaults, source."""
+    """List the mechanisms that auto chooses from, those taken only by name, and those of papers."""
     check_outputs(json_file=json)
-    if model is not None and model not in _MODELS:
-        raise unknown_name("trust model", model, _MODELS)
-    computed = papers or json is not None
+    if model is not None and model not in MODELS:
+        raise unknown_name("trust model", model, MODELS)
     with without_collection():
         from discreet.papers import entries as published
         from discreet.recipes.registry import recipes as find
 
         found = find(model)
-    listed = [
-        {
-            "name": recipe.name,
-            "model": recipe.model,
-            "delta": None if recipe.model == "none" else "0" if recipe.pure else "> 0",
-            "summary": recipe.summary,
-            "options": dict(recipe.options),
-            "source": recipe.source,
-        }
-        for recipe in found
-    ]
-    printed = {entry: _described(entry, computed) for entry in published().values() if model in (None, entry.model)}
-    write_json(json, [*listed, *printed.values()])
-    print_catalogue([*listed, *({**facts, **_running(entry, computed)} for entry, facts in printed.items())])
+    if name is not None:
+        write_json(json, _listed(find_recipe(name)))
+        print_recipe(name)
+        return
+    if markdown:
+        typer.echo(recipe_tables.markdown(found), nl=False)
+        return
+    entries = [entry for entry in published().values() if model in (None, entry.model)]
+    printed = {entry: _described(entry) for entry in entries} if papers or json is not None else {}
+    write_json(json, [*(_listed(recipe) for recipe in found), *printed.values()])
+    if papers:
+        print_catalogue([{**facts, **_running(entry)} for entry, facts in printed.items()])
+    else:
+        print_sections(found, len(entries))
 
 
-def _described(entry: Published, computed: bool) -> dict[str, Any]:
-    """A mechanism of a paper: what it claims at the sizes it is quoted for and, computed, what is true there."""
+def _listed(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as plain data."""
+    from discreet.recipes.option_words import option_words
+
+    return {
+        "name": recipe.name,
+        "model": recipe.model,
+        "delta": delta_words(recipe) or None,
+        "auto": recipe.automatic,
+        "summary": recipe.summary,
+        "options": dict(recipe.options),
+        "options_do": option_words(recipe),
+        "source": recipe.source,
+    }
+
+
+def _described(entry: Published) -> dict[str, Any]:
+    """A mechanism of a paper: what it claims at the sizes it is quoted for, and what is true there."""
     from discreet.papers import example
 
     at = example(entry.name)
-    facts = {
+    truth = entry.truth(at.shape, epsilon=at.epsilon, delta=at.delta, rho=at.rho, episodes=at.episodes)
+    return {
         "name": entry.name,
         "model": entry.model,
         "summary": f"as printed: {entry.noise}; {entry.finding}",
@@ -109,21 +130,18 @@ def _described(entry: Published, computed: bool) -> dict[str, Any]:
         "condition": entry.statement.condition,
         "at": at.describe(),
         "claimed": _promise(at.epsilon, at.delta, at.rho),
+        "true": _truth(entry, truth, at),
     }
-    if computed:
-        truth = entry.truth(at.shape, epsilon=at.epsilon, delta=at.delta, rho=at.rho, episodes=at.episodes)
-        facts["true"] = _truth(entry, truth, at)
-    return facts
 
 
-def _running(entry: Published, computed: bool) -> dict[str, str]:
-    """The recipe that runs the mechanism and, computed, what it promises at those sizes where it sends less."""
+def _running(entry: Published) -> dict[str, str]:
+    """The recipe that runs the mechanism, and what it promises at those sizes where it sends less."""
     from discreet.papers import example
 
     if entry.recipe is None:
         return {}
     at = example(entry.name)
-    less = computed and not entry.no_bound(at) and any(part.left_out for part in entry.parts(at))
+    less = not entry.no_bound(at) and any(part.left_out for part in entry.parts(at))
     return {"runs as": entry.recipe + (f", which sends less: {_truth(entry, entry.as_run(at), at)}" if less else "")}
 
 

@@ -16,9 +16,38 @@ if TYPE_CHECKING:
     from discreet.simulation.run import AnyWorld
 
 _WORLD, _LEARNING, _PRIVACY, _OUTPUT = "World", "Learning", "Privacy", "Output"
+MODELS = ("none", "central", "local", "shuffle")
+
+
+def complete_world(incomplete: str) -> list[str]:
+    """Names of worlds, for a shell."""
+    from discreet.worlds.registry import WORLDS
+
+    return [name for name in WORLDS if name.startswith(incomplete)]
+
+
+def complete_learner(incomplete: str) -> list[str]:
+    """Names of learners, for a shell."""
+    from discreet.learners.registry import LEARNERS
+
+    return [name for name in LEARNERS if name.startswith(incomplete)]
+
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """Names of recipes, for a shell."""
+    from discreet.recipes.registry import recipes
+
+    return [name for name in ("auto", *(recipe.name for recipe in recipes())) if name.startswith(incomplete)]
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of trust models, for a shell."""
+    return [name for name in MODELS if name.startswith(incomplete)]
+
 
 WorldName: TypeAlias = Annotated[
-    str, typer.Option("--world", help="A name from discreet worlds.", rich_help_panel=_WORLD)
+    str,
+    typer.Option("--world", help="A name from discreet worlds.", rich_help_panel=_WORLD, autocompletion=complete_world),
 ]
 States: TypeAlias = Annotated[
     int | None, typer.Option("--states", help="Short for --world-option states=N.", rich_help_panel=_WORLD)
@@ -46,19 +75,31 @@ Homogeneous: TypeAlias = Annotated[
     ),
 ]
 LearnerName: TypeAlias = Annotated[
-    str, typer.Option("--learner", help="A name from discreet learners.", rich_help_panel=_LEARNING)
+    str,
+    typer.Option(
+        "--learner", help="A name from discreet learners.", rich_help_panel=_LEARNING, autocompletion=complete_learner
+    ),
 ]
 Options: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of the learner or of the recipe.", rich_help_panel=_LEARNING
+        "--option",
+        metavar="NAME=VALUE",
+        rich_help_panel=_LEARNING,
+        help="An option of the learner (discreet learners) or of the recipe (discreet recipes NAME).",
     ),
 ]
 Episodes: TypeAlias = Annotated[
     int, typer.Option("--episodes", help="How many users act, one episode each.", rich_help_panel=_LEARNING)
 ]
 PrivacyModel: TypeAlias = Annotated[
-    str, typer.Option("--privacy", help="Whom users trust: none, central, local or shuffle.", rich_help_panel=_PRIVACY)
+    str,
+    typer.Option(
+        "--privacy",
+        help="Whom users trust: none, central, local or shuffle.",
+        rich_help_panel=_PRIVACY,
+        autocompletion=complete_model,
+    ),
 ]
 Epsilon: TypeAlias = Annotated[
     float | None, typer.Option("--epsilon", help="At most this much privacy loss.", rich_help_panel=_PRIVACY)
@@ -76,10 +117,12 @@ RecipeName: TypeAlias = Annotated[
         "--recipe",
         help="A name from discreet recipes; auto takes what is expected to learn best.",
         rich_help_panel=_PRIVACY,
+        autocompletion=complete_recipe,
     ),
 ]
 JsonFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.", rich_help_panel=_OUTPUT)
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write everything as JSON (- for stdout).", rich_help_panel=_OUTPUT),
 ]
 
 
@@ -98,7 +141,7 @@ def choose_world(
     known = WORLDS[name].options if name in WORLDS else given
     for option in given:
         if option not in known:
-            raise InvalidInput(f"world {name} has no option {option!r}; it has {', '.join(known)}")
+            raise InvalidInput(f"world {name} has no option {option!r}; it has {', '.join(known) or 'none'}")
     world: AnyWorld = make_world(name, **given)
     return world if homogeneous is None else world.with_time(homogeneous)
 

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 
+STDOUT = Path("-")  # where --json - goes
+_JSON = ("json", "json_file", "out")  # arguments that may name it
+_REAL: ContextVar[TextIO | None] = ContextVar("real", default=None)
+_QUIET: Any = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel="Output")]
+
 
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, with every expected failure as one line on stderr and an exit code."""
+    """The same command with ``--quiet``, and with every expected failure as one line on stderr and an exit code."""
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **keywords: Any) -> None:
+    def wrapped(*arguments: Any, quiet: bool = False, **keywords: Any) -> None:
         try:
-            command(*arguments, **keywords)
+            with _voice(quiet, piped=any(keywords.get(name) == STDOUT for name in _JSON)):
+                command(*arguments, **keywords)
         except DiscreetError as error:
             typer.echo(f"discreet: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from None
@@ -32,7 +43,26 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
             typer.echo("discreet: interrupted, nothing was written", err=True)
             raise typer.Exit(130) from None
 
+    own = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_QUIET)
+    setattr(wrapped, "__signature__", own.replace(parameters=[*own.parameters.values(), option]))  # noqa: B010
     return wrapped
+
+
+@contextmanager
+def _voice(quiet: bool, piped: bool) -> Iterator[None]:
+    """Who hears what a command says: with --quiet nobody, and where JSON goes to stdout it goes there alone."""
+    if not (quiet or piped):
+        yield
+        return
+    from discreet.simulation.progress import silent
+
+    token = _REAL.set(sys.stdout)
+    try:
+        with redirect_stdout(io.StringIO()), silent() if quiet else nullcontext():
+            yield
+    finally:
+        _REAL.reset(token)
 
 
 def _beyond(error: BaseException) -> str:
@@ -55,6 +85,7 @@ def check_outputs(
     """Refuse, before any work, an output that could not be written after it, or would overwrite another or an input."""
     from discreet.files import check_distinct, check_writable
 
+    json_file = None if json_file == STDOUT else json_file
     check_distinct({"--json": json_file, "--out": page, "--plot": plot, "--save": folder}, inputs)
     for file in (json_file, page):
         if file is not None:
@@ -68,11 +99,16 @@ def check_outputs(
 
 
 def write_json(file: Path | None, data: Any) -> None:
-    """Write plain data, if a file was asked for."""
+    """Write plain data, if a file was asked for; ``-`` is standard output."""
     from discreet.files import write_atomically
 
-    if file is not None:
-        write_atomically(file, json.dumps(data, indent=1, allow_nan=False) + "\n")
+    if file is None:
+        return
+    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    if file == STDOUT:
+        print(text, end="", file=_REAL.get() or sys.stdout)
+    else:
+        write_atomically(file, text)
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:

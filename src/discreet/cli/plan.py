@@ -35,7 +35,10 @@ def plan(
         Path | None, typer.Option(metavar="FILE", help="Draw it (.png, .svg, .pdf).", rich_help_panel=_OUTPUT)
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.", rich_help_panel=_OUTPUT)
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write everything as JSON (- for stdout).", rich_help_panel=_OUTPUT
+        ),
     ] = None,
 ) -> None:
     """Show noise against counts, and the gap and intervals to be expected, for several epsilons; no data are read."""

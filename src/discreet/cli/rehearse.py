@@ -9,6 +9,7 @@ import typer
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_table, write_json
 from discreet.errors import InvalidInput
+from discreet.notebook import counted
 
 if TYPE_CHECKING:
     from discreet.learners.base import Learner
@@ -122,7 +123,7 @@ def _print(result: Rehearsal, world: str) -> None:
             *([row.candidate.learner.name] if several else []),
             *([row.candidate.options] if varied else []),
             f"{row.mean:.1%}",
-            f"{row.error:.1%}",
+            "" if result.runs == 1 else f"{row.error:.1%}",
             f"{row.worst:.1%}",
         ]
         for row in result.rows
@@ -131,7 +132,7 @@ def _print(result: Rehearsal, world: str) -> None:
     for name, why in result.refused.items():
         typer.echo(f"not tried: {name}: {why}")
     where = ", ".join(result.worlds)
-    typer.echo(f"Regret is a share of uniform play's, over {result.runs} runs in {where}.")
+    typer.echo(f"Regret is a share of uniform play's, over {counted(result.runs, 'run')} in {where}.")
     typer.echo(f"{result.verdict()}. Rehearsing sees no data and costs no privacy.\n")
     typer.echo(result.command(world))
     typer.echo(result.call())

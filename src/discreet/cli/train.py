@@ -17,7 +17,6 @@ from discreet.errors import InvalidInput
 if TYPE_CHECKING:
     from discreet.data.columns import Bins
     from discreet.data.table import Table
-    from discreet.offline.training import Fit
 
 _DATA, _OUTPUT = "Data", "Output"
 _MOST_ROWS = 40  # of a policy, as train prints it; show prints all
@@ -212,6 +211,7 @@ def train(
     from discreet.cli.show import print_policy
     from discreet.files import reserve
     from discreet.offline.receipt import receipt_text
+    from discreet.offline.receipt_words import kept_words, worth_words
     from discreet.offline.training import train as run
     from discreet.policies import policy_content
     from discreet.privacy.words import rounded_up
@@ -223,7 +223,7 @@ def train(
         csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
-    with reserve(_sizes(opened, out, receipt, safe)) as (room, *more):
+    with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
             options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, behaviour=behaviour,
@@ -241,8 +241,9 @@ def train(
             *[("noise", text) for text in _noise(facts)],
             *([] if receipt is None else [("receipt", str(receipt))]),
             *([] if facts["ledger"] is None else [("ledger", _charged(facts["ledger"]))]),
-            # Held-out users judge better than a cautious estimate from what was learned from.
-            *([] if facts["evaluation"] is not None else [("value", _values(fit)), ("", facts["values"]["meaning"])]),
+            # Held-out users judge better than an estimate from what was learned from.
+            *([] if facts["evaluation"] is not None else worth_words(facts["values"])),
+            *kept_words(facts["values"]),
         ]
     )
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
@@ -359,8 +360,9 @@ def _exists(name: str | Path) -> bool:
         return False
 
 
-def _sizes(table: Table, out: Path, receipt: Path | None, safe: bool = False) -> dict[str | os.PathLike[str], int]:
-    """How much room the outputs can take at most: reserved before noise is drawn."""
+def _sizes(table: Table, out: Path, receipt: Path | None, drawn: bool = False) -> dict[str | os.PathLike[str], int]:
+    """How much room the outputs can take at most, ``drawn`` if actions may be: reserved before noise is drawn."""
+    from discreet.recipes.offline import TOO_LARGE
     from discreet.shape import check_size
 
     shape, declaration = table.shape, table.declaration
@@ -368,7 +370,8 @@ def _sizes(table: Table, out: Path, receipt: Path | None, safe: bool = False) ->
     # A label is written as at most six bytes for each of its characters; actions as a number and a separator.
     words = sum(8 + 6 * len(label) for label in (*(declaration.state_labels or ()), *(declaration.action_labels or ())))
     entries = shape.horizon * shape.states * (12 if out.suffix == ".json" else 10)
-    if safe:  # a probability for every action, of up to 25 characters
+    dense = shape.groups * shape.states**2 * shape.actions <= TOO_LARGE  # beyond, policies take one action each
+    if drawn and dense:  # a probability for every action, of up to 25 characters
         entries *= 3 * shape.actions
     sizes: dict[str | os.PathLike[str], int] = {out: _SPARE + words + entries}
     return sizes if receipt is None else {**sizes, receipt: 4 * _SPARE + 2 * words}
@@ -380,13 +383,6 @@ def _noise(facts: Mapping[str, Any]) -> list[str]:
     tables = facts["mechanisms"][: len(facts["mechanisms"]) - judged]
     more = [f"{judged} noisy releases of the judgement, listed in the receipt"] if judged else []
     return [*(f"{part['statistic']}: {_law(part['law'])}" for part in tables), *more]
-
-
-def _values(fit: Fit) -> str:
-    """What the policy is worth at the first step, in the owner's units."""
-    first = fit.values[0]
-    low, high = float(first.min()), float(first.max())
-    return f"at the first step {low:.4g}" + ("" if low == high else f" to {high:.4g}, by state")
 
 
 def _domain(name: str, text: str) -> int | list[str] | Bins:

@@ -45,6 +45,10 @@ class Interval:
         """Whether a value lies in the interval."""
         return self.low <= value <= self.high
 
+    def words(self) -> str:
+        """The estimate and the two ends, as a person reads them."""
+        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "confidence": self.confidence}

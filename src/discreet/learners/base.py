@@ -24,7 +24,7 @@ from discreet.policies import AnyPolicy, Policy
 from discreet.release import Release, Request, Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
-from discreet.types import Floats, Integers
+from discreet.types import Floats, Integers, Mask
 
 
 class Problem(NamedTuple):
@@ -132,6 +132,7 @@ class PlannedState(NamedTuple):
     policy: AnyPolicy
     values: Floats  # (H + 1, S) as planned
     release: Release | None = None  # the last one
+    kept: Mask | None = None  # (H, S): where the policy does what users did; None if it never does by itself
 
 
 class Replans(HoldsPolicy, ABC):

@@ -2,15 +2,23 @@ r"""APVI: plan in the world that the data show, less a penalty for what they do 
 
 Adaptive pessimistic value iteration (Yin and Wang 2021) on private counts: DP-APVI of "Offline reinforcement learning
 with differential privacy" (Qiao and Wang 2023), algorithm 1. One release of counts N(s, a, s') per step; backwards from
-V_{H+1} = 0, with P(s') = n(s') / n estimated after a repair that makes counts non-negative and consistent (S states,
-A actions, H steps, d half of the failure probability, whose other half is for the noise),
+V_{H+1} = 0 (S states, A actions, H steps),
 
-    q(s, a) = r + P V - Gamma,    pi(s) = argmax_a q(s, a),    V(s) = min(max(q, 0), H - h).
+    q(s, a) = r + P V - Gamma,    pi(s) = argmax_a q(s, a),    V(s) = q clipped to what is possible.
 
 Rewards r and values V are shares of the declared range; an early end is a successor (:mod:`discreet.planning.units`).
 
-``penalty="tight"`` (default), valid for every repair: with b a bound on the noise in every count and W on that in their
-sum, E = b + the largest change that the repair made to a count, k successors, R = max V - min V,
+``penalty="noise"`` (default): r and P are drawn towards the state's averages as far as their noise demands, and Gamma
+is ``penalty_scale`` times the standard deviation of q, noise and sampling together (:mod:`discreet.learners.evidence`).
+With ``fallback`` what users did themselves is one more action, the one that the data know best: where no action is
+surer to be better, the policy does what users did, as far as the released visits (or a declared behaviour) tell. By
+induction the plan is worth no less than the behaviour, both less their penalties. Sparse releases have no table of all
+successors: there Gamma is a tenth of the tight penalty below, and nothing falls back.
+
+The other penalties are bounds, with P(s') = n(s') / n after a repair that makes counts non-negative and consistent.
+``"tight"`` is valid for every repair: with b a bound on the noise in every count and W on that in their sum, E = b +
+the largest change that the repair made to a count, k successors, R = max V - min V, d half of the failure probability
+(the other half is for the noise),
 
     Gamma = sqrt(2 i / m) (sqrt(Var_P V) + R sqrt(k E / n)) + 7 R i / (3 m) + k E R / n,  m = n - W, i = ln(2HSA / d),
 
@@ -19,7 +27,7 @@ m <= 0: it is worth min V. ``"bernstein"`` and ``"hoeffding"`` are the penalties
 
     sqrt(2 Var_P V i / (n - E)) + 16 S H E i / n     and     sqrt(2) H sqrt(i / (n - E)) + 16 S H E i / n,
 
-with E = 2 b and counts below E unknown. Without noise b = W = E = 0 and all this is APVI.
+with E = 2 (b + that change) and counts below E unknown. Without noise b = W = E = 0 and all this is APVI.
 
 Repairs (``repair``): ``"simplex"`` projects the counts on non-negative ones with the same sum; ``"gls"`` first weighs a
 separately released table of visits against that sum by their variances; ``"projection"`` is the paper's min-max program
@@ -27,13 +35,16 @@ with slack b. ``"auto"`` takes gls where visits have a table of their own and si
 
 Rewards are public, or released: then r = R / n clipped to [0, 1], less sqrt(i / 2m) + (W_R + W) / n.
 
-**Formal guarantees.** Post-processing: no knob touches privacy. With ``penalty_scale=1`` and one table per step, V is a
-lower bound on the value of the policy with probability 1 - failure_probability over data and noise (for pooled tables
-the usual heuristic: V is not independent of the counts).
+**Formal guarantees.** Post-processing: no knob touches privacy. What a policy is worth at least, whichever penalty it
+was found with, is computed apart from it (:mod:`discreet.learners.lower_bound`). The values of ``"noise"`` are
+estimates. Those of ``"tight"`` at scale 1 are lower bounds of their policy if the values of a step are independent of
+the table of the step before, which the papers argue for separate steps; with pooled steps they are not.
 
-**Differences from the paper.** The argmax is over the unclipped q (clipping makes all bad actions tie and the lowest
-number win); the union bound has the factor 2 of the two-sided inequality; the term 7 R i / 3m stays, so that the limit
-without noise is APVI; bounds come from the exact law of the noise.
+**Differences from the paper.** The default is no bound but a standard deviation, because bounds learn nothing from less
+than tens of thousands of users. The argmax is over the unclipped q (clipping makes all bad actions tie and the lowest
+number win); the union bound has the factor 2 of the two-sided inequality, and half of the failure probability, so
+i = ln(4HSA / failure_probability); the term 7 R i / 3m stays, so that the limit without noise is APVI; bounds come from
+the exact law of the noise.
 """
 
 from __future__ import annotations
@@ -46,17 +57,19 @@ import numpy as np
 
 from discreet.errors import check_name
 from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
+from discreet.learners.evidence import evidence_of, limits_at, scores_at
 from discreet.planning.count_projection import project_counts
 from discreet.planning.units import end_value, value_limits, widest_step
-from discreet.policies import MIXED, Policy, uniform_policy
+from discreet.policies import MIXED, AnyPolicy, Policy, StochasticPolicy, uniform_policy
 from discreet.release import Release
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Integers, Mask
 from discreet.validation import check_flag, check_not_negative, check_open_unit
 
-PENALTIES = ("tight", "bernstein", "hoeffding")
+PENALTIES = ("noise", "tight", "bernstein", "hoeffding")
 REPAIRS = ("auto", "simplex", "gls", "projection")
+_OF_TIGHT = 0.1  # of the tight penalty, where a sparse release leaves nothing to compute deviations from
 
 
 class Model(NamedTuple):
@@ -80,8 +93,9 @@ class APVI(AsksOnce, Replans):
     shares of the declared range of rewards (:mod:`discreet.planning.units`).
     """
 
-    penalty: str = "tight"
+    penalty: str = "noise"
     penalty_scale: float = 1.0
+    fallback: bool = True
     repair: str = "auto"
     ends: bool = False
     failure_probability: float = 0.1
@@ -92,6 +106,7 @@ class APVI(AsksOnce, Replans):
         check_name("penalty", self.penalty, PENALTIES)
         check_name("repair", self.repair, REPAIRS)
         check_not_negative("penalty_scale", self.penalty_scale)
+        check_flag("fallback", self.fallback)
         check_flag("ends", self.ends)
         check_open_unit("failure_probability", self.failure_probability)
 
@@ -101,15 +116,41 @@ class APVI(AsksOnce, Replans):
         values = np.zeros((shape.horizon + 1, shape.states))
         if release is None:
             return PlannedState(problem, coins, uniform_policy(shape), values)
+        if self.penalty == "noise" and "threshold" not in release.statistics:
+            policy, values, kept = self._by_deviations(shape, release)
+            return PlannedState(problem, coins, policy, values, kept=kept)
         model = estimate_model(self, shape, release)
         actions = np.zeros((shape.horizon, shape.states), np.int64)
         for h in range(shape.horizon - 1, -1, -1):
             values[h], actions[h] = self._step(shape, model, h, values[h + 1])
         return PlannedState(problem, coins, Policy(actions), values)
 
+    def _by_deviations(self, shape: Shape, release: Release) -> tuple[AnyPolicy, Floats, Mask]:
+        """The plan less standard deviations, what it is worth without them, and where it does what users did."""
+        H, S, A = shape.horizon, shape.states, shape.actions
+        evidence = evidence_of(shape, release, self.ends)
+        chosen, cautious = np.zeros((H, S), np.int64), np.zeros(S)
+        for h in range(H - 1, -1, -1):
+            scores = scores_at(shape, evidence, h, cautious, self.ends)
+            options = np.column_stack([scores.behaviour, scores.actions])
+            deviation = np.sqrt(np.column_stack([scores.behaviour_variance, scores.action_variance]))
+            options = options - self.penalty_scale * deviation
+            if not self.fallback:
+                options[:, 0] = -np.inf
+            chosen[h] = options.argmax(axis=1)
+            cautious = np.clip(options.max(axis=1), *limits_at(shape, release, h, self.ends))
+        values = np.zeros((H + 1, S))
+        for h in range(H - 1, -1, -1):
+            scores = scores_at(shape, evidence, h, values[h + 1], self.ends)
+            options = np.column_stack([scores.behaviour, scores.actions])
+            worth = np.take_along_axis(options, chosen[h][:, None], axis=1)[:, 0]
+            values[h] = np.clip(worth, *limits_at(shape, release, h, self.ends))
+        return _played(chosen, np.broadcast_to(evidence.behaviour, (H, S, A))), values, chosen == 0
+
     def _step(self, shape: Shape, model: Model, h: int, following: Floats) -> tuple[Floats, Integers]:
         """Pessimistic values and actions of one step."""
         g, left = h if shape.groups > 1 else 0, shape.horizon - h
+        scale = self.penalty_scale * (_OF_TIGHT if self.penalty == "noise" else 1.0)
         P = model.probabilities[g]
         V = np.append(following, end_value(shape, left - 1))[: P.shape[1]]
         # What was too rare to leave a sparse release may have led to the worst state.
@@ -117,11 +158,9 @@ class APVI(AsksOnce, Replans):
         spread = np.maximum(P @ (V * V) - mean**2, 0.0)
         gamma, known = self._penalty(shape, model, g, V, spread)
         # What a row is worth if nothing is known about its successors: the least of them.
-        reward = model.rewards[g] - self.penalty_scale * model.reward_width[g]
-        q = (reward + mean - self.penalty_scale * gamma).reshape(shape.states, shape.actions)
-        sure = np.maximum(reward, 0.0) + np.maximum(
-            np.where(known, mean - self.penalty_scale * gamma, -np.inf), V.min()
-        )
+        reward = model.rewards[g] - scale * model.reward_width[g]
+        q = (reward + mean - scale * gamma).reshape(shape.states, shape.actions)
+        sure = np.maximum(reward, 0.0) + np.maximum(np.where(known, mean - scale * gamma, -np.inf), V.min())
         # Exact ties (nothing is known, or nothing matters) go to the action that was taken most often.
         tied = q >= q.max(axis=1, keepdims=True)
         actions = np.where(tied, model.counts[g].reshape(q.shape), -np.inf).argmax(axis=1)
@@ -134,7 +173,7 @@ class APVI(AsksOnce, Replans):
         iota = math.log(2 * shape.horizon * S * A / (self.failure_probability / 2))
         n, W, E, k = model.counts[g], model.sum_width[g], model.cell_error[g], model.successors[g]
         R = float(V.max() - V.min())
-        if self.penalty == "tight":
+        if self.penalty in ("tight", "noise"):
             known = (n - W > 0) & (n > 0)
             # Rows below one visit keep a finite penalty, so that the argmax still prefers what was seen more often.
             m, n = np.maximum(n - W, 0.5), np.maximum(n, 0.5)
@@ -145,6 +184,14 @@ class APVI(AsksOnce, Replans):
         m, n = np.maximum(n - E, 0.5), np.maximum(n, 0.5)
         first = np.sqrt(2 * iota * (spread if self.penalty == "bernstein" else reach * reach) / m)
         return np.where(known, first + 16 * S * reach * E * iota / n, 2.0 * reach), known
+
+
+def _played(chosen: Integers, behaviour: Floats) -> AnyPolicy:
+    """The policy of choices (H, S), where 0 is what users did, (H, S, A), and i the action i - 1."""
+    table = np.where(chosen[:, :, None] == 0, behaviour, np.arange(1, behaviour.shape[2] + 1) == chosen[:, :, None])
+    if (table.max(axis=2) == 1.0).all():
+        return Policy(table.argmax(axis=2))
+    return StochasticPolicy(table / table.sum(axis=2, keepdims=True))
 
 
 def estimate_model(learner: APVI, shape: Shape, release: Release) -> Model:

@@ -27,15 +27,15 @@ LEARNERS = Registry(
         ),
         "heavy-ucbvi": Named(
             "discreet.heavy_tails.learners:HeavyUCBVI",
-            "optimistic value iteration for rewards of which only a moment is bounded",
+            "optimistic value iteration for rewards of which only a moment is bounded: take it for heavy tails",
             "Private-Heavy-UCBVI, repaired; Zhuang, Sui (2021) without privacy",
-            standing="heuristic constants",
+            standing="heuristic constants; optimism is proved with bonus_scale=1, error_scale=1, threshold=None",
         ),
         "heavy-ucbpo": Named(
             "discreet.heavy_tails.learners:HeavyUCBPO",
             "optimistic policy optimisation for rewards of which only a moment is bounded",
             "Private-Heavy-UCBPO, its sign corrected",
-            standing="heuristic constants",
+            standing="heuristic constants; optimism is proved with bonus_scale=1, error_scale=1, threshold=None",
         ),
         "obi": Named(
             "discreet.learners.local_optimistic:OBI",

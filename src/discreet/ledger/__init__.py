@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Charge,
         balance,
         declare_plan,
+        declare_rounds,
         open_data_set,
         spend,
         spend_all,
@@ -42,7 +43,16 @@ _HOMES = {
     "database": ("create", "opened", "transaction"),
     "heads": ("check_head", "make_key", "read_head", "sign_head"),
     "paying": ("Paid", "paid", "request_hash"),
-    "spending": ("Balance", "Charge", "balance", "declare_plan", "open_data_set", "spend", "spend_all"),
+    "spending": (
+        "Balance",
+        "Charge",
+        "balance",
+        "declare_plan",
+        "declare_rounds",
+        "open_data_set",
+        "spend",
+        "spend_all",
+    ),
     "verifying": ("Report", "verify"),
 }
 
@@ -56,6 +66,7 @@ __all__ = [
     "check_head",
     "create",
     "declare_plan",
+    "declare_rounds",
     "make_budget",
     "make_key",
     "open_data_set",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any, NamedTuple
 
 from discreet.errors import DiscreetError, InvalidInput
@@ -108,7 +109,7 @@ class Followed:
         self.spent, self.releases = FREE, dict[int, str]()
         self.problems: list[str] = []
         self._paid: set[tuple[str, str]] = set()
-        self._parts: dict[str, int] = {}
+        self._parts: dict[str, float] = {}  # how many releases each plan has
 
     def take(self, entry: Entry) -> None:
         """Follow the chain by one entry. After a break it is followed on from what stands there."""
@@ -158,6 +159,8 @@ class Followed:
                 self._paid.add(paid)
         if content["kind"] == "plan":
             self._parts[part] = len(content["plan"])
+        elif content["kind"] == "rounds":
+            self._parts[part] = math.inf
         elif part is not None:
             name, _, index = part.rpartition("#")
             if not 0 <= int(index) < self._parts.get(name, 0):

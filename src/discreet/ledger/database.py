@@ -196,9 +196,9 @@ def opened(ledger: str | os.PathLike[str], *, new: bool = False) -> Iterator[Con
         finally:
             connection.close()
     except Exception as error:
-        if not isinstance(error, _database_errors()):
+        if not isinstance(error, database_errors()):
             raise
-        raise InvalidInput(f"{named} cannot be used: {_reason(error)}") from None
+        raise InvalidInput(f"{named} cannot be used: {reason(error)}") from None
 
 
 def _sqlite(ledger: str | os.PathLike[str], new: bool) -> Any:
@@ -240,7 +240,7 @@ def _postgres(address: str) -> Any:
     return connection
 
 
-def _database_errors() -> tuple[type[Exception], ...]:
+def database_errors() -> tuple[type[Exception], ...]:
     """What databases raise; SQLite also fails to decode its own message about a damaged file."""
     try:
         import psycopg
@@ -249,7 +249,7 @@ def _database_errors() -> tuple[type[Exception], ...]:
     return sqlite3.Error, UnicodeDecodeError, psycopg.Error
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What a database says, without what it quotes."""
     text = "malformed" if isinstance(error, UnicodeDecodeError) else str(error).lower()
     for sign, words in (

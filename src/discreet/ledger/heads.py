@@ -48,7 +48,7 @@ def make_key(path: str | os.PathLike[str]) -> str:
         out.write(text)
         out.flush()
         os.fsync(out.fileno())
-    return _public(key.public_key())
+    return public_digits(key.public_key())
 
 
 def heads_of(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -59,13 +59,13 @@ def heads_of(connection: Connection) -> dict[str, dict[str, Any]]:
 
 def sign_head(connection: Connection, key_file: str | os.PathLike[str]) -> dict[str, Any]:
     """The head of a ledger as it is now, signed."""
-    key = _private_key(as_path(key_file))
+    key = private_key(as_path(key_file))
     head = {
         "format": FORMAT,
         "version": 1,
         "time": now(),
         "heads": heads_of(connection),
-        "key": _public(key.public_key()),
+        "key": public_digits(key.public_key()),
     }
     return {**head, "signature": key.sign(canonical(head).encode()).hex()}
 
@@ -113,7 +113,8 @@ def _is_well_formed(head: Mapping[str, Any]) -> bool:
     )
 
 
-def _private_key(file: Path) -> Any:
+def private_key(file: Path) -> Any:
+    """The signing key that a file holds."""
     serialization, ed25519 = _cryptography()
     try:
         key = serialization.load_pem_private_key(file.read_bytes(), password=None)
@@ -126,7 +127,8 @@ def _private_key(file: Path) -> Any:
     return key
 
 
-def _public(key: Any) -> str:
+def public_digits(key: Any) -> str:
+    """A public key as hexadecimal digits."""
     return str(key.public_bytes_raw().hex())
 
 

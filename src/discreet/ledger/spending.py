@@ -28,6 +28,7 @@ from discreet.ledger.chain import FORMAT, Entry, chained, cost_in, digest, first
 from discreet.ledger.database import Connection
 from discreet.privacy.certificate import steps_of
 from discreet.privacy.guarantee import Guarantee, compose, finite_or_none
+from discreet.validation import check_count
 
 _LONGEST_NAME = 200
 
@@ -150,6 +151,28 @@ def declare_plan(
     return entry
 
 
+def declare_rounds(
+    connection: Connection, data_set: str, plan: str, part: Guarantee, most: int = 1, *, delta: float | None = None,
+    what: str = "", who: str | None = None,
+) -> Entry:  # fmt: skip
+    """Charge a plan of any number of releases with one promise ``part``, of which a user is in at most ``most``.
+
+    That nobody is in more of them the caller keeps. A user then moves at most ``most`` releases, chosen adaptively
+    among equal ones, so their exact composition covers her, and the releases that she is not in do not touch her data
+    (parallel composition). Each release is then entered by ``spend(..., plan=name)`` at no further cost.
+    """
+    if not plan or "#" in plan:
+        raise InvalidInput(f"a plan is named by text without '#', got {plan!r}")
+    check_count("most", most)
+    database.lock(connection, data_set)
+    book = _Book(connection, data_set)
+    if database.entry_of_part(connection, data_set, plan) is not None:
+        raise InvalidInput(f"plan {plan!r} was declared before: a plan is declared once, choose another name")
+    entry = book.enter_plan(plan, [part] * most, delta, what or "rounds of different users", who, kind="rounds")
+    database.add_entries(connection, [entry])
+    return entry
+
+
 def balance(connection: Connection, data_set: str) -> Balance:
     """The budget of a data set and what has been spent of it."""
     head = database.last_entry(connection, data_set)
@@ -208,14 +231,15 @@ class _Book:
         return entry
 
     def enter_plan(
-        self, plan: str, parts: Sequence[Guarantee], delta: float | None, what: str, who: str | None
-    ) -> Entry:
+        self, plan: str, parts: Sequence[Guarantee], delta: float | None, what: str, who: str | None,
+        kind: str = "plan",
+    ) -> Entry:  # fmt: skip
         for part in parts:
             self._check_same(part, who, self._at.declaration)
         whole = compose(parts, delta=sum(p.delta for p in parts) if delta is None else delta, why=f"the plan {plan!r}")
         cost = self._least(whole, parts)
         return self._append(
-            cost, kind="plan", what=what or f"a plan of {len(parts)} releases", request=None, part=plan, release=None,
+            cost, kind=kind, what=what or f"a plan of {len(parts)} releases", request=None, part=plan, release=None,
             guarantee=_promise(whole), declaration=self._at.declaration, plan=[fingerprint(part) for part in parts],
         )  # fmt: skip
 
@@ -277,6 +301,10 @@ class _Book:
     def _free_part(self, plan: str, guarantee: Guarantee) -> str:
         """The first part of a plan with this promise that has not been used."""
         declared = database.entry_of_part(self._connection, self._name, plan)
+        if declared is not None and declared.content["kind"] == "rounds":
+            if fingerprint(guarantee) not in declared.content["plan"]:
+                raise InvalidInput(f"the rounds of plan {plan!r} have another promise than {guarantee.statement()!r}")
+            return f"{plan}#{self._number + 1}"  # the number of the entry, which no other has
         if declared is None or declared.content["kind"] != "plan":
             raise InvalidInput(f"data set {self._name!r} has no plan {plan!r}: declare it before its first release")
         for index, promised in enumerate(declared.content["plan"]):

@@ -12,8 +12,8 @@ visits depend on whole paths: they are played.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,11 +71,13 @@ class Answers(Protocol):
 
 
 def learn(
-    learner: Any, session: Answers, problem: Problem, coins: Stream, known: Floats | None = None, *, plan: bool = True
-) -> tuple[Any, Release]:
+    learner: Any, session: Answers, problem: Problem, coins: Stream, known: Floats | None = None, *, plan: bool = True,
+    declared: Mapping[str, Floats] | None = None,
+) -> tuple[Any, Release]:  # fmt: skip
     """Let a learner ask all its questions; what it knows in the end, and the last answer.
 
-    Without ``plan`` it only asks: the last answer is not learned from.
+    Without ``plan`` it only asks: the last answer is not learned from. ``declared`` are further public tables for the
+    learner: the behaviour (H, S, A), and the least and the largest returns (2, H + 1) as shares.
     """
     state = learner.init(problem, coins)
     questions = learner.questions(problem)
@@ -83,8 +85,8 @@ def learn(
         release = session.answer(learner.ask(state))
         if number == questions - 1 and not plan:
             break
-        if known is not None:
-            release = replace(release, public={**release.public, "rewards": known})
+        public = {**(declared or {}), **({} if known is None else {"rewards": known})}
+        release = replace(release, public={**release.public, **public})
         state = learner.update(state, release)
     return state, release
 
@@ -122,6 +124,8 @@ def simulate_data_sets(
     known = known_rewards is not False
     if "matrix" in learner.needs and learner.features is None:
         learner = replace(learner, features=load("discreet.linear.world:features_of")(world))
+    if any(knob.name == "ends" for knob in fields(learner)):
+        learner = replace(learner, ends=False)  # in a world every episode has all its steps
     privatizer = privatizer_for(learner, target, world.shape, users, known=known)
     began, values = time.perf_counter(), np.empty((runs, 3))
     policies = []

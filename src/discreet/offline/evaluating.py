@@ -27,6 +27,7 @@ from discreet.evaluation.verdict import Verdict
 from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
 from discreet.ledger.paying import paid
+from discreet.notebook import facts_html, one_line
 from discreet.offline.data_sets import known_table, privatizer_for
 from discreet.offline.judged import (
     Budget,
@@ -60,6 +61,14 @@ class Evaluation:
     verdict: Verdict
     guarantee: Guarantee
     facts: Mapping[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return one_line("Evaluation", f"value {self.value.words()}", self.guarantee.brief())
+
+    def _repr_html_(self) -> str:
+        named = {"value": self.value, "behaviour": self.behaviour, "difference": self.difference}
+        facts = [(name, interval.words()) for name, interval in named.items()]
+        return facts_html(self.verdict.sentence(), [*facts, ("promise", self.guarantee.statement())])
 
     def summary(self) -> str:
         """One line: what may be said, and under which promise."""

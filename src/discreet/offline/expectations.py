@@ -31,7 +31,7 @@ from discreet.learners.base import Problem
 from discreet.learners.pessimistic import APVI
 from discreet.offline.data_sets import learn, privatizer_for
 from discreet.offline.path_users import PathUsers
-from discreet.policies import Policy, uniform_policy
+from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.trust import Central, NoPrivacy
 from discreet.shape import Shape, check_size
 from discreet.simulation.progress import progress_bar
@@ -152,8 +152,8 @@ def _rehearsed(
     spent = math.inf if epsilon is None else epsilon
     start = first_states(second, shape.states, 0.05 * spent, noise).shares if shape.homogeneous else None
     model = model_of(shape, release, False, first.users, start)
-    assert isinstance(policy, Policy)
-    table = policy.stochastic(shape.actions).probabilities
+    assert not isinstance(policy, Mixture)
+    table = (policy.stochastic(shape.actions) if isinstance(policy, Policy) else policy).probabilities
     judged = judge(second, shape, limits, table, behaviour, model, shares_of(spent), noise)
     told = verdict_of(judged.difference, judged.causes).word in ("better", "worse")
     missed = max(world.gap(uniform_policy(shape)), 1e-12)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.additive import Channel
 from discreet.channels.session import Privatizer
@@ -64,6 +66,7 @@ class Jury:
     confidence: float
     people: Ordered | None
     split: Split | None
+    returns_declared: bool = False
 
     @classmethod
     def asked_for(
@@ -75,12 +78,10 @@ class Jury:
         usual = behaviour_table(behaviour, declaration)
         if check_flag("safe", safe) and usual is None:
             raise InvalidInput("a safe policy keeps to the behaviour where little is known: declare behaviour=")
-        if holdout is None and not safe and not (behaviour is None and returns is None):
-            raise InvalidInput("behaviour= and returns= are for users who judge: give holdout=, such as 0.35")
         limits = limits_of(data.shape, declaration.early_end, returns)
         check_open_unit("confidence", confidence)
         if holdout is None:
-            return cls(declaration, limits, usual, confidence, None, None)
+            return cls(declaration, limits, usual, confidence, None, None, returns is not None)
         check_open_unit("holdout", holdout)
         if declaration.columns.reward is None:
             raise InvalidInput("held-out users judge a policy by their rewards: declare a reward column")
@@ -90,7 +91,17 @@ class Jury:
                 "declared: declare per_user=1, or leave holdout out"
             )
         people = ordered(data)
-        return cls(declaration, limits, usual, confidence, people, recorded_split(people, holdout, split))
+        taken = recorded_split(people, holdout, split)
+        return cls(declaration, limits, usual, confidence, people, taken, returns is not None)
+
+    def declared(self) -> dict[str, Floats]:
+        """What a learner may know beforehand: the behaviour, and the range of returns as shares (2, H + 1)."""
+        found = {} if self.behaviour is None else {"behaviour": self.behaviour}
+        if self.returns_declared:
+            shape = self.declaration.shape
+            least = np.arange(shape.horizon, -1, -1.0) * shape.rewards[0]
+            found["returns"] = (np.stack([self.limits.worst, self.limits.best]) - least) / shape.reward_span
+        return found
 
     def promise(self, table: Guarantee, users: int, budget: Budget, known: Floats | None) -> Guarantee:
         """What everybody is promised, before anything is drawn."""

@@ -18,7 +18,7 @@ key                 what it holds
 ``ledger``          None, or what was spent before, by this release, and what is left (``Paid.facts``)
 ``evaluation``      None, or ``value``, ``behaviour`` and ``difference``, each with ``estimate``, ``low``, ``high``
                     and ``confidence`` in the owner's units, and the words ``unit`` and ``verdict``
-``values``          what the planner's own values mean
+``values``          what the policy is worth by the planner: ``estimate`` and ``bound``, apart, and what each means
 ``certificate``     if there is one: what ``discreet verify`` computes the promise from
 ==================  ========================================================================================
 
@@ -33,12 +33,17 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from discreet.channels.session import Privatizer
 from discreet.channels.sparse import SparseChannel
 from discreet.data.columns import Declaration
+from discreet.data.table import Table
+from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput
+from discreet.evaluation.limits import Limits
 from discreet.files import as_path, check_writable, shortened, write_atomically
 from discreet.learners.pessimistic import APVI
 from discreet.noise.exact_sampler import OPENDP, OWN
@@ -48,6 +53,7 @@ from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
+from discreet.types import Floats, Mask
 
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 _SAMPLERS: dict[str, str] = {OWN: "discreet", OPENDP: "OpenDP"}
@@ -109,25 +115,108 @@ def _listed(words: list[str]) -> str:
     return ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def value_facts(learner: Any, shape: Shape, privatizer: Privatizer) -> dict[str, Any]:
-    """What the stated values are: their unit, and of what they are a lower bound, or that they are none."""
-    proved = (
-        isinstance(learner, APVI)
-        and learner.penalty == "tight"
-        and learner.penalty_scale >= 1
-        and not shape.homogeneous
-        and not any(isinstance(channel, SparseChannel) for channel in privatizer.channels)
-    )
-    what = "the average sum of rewards that users who follow the policy collect, from a state at a step to the end"
-    if proved:
-        sure = 1 - learner.failure_probability
-        meaning = (
-            f"a lower bound on {what}; all bounds hold at once with probability {sure:g} over users and noise, if "
-            "users are independent and what happens next depends on step, state and action alone"
+_SUM = "the average sum of rewards that users who follow the policy collect"
+
+
+class Worth(NamedTuple):
+    """What is said of a policy without judges, in the owner's units: an estimate, and a lower bound if there is one."""
+
+    values: Floats  # (H + 1, S): estimates, by step and state
+    bound: Floats | None  # (H + 1, S)
+    average: float | None  # of the values, over first states, where these are known
+    certain: float | None  # a bound for the average over first states
+    missing: str  # why there is no bound; empty if there is one
+    estimate: str  # what kind of estimate the values are
+
+
+def why_no_bound(learner: Any, shape: Shape, privatizer: Privatizer, per_user: int) -> str:
+    """Why no lower bound is proved for what this learner makes of such a release; empty where one is."""
+    if not isinstance(learner, APVI):
+        return f"none is proved for learner {learner.name}"
+    if any(isinstance(channel, SparseChannel) for channel in privatizer.channels):
+        return "none is proved for a sparse release, which hides what is rare"
+    first = all(as_counted(channel.encoder).first_visit for channel in privatizer.channels)
+    if not first and ((shape.homogeneous and shape.horizon > 1) or per_user > 1):
+        return "none is proved where one user is counted several times for one state and action"
+    return ""
+
+
+def value_facts(worth: Worth, limits: Limits, failure_probability: float, kept: Mask | None) -> dict[str, Any]:
+    """What the stated values are: unit, estimate and lower bound, each by itself and in words."""
+    first = worth.values[0]
+    facts: dict[str, Any] = {
+        "unit": "the declared rewards; steps after the end of an episode are worth 0",
+        "meaning": f"{worth.estimate} of {_SUM}, from a state at a step to the end; it may be too high or too low",
+        "estimate": worth.average,
+        "estimate_by_first_state": [float(first.min()), float(first.max())],
+        "bound": worth.certain,
+        "bound_by_first_state": None,
+        "bound_meaning": f"no lower bound: {worth.missing}",
+        "possible": [float(limits.worst[0]), float(limits.best[0])],
+        "as_users_did": None if kept is None else {"situations": int(kept.sum()), "of": int(kept.size)},
+    }
+    if worth.bound is not None:
+        at_least = worth.bound[0]
+        facts["bound_by_first_state"] = [float(at_least.min()), float(at_least.max())]
+        facts["bound_meaning"] = (
+            f"a lower bound on {_SUM}; the bounds of all states and steps hold at once with probability "
+            f"{1 - failure_probability:g} over users and noise, if users are independent and what happens next depends "
+            "on state and action (and the step, where steps are counted apart) alone"
         )
-    else:
-        meaning = f"a cautious estimate of {what}; with these options no bound is proved"
-    return {"unit": "the declared rewards; steps after the end of an episode are worth 0", "meaning": meaning}
+    return facts
+
+
+def _rules(data: Table, privatizer: Privatizer, rewards: bool) -> tuple[str, ...]:
+    """What was done to every user's rows before they were counted."""
+    encoders = [as_counted(channel.encoder) for channel in privatizer.channels]
+    levels = max(encoder.reward_levels for encoder in encoders) if rewards else None
+    return repairs(data.declaration, levels=levels, first_visit=any(encoder.first_visit for encoder in encoders))
+
+
+def training_facts(
+    data: Table, learner: Any, privatizer: Privatizer, guarantee: Guarantee, policy: AnyPolicy, users: int,
+    rewards: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """What a receipt says of a release and of the policy that was learned from it."""
+    shape, declaration = data.shape, data.declaration
+    knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner)}
+    promise = guarantee_facts(guarantee)
+    mechanisms = [mechanism_facts(*part) for channel in privatizer.channels for part in channel.mechanisms()]
+    return {
+        "format": "discreet-receipt",
+        "version": 1,
+        "guarantee": promise,
+        "certificate": guarantee.certificate(),
+        "recipe": privatizer.recipe,
+        "mechanisms": mechanisms,
+        "budget": {"rho": promise["rho"], "parts": [part["rho"] for part in mechanisms]},
+        "declared": {
+            "users": users,
+            "states": shape.states,
+            "actions": shape.actions,
+            "horizon": shape.horizon,
+            "rewards": list(shape.rewards),
+            "trajectories_per_user": declaration.per_user,
+            "homogeneous": shape.homogeneous,
+            "early_end": declaration.early_end,
+            "missing_reward": declaration.missing_reward,
+            "state_labels": _labels(declaration.state_labels),
+            "action_labels": _labels(declaration.action_labels),
+            "public": list(guarantee.public),
+        },
+        "repairs": list(_rules(data, privatizer, rewards)),
+        "learner": {"name": learner.name, **{name: _plain(value) for name, value in knobs.items()}},
+        "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
+    }
+
+
+def _labels(labels: tuple[str, ...] | None) -> list[str] | None:
+    return None if labels is None else list(labels)
+
+
+def _plain(value: Any) -> Any:
+    """A knob as plain data: tables by their shape."""
+    return value if isinstance(value, bool | int | float | str | None) else f"table of shape {np.shape(value)}"
 
 
 def law_facts(law: Any) -> dict[str, Any]:

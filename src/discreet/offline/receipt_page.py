@@ -18,11 +18,13 @@ from typing import Any
 from discreet.offline.receipt_words import (
     at_several_deltas,
     in_one_sentence,
+    kept_words,
     not_promised,
     people_words,
     promised,
     sensitivity_words,
     unit_words,
+    worth_words,
 )
 
 _SHOWN = 50  # entries of a list on the page; the JSON has all
@@ -141,7 +143,7 @@ def _entries(many: int) -> str:
 
 def _worth(facts: Mapping[str, Any]) -> str:
     """Private estimates with intervals where there are some; otherwise what the planner's values mean."""
-    evaluation, stated = facts.get("evaluation"), _list([("values of the planner", facts["values"]["meaning"])])
+    evaluation, stated = facts.get("evaluation"), _list([*worth_words(facts["values"]), *kept_words(facts["values"])])
     if not evaluation:
         return f"<p>Nobody was held out to judge the policy.</p>{stated}"
     rows = "".join(

@@ -152,6 +152,34 @@ def sensitivity_words(sensitivity: Mapping[str, Any]) -> str:
     return f"at worst {' and '.join(moves)}"
 
 
+def worth_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a policy is worth by the planner, in the owner's units: the estimate, the lower bound, and what each is."""
+    low, high = values["possible"]
+    known = values["bound_by_first_state"]
+    return [
+        ("estimated value", _on_average(values["estimate"], values["estimate_by_first_state"])),
+        ("", values["meaning"]),
+        ("value at least", "not stated" if known is None else _on_average(values["bound"], known)),
+        ("", f"{values['bound_meaning']}; as declared, values lie between {low:.4g} and {high:.4g}"),
+    ]
+
+
+def kept_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """In how many situations the policy does what users did, because nothing was surer to be better."""
+    kept = values["as_users_did"]
+    if kept is None or not kept["situations"]:
+        return []
+    return [("does as users did", f"in {kept['situations']:,} of {kept['of']:,} situations (a step and a state)")]
+
+
+def _on_average(average: float | None, by_state: list[float]) -> str:
+    """The average over first states, or the range over states where first states are not known."""
+    if average is not None:
+        return f"{average:.4g}, on average over first states"
+    low, high = by_state
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}, by state at the first step"
+
+
 def _stated(facts: Mapping[str, Any]) -> tuple[float | None, float]:
     """The pair that sentences are about: the stated one, or for a promise of rho that at a usual delta."""
     guarantee = facts["guarantee"]

@@ -27,15 +27,18 @@ from discreet.channels.additive import Channel
 from discreet.channels.session import Privatizer, Session
 from discreet.data.parts import PartUsers
 from discreet.data.table import Table, TableUsers
-from discreet.encoders.joint import as_counted
 from discreet.errors import InvalidInput, Unsupported
 from discreet.evaluation.interval import Interval
 from discreet.evaluation.split import Split
 from discreet.evaluation.verdict import Verdict
 from discreet.learners.base import Problem
+from discreet.learners.evidence import first_states
+from discreet.learners.lower_bound import lower_bound
+from discreet.learners.pessimistic import APVI
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
 from discreet.noise.exact_sampler import check_sampler
+from discreet.notebook import facts_html, one_line
 from discreet.offline.data_sets import known_table, learn, privatizer_for
 from discreet.offline.judged import (
     Budget,
@@ -47,18 +50,17 @@ from discreet.offline.judged import (
 )
 from discreet.offline.jury import Jury
 from discreet.offline.receipt import (
-    guarantee_facts,
-    mechanism_facts,
+    Worth,
     noise_facts,
-    policy_hash,
-    repairs,
+    training_facts,
     value_facts,
     versions,
+    why_no_bound,
     write_receipt,
 )
 from discreet.offline.requests import declaration_hash, train_request
 from discreet.offline.stored_release import StoredAnswers, collect, count_ahead, pack
-from discreet.offline.tables_of import AnyBehaviour
+from discreet.offline.tables_of import AnyBehaviour, policy_table
 from discreet.planning.units import in_owner_units
 from discreet.policies import AnyPolicy, labelled
 from discreet.privacy.guarantee import Guarantee, drawn
@@ -66,7 +68,7 @@ from discreet.recipes.trust import Central
 from discreet.release import Release
 from discreet.shape import check_size
 from discreet.simulation.progress import progress_bar
-from discreet.types import ArrayLike, Floats
+from discreet.types import ArrayLike, Floats, Mask
 from discreet.validation import check_options
 
 _BYTES_PER_CELL = 64  # estimates, repaired counts, probabilities, and what is held while they are computed
@@ -78,7 +80,7 @@ class Fit:
     """What training leaves: a policy, the guarantee of the release that it was planned from, and its receipt."""
 
     policy: AnyPolicy
-    values: Floats  # (H + 1, S): pessimistic values in the owner's units; facts["values"] says what they are
+    values: Floats  # (H + 1, S): an estimate of what the policy is worth from a step and state on, in the owner's units
     guarantee: Guarantee
     recipe: str
     facts: Mapping[str, Any] = field(repr=False)
@@ -87,6 +89,15 @@ class Fit:
     difference: Interval | None = None
     verdict: Verdict | None = None
     split: Split | None = field(default=None, repr=False)  # who was held out: keep it with the data
+    bound: Floats | None = None  # (H + 1, S): what it is worth at least; facts["values"] says with which probability
+
+    def __repr__(self) -> str:
+        return one_line("Fit", f"{self.facts['learner']['name']} by {self.recipe}", self.guarantee.brief())
+
+    def _repr_html_(self) -> str:
+        facts = [("recipe", self.recipe), ("policy", repr(self.policy)), ("promise", self.guarantee.statement())]
+        judged = [] if self.verdict is None else [("verdict", self.verdict.sentence())]
+        return facts_html(f"{self.facts['learner']['name']} learned from a table", [*facts, *judged])
 
     def receipt(self, path: str | os.PathLike[str]) -> None:
         """Write the privacy receipt: .json for programs, .html for people."""
@@ -139,7 +150,8 @@ def train(
 
     ``holdout`` is the share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour``
     and ``fit.difference`` are then intervals in the units of the table. ``behaviour`` declares the policy that users
-    followed, which makes intervals far narrower; ``returns`` the range of the sum of rewards from any step on. A
+    followed, which makes intervals far narrower, and which ``apvi`` falls back on instead of the released one where
+    nothing is surer to be better; ``returns`` the range of the sum of rewards from any step on. A
     ``safe`` policy keeps to the declared behaviour where few users show what an action does. ``split`` is a file that
     records who was held out, written before anything is drawn, or read if it is there: it belongs with the data.
 
@@ -163,6 +175,8 @@ def train(
         if known is not None:
             raise InvalidInput(f"learner {chosen.name} regresses rewards too: leave known_rewards out")
         chosen = _with_features(chosen, features)
+        if holdout is None and behaviour is not None:
+            raise InvalidInput(f"learner {chosen.name} falls back on no behaviour: give holdout=, or leave it out")
     check_size(data.shape)
     budget = Budget(epsilon, delta, rho)
     jury = Jury.asked_for(
@@ -183,14 +197,16 @@ def train(
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
 
     def planned(session: Session | StoredAnswers) -> Planned:
-        state, release = learn(chosen, session, problem, coins, known)
+        state, release = learn(chosen, session, problem, coins, known, declared=jury.declared())
         learned, values = chosen.policy(state), in_owner_units(data.shape, state.values)
-        meaning = value_facts(chosen, data.shape, privatizer)
+        kept, kind = _said_by(chosen, state)
         if safe:
             learned, values = jury.safe_policy(learned, release, users)
-            meaning = {**meaning, "meaning": "a cautious estimate of the value of the safe policy; no bound is proved"}
+            kept, kind = None, "a cautious estimate, for the safe policy,"
+        worth = _worth(chosen, data, privatizer, jury, release, learned, values, kind)
+        meaning = value_facts(worth, jury.limits, chosen.failure_probability, kept)
         policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
-        return Planned(policy, values, meaning, release)
+        return Planned(policy, worth, meaning, release)
 
     def draw() -> bytes:
         with progress_bar("drawing noise", cells, progress) as tick:
@@ -225,7 +241,7 @@ def train(
         made, promise = _made(noise), found.release.guarantee
         if judgement is not None and jury.split is not None:
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
-    facts = _facts(data, chosen, privatizer, promise, found.policy, users, known is None)
+    facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
     facts["values"] = found.meaning
     if judgement is not None:
         facts["mechanisms"] = [*facts["mechanisms"], *judgement.facts["mechanisms"]]
@@ -240,7 +256,7 @@ def train(
         "ledger": None if bought is None else bought.facts(),
         "evaluation": None if judgement is None else judgement.facts,
     }
-    fit = Fit(found.policy, found.values, promise, privatizer.recipe, facts)
+    fit = Fit(found.policy, found.worth.values, promise, privatizer.recipe, facts, bound=found.worth.bound)
     return fit if judgement is None else judged_fit(fit, judgement, jury)
 
 
@@ -248,9 +264,42 @@ class Planned(NamedTuple):
     """What was planned from a release: the policy, its values and what they mean."""
 
     policy: AnyPolicy
-    values: Floats
+    worth: Worth
     meaning: dict[str, Any]
     release: Release
+
+
+def _said_by(learner: Any, state: Any) -> tuple[Mask | None, str]:
+    """Where the policy does what users did, and what kind of estimate the learner's values are."""
+    cautious = "a cautious estimate, less penalties for what is not known,"
+    if not isinstance(learner, APVI):
+        return None, cautious
+    return state.kept, cautious if state.kept is None else "an estimate, from the noisy counts,"
+
+
+def _worth(
+    learner: Any, data: Table, privatizer: Privatizer, jury: Jury, release: Release, policy: AnyPolicy, values: Floats,
+    kind: str,
+) -> Worth:  # fmt: skip
+    """What a policy is worth by the release: an estimate and, apart from it, a lower bound, within what is possible."""
+    shape, limits, declaration = data.shape, jury.limits, data.declaration
+    worst, best = limits.worst[:, None], limits.best[:, None]
+    values = np.clip(values, worst, best)
+    first = first_states(shape, release)
+    average = None if first is None else float(first @ values[0])
+    missing = why_no_bound(learner, shape, privatizer, declaration.per_user)
+    if missing:
+        return Worth(values, None, average, None, missing, kind)
+    found = lower_bound(
+        shape, release, policy_table("the policy", policy, declaration), ends=declaration.early_end,
+        failure_probability=learner.failure_probability, repair=learner.repair,
+    )  # fmt: skip
+    bound = np.clip(in_owner_units(shape, found.values), worst, best)
+    certain = None
+    if found.average is not None and declaration.per_user == 1:
+        certain = shape.horizon * shape.rewards[0] + shape.reward_span * found.average
+        certain = float(np.clip(certain, limits.worst[0], limits.best[0]))
+    return Worth(values, bound, average, certain, "", kind)
 
 
 def judged_fit(fit: Fit, judgement: Judgement, jury: Jury) -> Fit:
@@ -297,55 +346,3 @@ def _with_features(learner: Any, features: ArrayLike | None) -> Any:
     if given is None:
         raise InvalidInput(f"learner {learner.name} needs features= of shape (S, A, d), with norms of at most one")
     return replace(learner, features=given)
-
-
-def _rules(data: Table, privatizer: Privatizer, rewards: bool) -> tuple[str, ...]:
-    """What was done to every user's rows before they were counted."""
-    encoders = [as_counted(channel.encoder) for channel in privatizer.channels]
-    levels = max(encoder.reward_levels for encoder in encoders) if rewards else None
-    return repairs(data.declaration, levels=levels, first_visit=any(encoder.first_visit for encoder in encoders))
-
-
-def _facts(
-    data: Table, learner: Any, privatizer: Privatizer, guarantee: Guarantee, policy: AnyPolicy, users: int,
-    rewards: bool,
-) -> dict[str, Any]:  # fmt: skip
-    shape, declaration = data.shape, data.declaration
-    knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner)}
-    promise = guarantee_facts(guarantee)
-    mechanisms = [mechanism_facts(*part) for channel in privatizer.channels for part in channel.mechanisms()]
-    return {
-        "format": "discreet-receipt",
-        "version": 1,
-        "guarantee": promise,
-        "certificate": guarantee.certificate(),
-        "recipe": privatizer.recipe,
-        "mechanisms": mechanisms,
-        "budget": {"rho": promise["rho"], "parts": [part["rho"] for part in mechanisms]},
-        "declared": {
-            "users": users,
-            "states": shape.states,
-            "actions": shape.actions,
-            "horizon": shape.horizon,
-            "rewards": list(shape.rewards),
-            "trajectories_per_user": declaration.per_user,
-            "homogeneous": shape.homogeneous,
-            "early_end": declaration.early_end,
-            "missing_reward": declaration.missing_reward,
-            "state_labels": _listed(declaration.state_labels),
-            "action_labels": _listed(declaration.action_labels),
-            "public": list(guarantee.public),
-        },
-        "repairs": list(_rules(data, privatizer, rewards)),
-        "learner": {"name": learner.name, **{name: plain(value) for name, value in knobs.items()}},
-        "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
-    }
-
-
-def _listed(labels: tuple[str, ...] | None) -> list[str] | None:
-    return None if labels is None else list(labels)
-
-
-def plain(value: Any) -> Any:
-    """A knob as plain data: tables by their shape."""
-    return value if isinstance(value, bool | int | float | str | None) else f"table of shape {np.shape(value)}"

@@ -106,7 +106,8 @@ def _threshold(cells: Floats, begin: int, end: int, target: float) -> float:
     """theta with sum max(c - theta, 0) = target > 0.
 
     Averaging over all cells, then over those above the last threshold, gives thresholds that only rise and never pass
-    the true one; it stops after at most one pass per cell, mostly after two or three, and needs no sorting.
+    the true one; it stops after at most one pass per cell, mostly after two or three, and needs no sorting. Rounding
+    can lower a threshold by its last digit, so that a cell comes back: it stops there, too.
     """
     theta = -np.inf
     kept = 0
@@ -116,6 +117,6 @@ def _threshold(cells: Floats, begin: int, end: int, target: float) -> float:
             if cells[i] > theta:
                 total += cells[i]
                 count += 1
-        if count == kept or count == 0:
+        if count == 0 or (kept > 0 and count >= kept):
             return theta
         theta, kept = total / count, count

@@ -39,6 +39,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
+from discreet.notebook import facts_html, one_line
 from discreet.privacy import profiles
 from discreet.privacy.certificate import certificate, exact, facts_of, moves_of
 from discreet.privacy.derivation import Claim as Claim
@@ -48,7 +49,7 @@ from discreet.privacy.losses import LossDistribution
 from discreet.privacy.messages import Message, MixedReleases
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.words import StatedLaw, describe_law, describe_sensitivity, rounded_up
+from discreet.privacy.words import StatedLaw, brief_promise, describe_law, describe_sensitivity, rounded_up
 from discreet.validation import check_delta, check_not_negative, check_number
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
@@ -117,6 +118,19 @@ class Guarantee:
             )
         if self.rho is not None and not check_number("rho", self.rho) >= self.profile.rho:
             raise InvalidInput(f"rho {self.rho:g} is below the {rounded_up(self.profile.rho)} of the profile behind it")
+
+    def __repr__(self) -> str:
+        return one_line("Guarantee", self.brief(), "" if self.model == "none" else self.neighbours)
+
+    def _repr_html_(self) -> str:
+        where = "a seed: simulated, no real data was protected" if self.simulated else "the operating system's entropy"
+        because = f"{self.derivation.rule}: {self.derivation.statement} (explain() has the whole derivation)"
+        facts = [("promise", self.statement()), ("unit", self.unit), ("noise from", where), ("because", because)]
+        return facts_html("Guarantee", facts[:1] if self.model == "none" else facts)
+
+    def brief(self) -> str:
+        """The promise in a few words; ``statement()`` is the whole sentence."""
+        return brief_promise(self.model, self.epsilon, self.delta, self.rho)
 
     @property
     def also(self) -> tuple[str, ...]:

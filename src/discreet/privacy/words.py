@@ -34,6 +34,19 @@ def rounded_up(value: float | None, digits: int = 4) -> str:
     return f"{float(Decimal(nearest) + last_digit):.{digits}g}"
 
 
+def brief_promise(model: str, epsilon: float | None, delta: float | None, rho: float | None) -> str:
+    """A promise in a few words: its model, and epsilon with delta or rho; absent numbers are infinite.
+
+    >>> brief_promise("joint", 1.0, 1e-5, None), brief_promise("local", 2.0, 0.0, None)
+    ('joint, epsilon 1, delta 1e-05', 'local, epsilon 2')
+    """
+    if model == "none":
+        return "no privacy"
+    if epsilon is not None and math.isfinite(epsilon):
+        return f"{model}, epsilon {rounded_up(epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")
+    return f"{model}, " + ("no finite epsilon" if rho is None or math.isinf(rho) else f"rho {rounded_up(rho)}")
+
+
 def describe_sensitivity(sensitivity: Sensitivity) -> str:
     """A sensitivity in words."""
     norms = f"L1 {sensitivity.l1:g}, L2 {sensitivity.l2:.4g}, L-infinity {sensitivity.linf:g}"

@@ -12,6 +12,7 @@ from discreet.accumulators.base import SimulatedNoise
 from discreet.channels.base import AnyChannel
 from discreet.channels.schedule import sizes
 from discreet.encoders.base import Context
+from discreet.notebook import counted, one_line, table_html
 from discreet.policies import Policy
 from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
 from discreet.recipes.registry import Target, build
@@ -50,6 +51,19 @@ class Calibration:
     errors: tuple[StatisticError, ...]
     failure_probability: float
     guarantee: Guarantee
+
+    def __repr__(self) -> str:
+        return one_line("Calibration", self.recipe, counted(self.releases, "release"), self.guarantee.brief())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [error.statistic, f"{error.cells:,}", f"{error.sd_release:.4g}", f"{error.sd_end:.4g}"]
+            for error in self.errors
+        ]
+        note = f"{self.law}; {self.guarantee.statement()}"
+        return table_html(
+            self.recipe, ["noise in one count of", "cells", "sd per release", "sd at the end"], rows, note
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported
+from discreet.notebook import facts_html, one_line, table_html
 from discreet.privacy.guarantee import with_more_trust
 from discreet.recipes.trust import TRUSTS_LESS, Privacy, in_model
 from discreet.shape import Shape
@@ -56,6 +57,21 @@ class Recipe:
         if self.pure is None:
             object.__setattr__(self, "pure", _reaches_purity(self.law, self.accumulator))
 
+    def __repr__(self) -> str:
+        return one_line("Recipe", self.name, f"{self.model} model", "auto may take it" if self.automatic else "")
+
+    def _repr_html_(self) -> str:
+        options = ", ".join(f"{name}={'auto' if value is None else value}" for name, value in self.options.items())
+        facts = [
+            ("what", self.summary),
+            ("trust model", self.model),
+            ("delta", _delta(self)),
+            ("auto", "may take it" if self.automatic else "never takes it: ask for it by name"),
+            ("options", options or "none"),
+            ("source", self.source),
+        ]
+        return facts_html(f"Recipe {self.name}", facts)
+
     def assemble(
         self, privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str] = frozenset()
     ) -> Privatizer:
@@ -86,6 +102,23 @@ class Recipe:
             return in_model(privacy, self.model)
         except InvalidInput as refusal:
             raise Unsupported(f"recipe {self.name!r} cannot keep this target: {refusal}") from None
+
+
+class Recipes(tuple[Recipe, ...]):
+    """Recipes as ``discreet.recipes()`` lists them: a tuple that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{len(self)} recipes:", *map(repr, self)])
+
+    def _repr_html_(self) -> str:
+        rows = [[r.name, r.model, _delta(r), "yes" if r.automatic else "", r.summary] for r in self]
+        return table_html(f"{len(self)} recipes", ["recipe", "trust model", "delta", "auto", "what"], rows)
+
+
+def _delta(recipe: Recipe) -> str:
+    return "" if recipe.model == "none" else "0" if recipe.pure else "above 0"
 
 
 def _reaches_purity(law: str, accumulator: str) -> bool:

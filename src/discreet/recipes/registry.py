@@ -16,7 +16,7 @@ from discreet.channels.session import Privatizer
 from discreet.errors import InvalidInput, Unsupported, check_name, unknown_name
 from discreet.recipes.choice import choose
 from discreet.recipes.expectation import expected_regret, noise_of
-from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe
+from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe, Recipes
 from discreet.recipes.trust import TRUSTS_LESS, Privacy
 from discreet.shape import LayeredShape, Shape, check_size
 from discreet.validation import check_count
@@ -31,6 +31,7 @@ _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
         "discreet.recipes.shuffle": ("shuffle",),
         "discreet.recipes.bandits": ("central", "shuffle"),
         "discreet.papers.local": ("local", "shuffle"),
+        "discreet.papers.shuffle": ("shuffle",),
     },
     HEAVY: {
         "discreet.heavy_tails.recipes": ("none", "central", "local"),
@@ -48,13 +49,13 @@ _REGISTERED: list[Recipe] = []
 Target: TypeAlias = Privacy | Privatizer | Callable[[Shape, int], Privatizer]
 
 
-def recipes(model: str | None = None, problem: str | None = None) -> tuple[Recipe, ...]:
+def recipes(model: str | None = None, problem: str | None = None) -> Recipes:
     """All recipes, or those of one trust model or for one problem (see ``discreet.recipes.recipe.PROBLEMS``)."""
     if problem is not None:
         check_name("problem", problem, _HOMES)
     if model is not None and not isinstance(model, str):
         raise unknown_name("trust model", model, ("none", "central", "local", "shuffle"))
-    return tuple(_known(_HOMES if problem is None else (problem,), model))
+    return Recipes(_known(_HOMES if problem is None else (problem,), model))
 
 
 def forget(name: str) -> None:
@@ -159,9 +160,9 @@ def _problems(shape: Shape, needs: frozenset[str], data_set: bool) -> tuple[str,
 def _chosen(
     privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str], problems: tuple[str, ...]
 ) -> Privatizer:
-    """What "auto" takes: by expected regret where a formula foretells it, in tabular problems; else by noise."""
-    foretold = problems == (TABULAR,) and privacy.model != "none"
-    wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known((TABULAR,), model)]
+    """What "auto" takes: by expected regret where a formula foretells it, with rewards to count; else by noise."""
+    foretold = problems in ((TABULAR,), (HEAVY,)) and privacy.model != "none"
+    wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known(problems, model)]
     return choose(
         _known(problems, privacy.model), wider if foretold else (), privacy, shape, episodes, needs,
         expected_regret if foretold else noise_of,

@@ -34,7 +34,9 @@ class Privacy:
     model: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        if (self.epsilon is None) == (self.rho is None):
+        if self.epsilon is not None and self.rho is not None:
+            raise InvalidInput("give either epsilon or rho, not both: each of them fixes the noise")
+        if self.epsilon is None and self.rho is None:
             raise InvalidInput("give either epsilon or rho, so that the noise can be calibrated")
         if self.epsilon is not None:
             object.__setattr__(self, "epsilon", check_epsilon("epsilon", self.epsilon))
@@ -45,7 +47,10 @@ class Privacy:
     def _check_rest(self) -> None:
         object.__setattr__(self, "delta", check_delta("delta", self.delta))
         if not isinstance(self.recipe, str):
-            raise InvalidInput(f"recipe must be a name, got {shown(self.recipe)}; see discreet.recipes()")
+            raise InvalidInput(
+                f"recipe must be a name, got {shown(self.recipe)}; see discreet.recipes(), register one of your own "
+                "by discreet.recipes.register, or give a privatizer, or a function that makes one, as the trust model"
+            )
         if not isinstance(self.options, Mapping) or not all(isinstance(name, str) for name in self.options):
             raise InvalidInput(f"options must map names to values, got {shown(self.options)}")
 

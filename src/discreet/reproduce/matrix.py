@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from discreet.reproduce.drawing import as_png, new_picture
-from discreet.reproduce.figure import Job, Measured, Task, standard_error
+from discreet.reproduce.figure import Job, Measured, Task
 from discreet.reproduce.run import run_tasks
 from discreet.simulation.progress import progress_bar
+from discreet.simulation.result import with_error
 from discreet.types import Floats
 
 MODELS = ("none", "central", "shuffle", "local")
@@ -121,7 +122,7 @@ def run_matrix(
     places = all_places() if places is None else tuple(places)
     jobs = matrix_jobs(epsilon, delta, chosen, places, episodes)
     tasks = [Task(job, job.episodes or episodes, runs, seed) for job in jobs]
-    with progress_bar("matrix", len(tasks), progress) as tick:
+    with progress_bar("matrix", sum(task.runs for task in tasks), progress) as tick:
         results = run_tasks(tasks, folder / "runs", executor, tick)
     return Matrix(epsilon, delta, chosen, places, results)
 
@@ -197,4 +198,4 @@ def cell_text(cell: Measured) -> str:
     if cell.refused is not None:
         return "–"
     rates = _rates(cell)
-    return f"{rates.mean():.3g} ± {float(standard_error(rates)):.1g}" + (" (gap)" if cell.offline else "")
+    return with_error(rates, ".3g", ".1g") + (" (gap)" if cell.offline else "")

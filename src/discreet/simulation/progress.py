@@ -1,19 +1,112 @@
-"""A progress bar for long work: on a terminal only, and only when asked for."""
+"""Progress of long work, only when asked for: a bar on a terminal or in a notebook, and elsewhere a line now and then.
+
+Work tells how much more of it is done; somebody else says so. On a terminal that is a bar of rich. In a notebook one
+line of the output is replaced twice a second. Into a file or a pipe a line is written after five seconds, and every
+minute after that, so that a log stays short and nobody wonders whether anything happens: also while code is compiled,
+because a thread of its own does the telling.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from contextvars import ContextVar
+from threading import Event, Lock, Thread
+from typing import Any
+
+FIRST_LINE, NEXT_LINE = 5.0, 60.0  # seconds, where nobody watches
+_IN_A_NOTEBOOK = 0.5
+_WIDTH = 24
+_SILENT: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """No progress is shown inside, whoever asks for it."""
+    before = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(before)
 
 
 @contextmanager
 def progress_bar(what: str, total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     """Yield a function that is told how much more has been done; it may be called from any thread."""
-    if not shown or not sys.stderr.isatty():
+    if not shown or _SILENT.get():
         yield lambda _amount: None
         return
+    cell = notebook_cell()
+    if cell is not None:
+        work = Work(what, total)
+        with _told_by_a_thread(lambda: cell(work.line()), _IN_A_NOTEBOOK, _IN_A_NOTEBOOK):
+            yield work.tick
+        cell(work.line())
+    elif sys.stderr.isatty():
+        with _terminal_bar(what, total) as tick:
+            yield tick
+    else:
+        work, stream = Work(what, total), sys.stderr
+        with _told_by_a_thread(lambda: print(work.line(), file=stream, flush=True), FIRST_LINE, NEXT_LINE):
+            yield work.tick
+
+
+class Work:
+    """How much of something is done, and what there is to say about it."""
+
+    def __init__(self, what: str, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._total, self._clock = what, max(total, 1), clock
+        self._done, self._lock, self._began = 0, Lock(), clock()
+
+    def tick(self, amount: int) -> None:
+        """So much more is done."""
+        with self._lock:
+            self._done += amount
+
+    def line(self) -> str:
+        """One line: the share that is done, the time that it took, and how long the rest will take."""
+        share, spent = min(1.0, self._done / self._total), self._clock() - self._began
+        bar = "#" * round(share * _WIDTH)
+        left = f", about {_duration(spent / share - spent)} left" if 0 < share < 1 else ""
+        return f"{self._what} [{bar:-<{_WIDTH}}] {share:4.0%} after {_duration(spent)}{left}"
+
+
+def notebook_cell() -> Callable[[str], None] | None:
+    """Where a notebook shows a line that is replaced by the next one; None where this is no notebook."""
+    module = sys.modules.get("IPython")  # whoever runs in a notebook has imported it
+    shell: Any = None if module is None else module.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from importlib import import_module
+
+    handle: Any = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda text: handle.update({"text/plain": text}, raw=True)
+
+
+@contextmanager
+def _told_by_a_thread(tell: Callable[[], None], first: float, then: float) -> Iterator[None]:
+    """Call ``tell`` after so many seconds, and again and again, until the work is over."""
+    over = Event()
+
+    def watch() -> None:
+        wait = first
+        while not over.wait(wait):
+            tell()
+            wait = then
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _terminal_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -31,3 +124,13 @@ def progress_bar(what: str, total: int, shown: bool) -> Iterator[Callable[[int],
                 bar.advance(task, amount)
 
         yield tick
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as people say them: ``12 s``, ``3:05``, ``2:10:00``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"

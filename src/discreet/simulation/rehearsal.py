@@ -11,12 +11,22 @@ from typing import Any
 import numpy as np
 
 from discreet.learners.base import Learner
+from discreet.notebook import counted, one_line, table_html
 from discreet.recipes.trust import Privacy
 from discreet.scientific import special
+from discreet.simulation.frames import make_frame
 from discreet.types import Floats
 
 FREE = "this sees no data and costs no privacy"
 _FALSE_ALARMS = 0.05
+
+
+def knobs_of(learner: Any) -> dict[str, Any]:
+    """The options of a learner that differ from their defaults; none are known of one that is no dataclass."""
+    if not dataclasses.is_dataclass(learner):
+        return {}
+    values = {f.name: (getattr(learner, f.name), f.default) for f in dataclasses.fields(learner)}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,7 @@ class Candidate:
     @property
     def knobs(self) -> dict[str, Any]:
         """The options of the learner that differ from their defaults."""
-        learner: Any = self.learner
-        if not dataclasses.is_dataclass(learner):
-            return {}
-        values = {f.name: (getattr(learner, f.name), f.default) for f in dataclasses.fields(learner)}
-        return {name: value for name, (value, default) in values.items() if value != default}
+        return knobs_of(self.learner)
 
     @property
     def options(self) -> str:
@@ -109,6 +115,25 @@ class Rehearsal:
     rows: tuple[Rehearsed, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return one_line("Rehearsal", counted(len(self.rows), "candidate"), f"best: {self.best.candidate.label}")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [row.candidate.label, row.candidate.learner.name, row.candidate.options, *_shares(row)] for row in self.rows
+        ]
+        columns = ["recipe", "learner", "options", "regret", "worst run"]
+        return table_html(f"Rehearsed in {', '.join(self.worlds)}", columns, rows, f"{self.verdict()}; {FREE}")
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """A frame of pandas or polars with one row per candidate, the best first."""
+        rows = [self._row(row) for row in self.rows]
+        names = ("learner", "recipe", "auto", "releases", "beyond_noise")
+        table: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in names}
+        table["options"] = [row.candidate.options for row in self.rows]
+        table |= {f"share_{name}": [row["share"][name] for row in rows] for name in ("mean", "error", "worst")}
+        return make_frame(table, library)
+
     @property
     def best(self) -> Rehearsed:
         """The candidate with the least mean regret."""
@@ -140,7 +165,8 @@ class Rehearsal:
         others = f" and {len(self.ties) - 1} more" if len(self.ties) > 1 else ""
         label = f"{next_one.learner.name} with {next_one.privacy.recipe}"
         options = f" ({next_one.options})" if next_one.options else ""
-        return f"{name} has the least regret; {label}{options}{others} cannot be told from it in {self.runs} runs"
+        runs = counted(self.runs, "run")
+        return f"{name} has the least regret; {label}{options}{others} cannot be told from it in {runs}"
 
     def call(self) -> str:
         """The Python call that uses the best candidate."""
@@ -153,7 +179,7 @@ class Rehearsal:
     def summary(self) -> str:
         """The table, the verdict and the call as text."""
         lines = [
-            f"{row.mean:7.1%} ± {row.error:.1%}  worst {row.worst:.1%}  {row.candidate.learner.name}  "
+            f"{_shares(row)[0]:>7}  worst {row.worst:.1%}  {row.candidate.learner.name}  "
             f"{row.candidate.label}  {row.candidate.options}".rstrip()
             for row in self.rows
         ]
@@ -190,6 +216,11 @@ class Rehearsal:
             "beyond_noise": row is not self.best and self.beyond_noise(row),
             "guarantee": row.statement,
         }  # fmt: skip
+
+
+def _shares(row: Rehearsed) -> tuple[str, str]:
+    error = "" if math.isnan(row.error) else f" ± {row.error:.1%}"
+    return f"{row.mean:.1%}{error}", f"{row.worst:.1%}"
 
 
 def spread(shares: Floats) -> float:

@@ -14,8 +14,10 @@ import numpy as np
 from discreet.errors import InvalidInput
 from discreet.files import write_atomically
 from discreet.learners.registry import with_standing
+from discreet.notebook import counted, facts_html, one_line
 from discreet.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
+from discreet.privacy.words import brief_promise
 from discreet.release import Release
 from discreet.types import Floats, Integers
 
@@ -48,6 +50,7 @@ class SimulationResult:
     seconds: float
     releases: tuple[Release, ...] = field(default=(), repr=False)
     remarks: tuple[str, ...] = ()  # what the learner says about each run; empty where all was as expected
+    sizes: str = ""  # of the world, in words; empty in results that were saved without
 
     @property
     def runs(self) -> int:
@@ -61,10 +64,9 @@ class SimulationResult:
 
     def summary(self) -> str:
         """One line: what was run, what it cost, what it promises."""
-        mean, error = self.total_regret.mean(), standard_error(self.total_regret)
         return (
-            f"{self.learner} on {self.world}, {self.recipe}: regret {mean:,.0f} ± {error:,.0f} after "
-            f"{int(self.episodes[-1]):,} episodes ({self.runs} runs); {self.statement}"
+            f"{self.learner} on {self.world}, {self.recipe}: regret {with_error(self.total_regret, ',.0f')} after "
+            f"{self._length()} ({counted(self.runs, 'run')}); {self.statement}"
         ) + "".join(f"; {note}" for note in self.notes)
 
     @property
@@ -75,6 +77,26 @@ class SimulationResult:
             remark if times == self.runs else f"in {times} of {self.runs} runs {remark}"
             for remark, times in said.items()
         )
+
+    def __repr__(self) -> str:
+        regret = f"regret {with_error(self.total_regret, ',.0f')}"
+        what = f"{self.learner} in {self.world}", self._length(), counted(self.runs, "run"), regret
+        return one_line("SimulationResult", *what, self.brief())
+
+    def _repr_html_(self) -> str:
+        return facts_html("Simulation", [*self.facts(), ("promise", self.statement)])
+
+    def _length(self) -> str:
+        return counted(int(self.episodes[-1]), "episode")
+
+    def brief(self) -> str:
+        """The promise in a few words."""
+        return _brief(self.guarantee)
+
+    @property
+    def promised(self) -> tuple[float | None, float | None]:
+        """The epsilon of the guarantee (None: none is finite) and its delta."""
+        return _promised(self.guarantee)
 
     @property
     def statement(self) -> str:
@@ -88,8 +110,8 @@ class SimulationResult:
             ("world", self.world),
             ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
-            ("episodes", f"{int(self.episodes[-1]):,}, {self.runs} runs, seed {self.seed}"),
-            ("regret", f"{total.mean():,.1f} ± {standard_error(total):,.1f}"),
+            ("episodes", f"{int(self.episodes[-1]):,}, {counted(self.runs, 'run')}, seed {self.seed}"),
+            ("regret", with_error(total, ",.1f")),
             ("final gap", _gap(self.final_gap) + " (of the policy it recommends)"),
             ("deployed gap", _gap(self.deployed_gap) + " (of the policy it would deploy next)"),
             ("switches", f"{self.switches.mean():,.1f}"),
@@ -102,13 +124,18 @@ class SimulationResult:
         total = self.total_regret
         return {
             "world": self.world,
+            "sizes": self.sizes,
             "learner": self.learner,
             "privacy": self.privacy,
             "recipe": self.recipe,
             "episodes": int(self.episodes[-1]),
             "runs": self.runs,
             "seed": self.seed,
-            "regret": {"mean": float(total.mean()), "std": _std(total), "per_run": total.tolist()},
+            "regret": {
+                "mean": float(total.mean()),
+                "std": _std(total) if self.runs > 1 else None,
+                "per_run": total.tolist(),
+            },
             "checkpoints": self.episodes.tolist(),
             "curve": {"mean": self.regret.mean(axis=0).tolist(), "per_run": self.regret.tolist()},
             "final_gap": _gap_dict(self.final_gap),
@@ -133,11 +160,20 @@ class SimulationResult:
         """Write ``result.json`` into a folder (made if need be); :func:`load_result` reads it back."""
         _save(self.as_dict(), folder)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the regret curve with its spread over runs."""
+    def to_frame(self, library: str | None = None, *, rows: str = "runs") -> Any:
+        """A frame of pandas or polars with one row per run, or with ``rows="checkpoints"`` per run and checkpoint."""
+        from discreet.simulation.frames import columns_of, make_frame
+
+        return make_frame(columns_of(self, rows), library)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, label: str | None = None) -> Any:
+        """Draw the regret curve with its spread over runs, and return the axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
         from discreet.simulation.plots import plot_results
 
-        plot_results([self], path)
+        return plot_results([self], path, ax=ax, labels=None if label is None else [label])
 
 
 @dataclass(frozen=True)
@@ -176,10 +212,26 @@ class OfflineResult:
     def summary(self) -> str:
         """One line: what was learned, what it is worth, what it promises."""
         return (
-            f"{self.learner} on {self.world}, {self.recipe}: gap {self.final_gap.mean():.4g} ± "
-            f"{standard_error(self.final_gap):.2g} from {self.users:,} users ({self.runs} runs), value "
-            f"{self.value.mean():.4g} of {self.optimal_value.mean():.4g}; {self.guarantee.statement()}"
+            f"{self.learner} on {self.world}, {self.recipe}: gap {_gap(self.final_gap)} from {self.users:,} users "
+            f"({counted(self.runs, 'run')}), value {self.value.mean():.4g} of {self.optimal_value.mean():.4g}; "
+            f"{self.guarantee.statement()}"
         )
+
+    def __repr__(self) -> str:
+        what = f"{self.learner} in {self.world}", counted(self.users, "user"), counted(self.runs, "run")
+        return one_line("OfflineResult", *what, f"gap {_gap(self.final_gap)}", self.brief())
+
+    def _repr_html_(self) -> str:
+        return facts_html("Learned from simulated data sets", [*self.facts(), ("promise", self.statement)])
+
+    def brief(self) -> str:
+        """The promise in a few words."""
+        return self.guarantee.brief()
+
+    @property
+    def promised(self) -> tuple[float | None, float | None]:
+        """The epsilon of the guarantee (None: none is finite) and its delta."""
+        return _promised(self.guarantee)
 
     def facts(self) -> list[tuple[str, str]]:
         """What was learned and what it is worth, as a person reads it."""
@@ -187,8 +239,11 @@ class OfflineResult:
             ("world", self.world),
             ("learner", with_standing(self.learner)),
             ("recipe", self.recipe),
-            ("users", f"{self.users:,} under the {self.behaviour} policy, {self.runs} runs, seed {self.seed}"),
-            ("final gap", f"{self.final_gap.mean():.4g} ± {standard_error(self.final_gap):.2g}"),
+            (
+                "users",
+                f"{self.users:,} under the {self.behaviour} policy, {counted(self.runs, 'run')}, seed {self.seed}",
+            ),
+            ("final gap", _gap(self.final_gap)),
             ("value", f"{self.value.mean():.4g}"),
             ("best policy", f"{self.optimal_value.mean():.4g}"),
             ("behaviour", f"{self.behaviour_value.mean():.4g}"),
@@ -222,11 +277,20 @@ class OfflineResult:
         """Write ``result.json`` into a folder, which is made if need be."""
         _save(self.as_dict(), folder)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the values of the runs between those of the behaviour policy and of the best one."""
+    def to_frame(self, library: str | None = None, *, rows: str = "runs") -> Any:
+        """A frame of pandas or polars with one row per data set."""
+        from discreet.simulation.frames import make_frame, offline_columns_of
+
+        return make_frame(offline_columns_of(self, rows), library)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
+        """Draw the values of the runs between those of the behaviour policy and of the best one; return the axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
         from discreet.simulation.plots import plot_values
 
-        plot_values([self], path)
+        return plot_values([self], path, ax=ax)
 
 
 def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
@@ -245,6 +309,7 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],
             remarks=tuple(data.get("remarks", ())),
+            sizes=data.get("sizes", ""),
         )
     except OSError as error:
         raise InvalidInput(f"cannot read results from {str(path)!r}: {error.strerror}") from None
@@ -266,12 +331,33 @@ def standard_error(values: Floats) -> float:
     return _std(values) / float(np.sqrt(len(values)))
 
 
+def with_error(values: Floats, form: str, error_form: str | None = None) -> str:
+    """The mean over runs and its standard error; of a single run the value alone, because nothing is known about it.
+
+    >>> with_error(np.array([1.0, 3.0]), ".1f"), with_error(np.array([2.0]), ".1f")
+    ('2.0 ± 1.0', '2.0')
+    """
+    mean = format(values.mean(), form)
+    return mean if len(values) < 2 else f"{mean} ± {format(standard_error(values), error_form or form)}"
+
+
+def _brief(guarantee: Guarantee | dict[str, Any]) -> str:
+    if not isinstance(guarantee, dict):
+        return guarantee.brief()
+    return brief_promise(guarantee["model"], guarantee["epsilon"], guarantee["delta"], guarantee["rho"])
+
+
+def _promised(guarantee: Guarantee | dict[str, Any]) -> tuple[float | None, float | None]:
+    facts = guarantee if isinstance(guarantee, dict) else guarantee.as_dict()
+    return facts["epsilon"], facts["delta"]
+
+
 def _std(values: Floats) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
 def _gap(gaps: Floats) -> str:
-    return "none" if np.isnan(gaps).all() else f"{gaps.mean():.4g} ± {standard_error(gaps):.2g}"
+    return "none" if np.isnan(gaps).all() else with_error(gaps, ".4g", ".2g")
 
 
 def _gap_dict(gaps: Floats) -> dict[str, Any]:

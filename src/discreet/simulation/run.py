@@ -27,6 +27,7 @@ from discreet.streams import WORLD, seed_sequence
 from discreet.types import ArrayLike, Floats
 from discreet.validation import check_count, shown
 from discreet.worlds.family import World, WorldFamily
+from discreet.worlds.registry import make_world
 from discreet.worlds.tabular import TabularWorld
 
 # Shorter runs are over in the block loop before a loop for them would be compiled.
@@ -42,20 +43,20 @@ class Interrupted(DiscreetError):
 
 @overload
 def simulate(
-    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
-    seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False,
+    world: AnyWorld | str, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False, first_run: int = 0,
 ) -> SimulationResult: ...  # fmt: skip
 
 
 @overload
 def simulate(
-    world: AnyWorld, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
+    world: AnyWorld | str, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
     seed: int = 0, progress: bool = False, behaviour: Behaviour, known_rewards: bool | ArrayLike = False,
 ) -> OfflineResult: ...  # fmt: skip
 
 
 def simulate(
-    world: AnyWorld,
+    world: AnyWorld | str,
     learner: Learner | str,
     privacy: Target | None = None,
     *,
@@ -67,13 +68,16 @@ def simulate(
     keep_release: bool = False,
     behaviour: Behaviour | None = None,
     known_rewards: bool | ArrayLike = False,
+    first_run: int = 0,
 ) -> SimulationResult | OfflineResult:
     """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
 
-    ``learner`` is a learner or its name; ``privacy`` a trust model, a privatizer of your own or a function of shape and
-    episodes that makes one. Every run has its own random streams, derived from ``seed``: the result is the same, bit
-    for bit, whatever the number of threads. A family of random worlds gives a fresh world to every run.
-    ``keep_release`` keeps the last release of each run.
+    ``world`` is a world or its name, ``learner`` a learner or its name; ``privacy`` a trust model, a privatizer of your
+    own or a function of shape and episodes that makes one. Every run has its own random streams, derived from ``seed``:
+    the result is the same, bit for bit, whatever the number of threads. A family of random worlds gives a fresh world
+    to every run.
+    ``keep_release`` keeps the last release of each run. ``first_run`` is the number of the first run: a long study can
+    be done in pieces, runs 0 to 4 today and 5 to 9 tomorrow, with the results of one piece.
 
     With ``behaviour`` nobody learns while users act: ``episodes`` users have acted under that policy ("uniform",
     "mostly-first", "clinicians" of the world icu-sepsis, or a policy), and one policy is learned from one private
@@ -83,9 +87,11 @@ def simulate(
     seed = check_count("seed", seed, at_least=0)
     threads = check_count("threads", threads) if threads is not None else (os.cpu_count() or 1)
     target = NoPrivacy() if privacy is None else privacy
-    chosen = make_learner(learner) if isinstance(learner, str) else learner
-    if not isinstance(getattr(chosen, "needs", None), frozenset):
-        raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
+    world = as_world(world)
+    chosen = as_learner(learner)
+    first_run = check_count("first_run", first_run, at_least=0)
+    if behaviour is not None and first_run:
+        raise InvalidInput(f"data sets are drawn from run 0 on: leave first_run={first_run} out")
     if behaviour is not None:
         learned: OfflineResult = load("discreet.offline.data_sets:simulate_data_sets")(
             world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
@@ -95,11 +101,12 @@ def simulate(
     if known_rewards is not False:
         raise InvalidInput("known_rewards is about a data set: give its behaviour= policy too")
     privatizer = build(target, world.shape, episodes, chosen.needs)
-    return _simulate_users(world, chosen, target, privatizer, episodes, runs, seed, threads, progress, keep_release)
+    numbers = range(first_run, first_run + runs)
+    return _simulate_users(world, chosen, target, privatizer, episodes, numbers, seed, threads, progress, keep_release)
 
 
 def _simulate_users(
-    world: AnyWorld, learner: Learner, target: Target, privatizer: Privatizer, episodes: int, runs: int, seed: int,
+    world: AnyWorld, learner: Learner, target: Target, privatizer: Privatizer, episodes: int, runs: range, seed: int,
     threads: int, progress: bool, keep_release: bool,
 ) -> SimulationResult:  # fmt: skip
     """Users act while the learner learns."""
@@ -118,8 +125,8 @@ def _simulate_users(
         return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
 
     began = time.perf_counter()
-    with progress_bar(f"{learner.name}, {privatizer.guarantee.model}", runs * episodes, progress) as tick:
-        records = _in_threads(one, runs, min(threads, runs), tick, stop)
+    with progress_bar(f"{learner.name}, {privatizer.guarantee.model}", len(runs) * episodes, progress) as tick:
+        records = _in_threads(one, runs, min(threads, len(runs)), tick, stop)
     return SimulationResult(
         world=world.name,
         learner=learner.name,
@@ -136,7 +143,26 @@ def _simulate_users(
         seconds=time.perf_counter() - began,
         remarks=tuple(record.remark for record in records),
         releases=tuple(record.release for record in records if record.release is not None),
+        sizes=world.shape.words(),
     )
+
+
+def as_world(world: AnyWorld | str) -> AnyWorld:
+    """A world or a family of worlds, by name or as it is."""
+    made: AnyWorld = make_world(world) if isinstance(world, str) else world
+    if not isinstance(made, World | WorldFamily):
+        raise InvalidInput(f"world must be a world from discreet.worlds or the name of one, got {shown(world)}")
+    return made
+
+
+def as_learner(learner: Learner | str) -> Learner:
+    """A learner, by name or as it is."""
+    chosen = make_learner(learner) if isinstance(learner, str) else learner
+    if isinstance(chosen, type):
+        raise InvalidInput(f"learner must be a learner, and {chosen.__name__} is a class: write {chosen.__name__}()")
+    if not isinstance(getattr(chosen, "needs", None), frozenset):
+        raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
+    return chosen
 
 
 def _or_nan(gaps: Iterable[float | None]) -> Floats:
@@ -157,16 +183,16 @@ def _instance_of_run(seed: int, run: int) -> int:
 
 def _in_threads(
     one: Callable[[int, Callable[[int], None]], RunRecord],
-    runs: int,
+    runs: range,
     threads: int,
     tick: Callable[[int], None],
     stop: Event,
 ) -> list[RunRecord]:
     """Runs side by side; compiled code holds no lock. Ctrl-C stops every thread at its next look at the clock."""
     if threads == 1:
-        return [one(run, tick) for run in range(runs)]
+        return [one(run, tick) for run in runs]
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(one, run, tick) for run in range(runs)]
+        futures = [pool.submit(one, run, tick) for run in runs]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:

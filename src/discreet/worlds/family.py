@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from discreet.notebook import facts_html, one_line
 from discreet.shape import Shape
 from discreet.validation import check_count
 
@@ -33,6 +34,19 @@ class World(Protocol):
 W = TypeVar("W", bound=World)
 
 
+def shape_facts(shape: Shape) -> list[tuple[str, str]]:
+    """The public sizes of a world, one by one, as a person reads them."""
+    low, high = shape.rewards
+    rewards = f"in [{low:g}, {high:g}]" if shape.moments is None else f"heavy tails, means in [{low:g}, {high:g}]"
+    return [
+        ("states", f"{shape.states:,}"),
+        ("actions", f"{shape.actions:,}"),
+        ("steps", f"{shape.horizon:,}, " + ("with the same laws" if shape.homogeneous else "each with its own laws")),
+        ("rewards", rewards),
+        ("start", "drawn at random" if shape.start is None else f"state {shape.start}"),
+    ]
+
+
 @dataclass(frozen=True)
 class WorldFamily(Generic[W]):
     """Worlds drawn at random that share a shape; the same seed always gives the same world."""
@@ -40,6 +54,12 @@ class WorldFamily(Generic[W]):
     name: str
     shape: Shape
     draw: Callable[[int], W]
+
+    def __repr__(self) -> str:
+        return one_line("WorldFamily", self.name, self.shape.words(), "drawn anew for every run")
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"Family of worlds {self.name}", [*shape_facts(self.shape), ("drawn", "anew for every run")])
 
     def instance(self, seed: int) -> W:
         """The world of this seed."""

@@ -16,12 +16,14 @@ import numpy as np
 
 from discreet.compiled import inlined, kernel
 from discreet.errors import InvalidInput
+from discreet.notebook import facts_html, one_line
 from discreet.planning.backward import best_policy, evaluate, evaluate_stochastic, group
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.shape import Moments, Shape, check_size
 from discreet.streams import Stream, categorical, uniform
 from discreet.types import Floats, Integers
 from discreet.validation import check_array, check_count, check_flag, check_probabilities, check_range
+from discreet.worlds.family import shape_facts
 from discreet.worlds.rewards import (
     Deterministic,
     RewardLaw,
@@ -148,6 +150,12 @@ class TabularWorld:
         object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "reward_range", declared)
         check_size(self.shape)
+
+    def __repr__(self) -> str:
+        return one_line("TabularWorld", self.name, self.shape.words())
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"World {self.name}", shape_facts(self.shape))
 
     @property
     def homogeneous(self) -> bool:

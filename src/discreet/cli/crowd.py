@@ -1,0 +1,170 @@
+"""``discreet crowd``: simulated people as real HTTP clients, to rehearse a study or to load a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli import options as o
+from discreet.cli.output import check_outputs, print_facts, write_json
+from discreet.cli.study import StudyFile
+from discreet.errors import InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from discreet.service.crowd import CrowdResult
+    from discreet.service.mechanism import Mechanism
+    from discreet.worlds.tabular import TabularWorld
+
+_CROWD = "Crowd"
+
+
+def crowd(
+    study: StudyFile,
+    world: o.WorldName = "river-swim",
+    states: o.States = None,
+    actions: o.Actions = None,
+    horizon: o.Horizon = None,
+    world_option: o.WorldOptions = None,
+    instance: o.Instance = None,
+    homogeneous: o.Homogeneous = None,
+    users: Annotated[
+        int | None,
+        typer.Option(help="How many people take part; by default all of them.", min=1, rich_help_panel=_CROWD),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="The address of a service that is running; without one a service of its own is started in a temporary "
+            "folder, and removed afterwards.",
+            rich_help_panel=_CROWD,
+        ),
+    ] = None,
+    connections: Annotated[
+        int, typer.Option(help="How many people are connected at a time.", min=1, max=256, rich_help_panel=_CROWD)
+    ] = 16,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Invitations, one a line, where the study has them.", rich_help_panel=_CROWD),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Of what people do; noise is real and has no seed.", rich_help_panel=_CROWD)
+    ] = 0,
+    runs: Annotated[
+        int,
+        typer.Option(
+            help="Compare with this many runs of simulate, with the same mechanism.", min=0, rich_help_panel=_CROWD
+        ),
+    ] = 0,
+    json: o.JsonFile = None,
+) -> None:
+    """Let simulated people take part in a study over HTTP, and measure the exact regret of what they met."""
+    check_outputs(json_file=json)
+    shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
+    chosen = _tabular(o.choose_world(world, shorthands, world_option, homogeneous))
+    from discreet.client.errors import ClientError
+    from discreet.service.mechanism import prepare
+    from discreet.service.study import file_name, read_study
+
+    declared = read_study(file_name(study))
+    mechanism = prepare(declared)
+    people = declared.total if users is None else users
+    invited = (
+        []
+        if tokens is None
+        else [line.strip() for line in tokens.read_text(errors="replace").splitlines() if line.strip()]
+    )
+    if declared.invited and url is not None and not invited:
+        raise InvalidInput("this study takes invited people only: give their tokens by --tokens FILE")
+    if runs and people < declared.total:
+        raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
+    try:
+        result = _run(study, url, chosen, people, seed, connections, invited)
+    except ClientError as refused:
+        raise Unsupported(str(refused)) from None
+    facts, compared = _facts(mechanism, chosen, result), {}
+    if runs:
+        compared = _compared(mechanism, chosen, result, runs, seed)
+        facts.append(("simulate", compared["words"]))
+    write_json(json, _as_dict(mechanism, chosen, result, compared))
+    print_facts(facts)
+    typer.echo(f"\n{mechanism.whole.statement()}")
+    typer.echo(declared.hash)
+
+
+def _tabular(world: Any) -> TabularWorld:
+    from discreet.worlds.tabular import TabularWorld
+
+    if not isinstance(world, TabularWorld):
+        raise Unsupported("people of a crowd live in one tabular world: choose an --instance of a random one")
+    return world
+
+
+def _run(
+    file: Path, url: str | None, world: TabularWorld, people: int, seed: int, connections: int, tokens: list[str]
+) -> CrowdResult:
+    from contextlib import nullcontext
+
+    from discreet.cli.crowd_service import Served, served
+    from discreet.client.transport import Connection
+    from discreet.service.crowd import crowd as run
+    from discreet.service.study import read_study
+    from discreet.simulation.progress import progress_bar
+
+    if url is not None:
+        Connection(url)  # refused before anything is started
+    place = served(file, people) if url is None else nullcontext(Served(url, read_study(file).hash))
+    with place as there, progress_bar("crowd", people, True) as tick:
+        return run(
+            lambda: Connection(there.url), there.study_hash, world, people,
+            seed=seed, connections=connections, tokens=there.tokens or tokens, tick=tick,
+        )  # fmt: skip
+
+
+def _facts(mechanism: Mechanism, world: TabularWorld, result: CrowdResult) -> list[tuple[str, str]]:
+    from discreet.learners.registry import with_standing
+
+    study = mechanism.study
+    return [
+        ("study", study.name),
+        ("world", world.name),
+        ("learner", with_standing(mechanism.learner.name)),
+        ("recipe", mechanism.privatizer.recipe),
+        *result.facts(),
+    ]
+
+
+def _compared(mechanism: Mechanism, world: TabularWorld, result: CrowdResult, runs: int, seed: int) -> dict[str, Any]:
+    """The same learner under the same mechanism, simulated."""
+    from discreet.simulation.result import standard_error
+    from discreet.simulation.run import simulate
+
+    total = mechanism.study.total
+    simulated = simulate(
+        world, mechanism.learner, mechanism.privatizer, episodes=total, runs=runs, seed=seed + 1, progress=True
+    ).total_regret
+    mean, error = float(simulated.mean()), standard_error(simulated)
+    spread = float(simulated.std(ddof=1)) * (1 + 1 / runs) ** 0.5 if runs > 1 else 0.0
+    words = f"regret {mean:,.1f} ± {error:,.1f} in {runs} runs"
+    if spread > 0:
+        words += f"; this crowd is {(result.total_regret - mean) / spread:+.1f} standard deviations of one run from it"
+    return {"words": words, "per_run": simulated.tolist()}
+
+
+def _as_dict(
+    mechanism: Mechanism, world: TabularWorld, result: CrowdResult, compared: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "study": mechanism.study.hash,
+        "world": world.name,
+        "recipe": mechanism.privatizer.recipe,
+        "people": result.people.tolist(),
+        "regret": result.regret.tolist(),
+        "rounds": result.rounds,
+        "accepted": result.accepted,
+        "refused": result.refused,
+        "seconds": result.seconds,
+        "simulate": compared or None,
+        "statement": mechanism.whole.statement(),
+    }

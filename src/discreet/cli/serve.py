@@ -1,0 +1,72 @@
+"""``discreet serve``: a study for real users over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.study import Db, StudyFile, open_coordinator
+from discreet.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+_SETTINGS = "DISCREET_SERVE"  # how settings reach the worker processes
+
+
+def serve(
+    study: StudyFile,
+    db: Db = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; put a proxy with TLS in front of others.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes that share the database.", min=1, max=64)] = 1,
+    rate: Annotated[
+        float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
+    ] = 0.0,
+) -> None:
+    """Serve a study: policies out, reports in, rounds that close, a ledger that is kept. Stops gracefully."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtra("uvicorn", "serve") from None
+    settings = {"study": str(study), "db": db, "rate": rate}
+    from discreet.service.places import operator_token, places_of
+
+    operator_token(places_of(study).operator)
+    coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
+    typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
+    typer.echo(coordinator.mechanism.statement)
+    typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)
+    coordinator.stop()
+    os.environ[_SETTINGS] = json.dumps(settings)
+    uvicorn.run(
+        "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
+        log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
+    )  # fmt: skip
+
+
+def worker() -> ASGIApp:
+    """The application of one worker process; its settings come from the command that started it."""
+    import logging
+    from dataclasses import replace
+
+    from discreet.service.app import Service, usual_limits
+    from discreet.service.places import operator_token, places_of
+    from discreet.service.watching import Log, ServerLog
+
+    try:
+        settings = json.loads(os.environ[_SETTINGS])
+    except (KeyError, ValueError):
+        raise InvalidInput("a worker is started by  discreet serve") from None
+    log = Log()
+    logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
+    file = Path(settings["study"])
+    coordinator = open_coordinator(file, settings["db"])
+    limits = replace(usual_limits(coordinator), rate=settings["rate"])
+    return Service(coordinator, operator_token(places_of(file).operator), limits=limits, log=log).app

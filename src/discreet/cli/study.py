@@ -1,0 +1,169 @@
+"""``discreet study``: declare a study, check it, invite participants, go on after a backup came back, end it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from discreet.cli.output import plain_errors, print_facts, print_table
+from discreet.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from discreet.service.coordinator import Coordinator
+    from discreet.service.database import Database
+    from discreet.service.places import Places
+    from discreet.service.study import Study
+
+StudyFile: TypeAlias = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The declaration of the study.")]
+Db: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--db", metavar="FILE|URL", help="The database; by default STUDY.db beside the declaration."),
+]
+_PACKAGES = ("msgspec", "cryptography", "starlette", "uvicorn", "prometheus_client")
+
+
+def new(study: StudyFile) -> None:
+    """Write a commented study file, a signing key and an operator's token beside it."""
+    from discreet.service.places import new_study
+
+    places = new_study(study)
+    print_facts([("study", str(study)), ("signing key", str(places.signing)), ("operator", str(places.operator))])
+    typer.echo(f"change {study} as you need it, then:  discreet study check {study}")
+
+
+def check(
+    study: StudyFile,
+    runs: Annotated[int, typer.Option(help="Runs of the rehearsal in each world; 0 leaves it out.", min=0)] = 2,
+) -> None:
+    """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
+    declared = _read(study)
+    from discreet.service.checking import device_cost, noise_of, rehearsed
+    from discreet.service.mechanism import prepare
+
+    mechanism = prepare(declared)
+    cost = device_cost(mechanism)
+    cost.check()
+    calibration, users = noise_of(mechanism), declared.declaration["users"]
+    typer.echo(declared.hash)
+    print_facts(
+        [
+            ("promise", mechanism.statement),
+            ("recipe", mechanism.privatizer.recipe),
+            ("participants", f"{users['number']:,}, at most {declared.most_reports} reports of each"),
+            ("releases", f"{calibration.releases:,}"),
+            ("a device pays", f"{cost.requests} requests, {cost.received:,} bytes received, {cost.sent:,} sent, "
+                f"{cost.milliseconds:.2g} ms of work"),
+        ]
+    )  # fmt: skip
+    rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
+    print_table(["count", "noise of a release (sd)", "noise at the end (sd)"], rows, right=["count"])
+    if runs:
+        share, worlds = rehearsed(mechanism, runs)
+        typer.echo(
+            f"rehearsed in {', '.join(worlds)}: with {declared.total:,} reports expect {share:.0%} of the regret of "
+            "playing at random (0% is perfect, 100% has learned nothing)"
+        )
+
+
+def tokens(
+    study: StudyFile,
+    number: Annotated[int, typer.Option(help="How many participants to invite.", min=1)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The tokens, one a line; only you may read it.")],
+    db: Db = None,
+) -> None:
+    """Make invitation tokens. The database keeps their digests only, so this file is the one place where they are."""
+    declared, database, _places = _opened(study, db)
+    from discreet.service import rounds
+    from discreet.service.places import new_tokens
+    from discreet.service.reports import token_digest
+    from discreet.service.sealing import write_secret
+
+    if not declared.invited:
+        raise InvalidInput("this study is open to everybody: set tokens = true in [users] to invite participants")
+    if out.exists():
+        raise InvalidInput(f"{str(out)!r} is there already, and is not overwritten: choose another name")
+    made = new_tokens(number)
+    database.prepare()
+    write_secret(out, "".join(f"{token}\n" for token in made).encode())
+    link = database.connect()
+    try:
+        with database.plainly(), link.writing():
+            rounds.add_tokens(link, [token_digest(token) for token in made])
+    finally:
+        link.close()
+    typer.echo(f"{number:,} tokens in {out}: give each participant one, and keep no list of who has which")
+
+
+def restored(study: StudyFile, db: Db = None) -> None:
+    """After a backup came back: charge and abandon what it has lost, so that serve can go on."""
+    declared, database, places = _opened(study, db)
+    from discreet.service.restoring import restore
+
+    done = restore(declared, database, places)
+    lost = f"{done.first_lost}" if done.first_lost == done.last_lost else f"{done.first_lost} to {done.last_lost}"
+    facts = [
+        ("lost or abandoned", f"round {lost}"),
+        ("reports given up", f"{done.reports:,} that waited in the backup"),
+    ]
+    if done.tokens:
+        facts.append(("tokens", f"{done.last_lost - done.first_lost + 1} uses were counted against every one"))
+    print_facts([*facts, ("open now", f"round {done.open_round}")])
+
+
+def end(study: StudyFile, db: Db = None) -> None:
+    """End a study early: count what has arrived, release once more, close. What was charged stays charged."""
+    declared, database, places = _opened(study, db)
+    from discreet.service import rounds
+    from discreet.service.coordinator import Coordinator
+
+    database.prepare()
+    link = database.connect()
+    try:
+        if rounds.study_row(link) is None:
+            raise InvalidInput("this study has not been opened: there is nothing to end")
+    finally:
+        link.close()
+    coordinator = Coordinator(declared, database, places)
+    try:
+        coordinator.end()
+        row = coordinator.published.row
+        print_facts([("ended", str(coordinator.published.ended)), ("reports counted", f"{row.served:,}")])
+    finally:
+        coordinator.stop()
+
+
+def make_app() -> typer.Typer:
+    """The group of commands."""
+    app = typer.Typer(no_args_is_help=True, help="Run a study with real users: new, check, tokens, restored, end.")
+    for command in (new, check, tokens, restored, end):
+        app.command(command.__name__)(plain_errors(command))
+    return app
+
+
+def open_coordinator(study_file: Path, db: str | None) -> Coordinator:
+    """The coordinator of a study on its database; opens the study where it has not been opened."""
+    declared, database, places = _opened(study_file, db)
+    from discreet.service.coordinator import Coordinator
+
+    return Coordinator(declared, database, places)
+
+
+def _read(study_file: Path) -> Study:
+    from discreet.service.study import file_name, read_study
+
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            raise MissingExtra(package, "serve")
+    return read_study(file_name(study_file))
+
+
+def _opened(study_file: Path, db: str | None) -> tuple[Study, Database, Places]:
+    declared = _read(study_file)
+    from discreet.service.database import Database
+    from discreet.service.places import places_of
+
+    places = places_of(study_file)
+    return declared, Database(places.database if db is None else db), places

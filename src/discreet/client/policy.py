@@ -1,0 +1,122 @@
+"""The policy of a round: which action to take, and which items a report of a step can name.
+
+An item of step h is a cell (state, action, successor or end, reward bit) that can occur under the public policy. Cells
+are numbered in the order in which they lie in the table (state, action, successor, bit) of shape (S, A, S + 1, 2);
+successor S means that the record ends with this step. The cells of step h are those with
+
+* a pair (state, action) that the policy plays at step h, at step 0 in the start state if there is a public one (all
+  pairs if ``masked`` is false);
+* at the last step successor S alone, before it any of 0 ... S - 1, and S too if records may end early.
+
+If records may end early, one further item, after the cells, says that the record had ended before step h. The server
+numbers them in the same way (``Domain.cells`` of ``discreet.channels.sampled_item``), and states how many there are: a
+device that counts another number sends nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from discreet.client.errors import Refused
+from discreet.client.exact import Tape
+from discreet.client.study import Study
+from discreet.client.words import field, known
+
+_ROUNDING = 1e-9
+
+
+class Policy(NamedTuple):
+    """A table of actions ``actions[step][state]``, or of their probabilities ``[step][state][action]``."""
+
+    actions: list[list[int]] | None
+    probabilities: list[list[list[float]]] | None
+
+    def plays(self, step: int, state: int, action: int) -> bool:
+        """Whether the policy can take this action here."""
+        if self.actions is not None:
+            return self.actions[step][state] == action
+        assert self.probabilities is not None
+        return self.probabilities[step][state][action] > 0
+
+    def draw(self, step: int, state: int, tape: Tape) -> int:
+        """The action to take; where the policy draws it, exactly by its probabilities."""
+        if self.actions is not None:
+            return self.actions[step][state]
+        assert self.probabilities is not None
+        shares = [Fraction(p) for p in self.probabilities[step][state]]
+        left = sum(shares)
+        for action, share in enumerate(shares):
+            odds = share / left if share else Fraction(0)
+            if share and (share == left or tape.chance(odds.numerator, odds.denominator)):
+                return action
+            left -= share
+        raise AssertionError("probabilities add up to more than nothing")
+
+
+def read_policy(content: dict[str, Any], study: Study) -> Policy:
+    """A policy as the service states it, for this study."""
+    kind = field(content, "kind", str)
+    if kind == "deterministic":
+        rows = _table(field(content, "actions", list), study)
+        if not all(type(action) is int and 0 <= action < study.actions for row in rows for action in row):
+            raise Refused("the policy names actions that the study does not have")
+        return Policy(rows, None)
+    if kind == "stochastic":
+        tables = _table(field(content, "probabilities", list), study)
+        if not all(_is_law(law, study.actions) for row in tables for law in row):
+            raise Refused("the policy holds probabilities that are none")
+        return Policy(None, tables)
+    raise Refused(f"this client does not follow policies of kind {kind[:30]!r}")
+
+
+def pairs_of(study: Study, policy: Policy, step: int) -> list[tuple[int, int]]:
+    """The pairs (state, action) that a report of this step can name, in order."""
+    masked, start = study.kind.masked, study.start
+    return [
+        (state, action)
+        for state in range(study.states)
+        for action in range(study.actions)
+        if not masked or ((step > 0 or start is None or state == start) and policy.plays(step, state, action))
+    ]
+
+
+def successors_of(study: Study, step: int) -> range:
+    """The successors that a report of this step can name; S says that the record ends with it."""
+    S = study.states
+    if step == study.horizon - 1:
+        return range(S, S + 1)
+    return range(S + study.early_end)
+
+
+class Items(NamedTuple):
+    """The items of one step: where each pair begins, and which successors there are."""
+
+    pairs: dict[tuple[int, int], int]
+    successors: range
+    size: int
+
+    def number(self, state: int, action: int, successor: int, bit: int) -> int | None:
+        """The item of a cell; None for one that cannot occur under the policy."""
+        place = self.pairs.get((state, action))
+        if place is None or successor not in self.successors:
+            return None
+        return 2 * (place * len(self.successors) + successor - self.successors.start) + bit
+
+
+def items_of(study: Study, policy: Policy, step: int) -> Items:
+    """The items of one step under a policy."""
+    pairs = {pair: place for place, pair in enumerate(pairs_of(study, policy, step))}
+    successors = successors_of(study, step)
+    return Items(pairs, successors, 2 * len(pairs) * len(successors) + study.early_end)
+
+
+def _table(rows: list[Any], study: Study) -> list[Any]:
+    if len(rows) != study.horizon or any(len(known(row, list, "a row")) != study.states for row in rows):
+        raise Refused(f"the policy must have {study.horizon} steps and {study.states} states in each")
+    return rows
+
+
+def _is_law(law: Any, actions: int) -> bool:
+    numbers = isinstance(law, list) and all(type(p) in (int, float) and 0 <= p <= 1 for p in law)
+    return numbers and len(law) == actions and abs(sum(law) - 1) <= _ROUNDING

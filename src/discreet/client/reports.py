@@ -1,0 +1,92 @@
+"""A record in, the report of it out. A record is a list of (state, action, reward) from the first step on.
+
+**Local** studies (kind "sampled-items"). The steps that the report is about are drawn before the episode begins. Then,
+for every one of them in order: the reward becomes a bit, one with probability (reward - low) / (high - low); state,
+action, successor and bit are an item; the item is randomised by the law of its step. If the record had ended before the
+step, the item is "ended" where the study declares that records may end early. Elsewhere, and for cells that cannot
+occur under the policy, the item is drawn evenly from all of them before it is randomised.
+
+**Central** studies (kind "record"). All H steps as [state, action, reward bit], and [-1, -1, -1] after the end.
+
+The empty record goes through the same steps. Random numbers are read from the tape in exactly this order, so that
+another client gives the same report for the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from discreet.client.errors import Refused
+from discreet.client.exact import Tape, reward_fraction
+from discreet.client.laws import Law, check_law, read_law
+from discreet.client.policy import Items, Policy, items_of, read_policy
+from discreet.client.study import Study
+from discreet.client.words import field, whole
+
+Record = Sequence[tuple[int, int, float]]
+_ROUNDS = 1 << 53
+
+
+class Round(NamedTuple):
+    """What a device agreed to for one episode: the policy, and by which laws the steps are reported."""
+
+    number: int
+    policy: Policy
+    laws: tuple[Law, ...]
+    items: tuple[Items, ...]
+
+
+def read_round(answer: dict[str, Any], study: Study) -> Round:
+    """The round in an answer of the service; refused unless its laws keep what was agreed to."""
+    if field(answer, "study", str) != study.hash:
+        raise Refused("the service sent the policy of another study")
+    policy = read_policy(field(answer, "policy", dict), study)
+    number = whole(answer, "round", 0, _ROUNDS)
+    if study.kind.name == "record":
+        return Round(number, policy, (), ())
+    laws = tuple(read_law(law) for law in field(answer, "laws", list))
+    if len(laws) != study.horizon:
+        raise Refused(f"the service states {len(laws)} laws for {study.horizon} steps")
+    items = tuple(items_of(study, policy, h) for h in range(study.horizon))
+    for h, (law, own) in enumerate(zip(laws, items, strict=True)):
+        if law.items != own.size:
+            raise Refused(
+                f"the service counts {law.items:,} items at step {h} and this client {own.size:,}: nothing is sent, "
+                "because reports would be misread"
+            )
+        check_law(law, study.kind.response, study.per_step)
+    return Round(number, policy, laws, items)
+
+
+def pick(study: Study, tape: Tape) -> list[int]:
+    """The steps that a report is about, drawn before the episode begins."""
+    return tape.pick(study.horizon, study.kind.steps) if study.kind.name == "sampled-items" else []
+
+
+def report_of(study: Study, round_: Round, steps: Sequence[int], record: Record, tape: Tape) -> dict[str, Any]:
+    """The report of a record; the empty record is ``[]``."""
+    if study.kind.name == "record":
+        ended = [-1, -1, -1]
+        known = [[state, action, int(_bit(study, reward, tape))] for state, action, reward in record]
+        return {"kind": "record", "steps": known + [ended for _ in range(study.horizon - len(known))]}
+    answer = tape.item if study.kind.response == "kary" else tape.bits
+    sent = []
+    for h in steps:
+        item = _item(study, round_.items[h], record, h, tape)
+        law = round_.laws[h]
+        sent.append(answer(tape.below(law.items) if item is None else item, *law))
+    kind, name = ("items", "items") if study.kind.response == "kary" else ("bits", "bits")
+    return {"kind": kind, "steps": list(steps), name: sent}
+
+
+def _item(study: Study, items: Items, record: Record, h: int, tape: Tape) -> int | None:
+    if h >= len(record):
+        return items.size - 1 if study.early_end else None
+    state, action, reward = record[h]
+    successor = record[h + 1][0] if h + 1 < len(record) else study.states
+    return items.number(state, action, successor, int(_bit(study, reward, tape)))
+
+
+def _bit(study: Study, reward: float, tape: Tape) -> bool:
+    return tape.chance(*reward_fraction(reward, *study.rewards))

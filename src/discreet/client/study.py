@@ -1,0 +1,144 @@
+"""A study as a device knows it: the declaration that a person agreed to, named by its hash, and what a report is.
+
+The declaration is public and fixed: shape of the problem, trust model, epsilon, reports per user, reporting window and
+the key that signs policies. Its hash is its name, so whoever serves it cannot change a word of it. What a report is
+(``report`` in the answer of the service) is not part of the hash, and need not be: a device reports randomised items
+only, with laws that it has checked against the declared epsilon, unless the declaration itself says that the
+coordinator is trusted (``model = "central"``).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from discreet.client.errors import Refused
+from discreet.client.words import digest, field, finite, number, whole
+
+_LARGEST = 1 << 22  # cells of a policy or of a step
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Kind(NamedTuple):
+    """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``."""
+
+    name: str
+    steps: int = 0
+    response: str = ""
+    masked: bool = True
+
+
+class Study(NamedTuple):
+    """What a device needs to know of a declaration."""
+
+    hash: str
+    title: str
+    states: int
+    actions: int
+    horizon: int
+    state_labels: tuple[str, ...] | None
+    action_labels: tuple[str, ...] | None
+    start: int | None
+    rewards: tuple[float, float]
+    early_end: bool
+    model: str
+    epsilon: float
+    delta: float
+    cap: int
+    window: int
+    key: str
+    kind: Kind
+
+    @property
+    def per_step(self) -> Fraction:
+        """What the item of one step may cost: the agreed epsilon, shared by all reports and their steps, exactly."""
+        return Fraction(self.epsilon) / (self.cap * self.kind.steps)
+
+
+def read_study(answer: dict[str, Any], agreed: str) -> Study:
+    """The study in an answer of the service; refused unless its hash is the one that was agreed to."""
+    declaration = field(answer, "study", dict)
+    found = digest(declaration)
+    if found != agreed:
+        raise Refused(
+            f"this is not the study that was agreed to: its hash is {found}, and {agreed} was expected; do not take "
+            "part before you have read the new declaration"
+        )
+    problem, privacy = field(declaration, "problem", dict), field(declaration, "privacy", dict)
+    states, state_labels = _named(problem, "states")
+    actions, action_labels = _named(problem, "actions")
+    horizon = whole(problem, "horizon", 1, _LARGEST)
+    if states * actions * horizon > _LARGEST:
+        raise Refused("this study has more states, actions and steps than a device can report on")
+    low, high = _range(problem)
+    model = field(privacy, "model", str)
+    study = Study(
+        hash=found,
+        title=field(declaration, "title", str),
+        states=states,
+        actions=actions,
+        horizon=horizon,
+        state_labels=state_labels,
+        action_labels=action_labels,
+        start=_start(problem, states, state_labels),
+        rewards=(low, high),
+        early_end=field(problem, "early_end", bool),
+        model=model,
+        epsilon=number(privacy, "epsilon"),
+        delta=number(privacy, "delta"),
+        cap=whole(field(declaration, "users", dict), "reports_per_user", 1, 10**9),
+        window=seconds(field(field(declaration, "reporting", dict), "window", str)),
+        key=field(field(declaration, "keys", dict), "signing", str),
+        kind=Kind(""),
+    )
+    return study._replace(kind=_kind(field(answer, "report", dict), study))
+
+
+def seconds(text: str) -> int:
+    """A time such as "90s", "15m", "1h" or "7d", in seconds."""
+    digits, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (digits.isascii() and digits.isdigit()) or not 0 < len(digits) <= 6:
+        raise Refused(f"a time must be a whole number and a unit, as 30m or 1h, got {text[:20]!r}")
+    return int(digits) * _UNITS[unit]
+
+
+def _kind(report: dict[str, Any], study: Study) -> Kind:
+    name = field(report, "kind", str)
+    if study.model == "central" and name == "record":
+        return Kind("record")
+    if study.model != "local" or name != "sampled-items":
+        raise Refused(
+            f"the service asks for reports of kind {name[:30]!r}, which this client does not send in a study whose "
+            f"model is {study.model[:20]!r}: nothing is sent"
+        )
+    response = field(report, "response", str)
+    if response not in ("kary", "unary"):
+        raise Refused(f"this client answers by kary or unary response, and the service asks for {response[:30]!r}")
+    if field(report, "early_end", bool) != study.early_end:
+        raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
+    return Kind(name, whole(report, "steps", 1, study.horizon), response, field(report, "masked", bool))
+
+
+def _named(problem: dict[str, Any], name: str) -> tuple[int, tuple[str, ...] | None]:
+    given = problem.get(name)
+    if isinstance(given, list) and given and all(isinstance(label, str) for label in given):
+        if len(set(given)) < len(given):
+            raise Refused(f"two of the labels of {name} are the same")
+        return len(given), tuple(given)
+    return whole(problem, name, 1, _LARGEST), None
+
+
+def _start(problem: dict[str, Any], states: int, labels: tuple[str, ...] | None) -> int | None:
+    given = problem.get("start")
+    if given is None:
+        return None
+    if isinstance(given, str) and labels is not None and given in labels:
+        return labels.index(given)
+    return whole(problem, "start", 0, states - 1)
+
+
+def _range(problem: dict[str, Any]) -> tuple[float, float]:
+    ends = [finite(end, "an end of the range of rewards") for end in field(problem, "rewards", list)]
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise Refused("the range of rewards must be two numbers, the smaller one first")
+    return ends[0], ends[1]

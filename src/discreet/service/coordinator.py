@@ -1,0 +1,344 @@
+"""The coordinator: opens a study, hands out the policy of its open round, takes in reports, closes rounds.
+
+It is an object without threads, web server or global state: files, clock and noise are handed in, and ``point`` is
+called between any two steps of importance, so that tests can stop it there. Several coordinators may work on one
+database.
+
+**What is handed out** is the latest round of the database, once its head lies outside the database
+(:mod:`discreet.service.heads`): :meth:`Coordinator.finish` does whatever a closing, here or elsewhere, has left to do.
+
+**What is accepted** stays. A report is acknowledged after the COMMIT of its row. If the database does not say whether
+it has committed, it is read again; what is there is acknowledged, and the rest is not.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from discreet.accumulators.base import NoiseSource, SecureNoise
+from discreet.errors import InvalidInput
+from discreet.ledger.budget import make_budget
+from discreet.ledger.spending import declare_rounds, now, open_data_set
+from discreet.noise.law import secure_library
+from discreet.service import closing, rounds
+from discreet.service.closing import PLAN, WHO, Desk, Live
+from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
+from discreet.service.heads import ExternalHead, Signer, check_not_behind
+from discreet.service.mechanism import policy_from, prepare
+from discreet.service.messages import Accepted, Refused, ReportMessage, decode
+from discreet.service.places import Places
+from discreet.service.reports import (
+    ENDED,
+    Admission,
+    Answer,
+    Incoming,
+    ReportFormat,
+    RoundRules,
+    plain_fingerprint,
+    token_digest,
+)
+from discreet.service.rounds import RoundRow, StudyRow
+from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal
+from discreet.service.study import Study
+
+_MOST_HEADS = 1000  # of one answer
+_MOST_RULES = 512  # rounds whose rules are kept at hand
+
+
+class Published(NamedTuple):
+    """What is handed out: the latest round whose head lies outside the database."""
+
+    row: RoundRow
+    ended: str | None
+    policy: dict[str, Any]
+    key: RoundKey | None  # central: of the open round
+
+
+class Coordinator:
+    """One study at work. Methods may be called from several threads."""
+
+    def __init__(
+        self, study: Study, database: Database, places: Places, *, noise: NoiseSource | None = None,
+        clock: Callable[[], str] = now, point: Point = no_fault,
+    ) -> None:  # fmt: skip
+        self.declared, self.database, self._places, self.point = study, database, places, point
+        self._external, self._keys = ExternalHead(places.head), KeyFolder(places.keys)
+        self._clock, self._noise = clock, SecureNoise() if noise is None else noise
+        self._signer = Signer(places.signing, study.signing_key)
+        database.prepare()
+        self._link = Held(database)
+        self._closer = Held(database)
+        self._reader = Held(database)
+        self._finishing = threading.Lock()
+        self._live: Live | None = None
+        self.full = False  # whether the last reports have filled the open round: a hint to close it now
+        self._rules: dict[int, RoundRules] = {}
+        found = self._found()
+        self.mechanism = prepare(study, None if found is None else found.recipe)
+        self.format = ReportFormat(self.mechanism)
+        self._desk = Desk(
+            self.mechanism, self.format, self._signer, self._keys, self._noise, clock, lambda name: self.point(name)
+        )
+        if found is None:
+            self._open()
+        self._published: Published | None = None
+        self.finish()
+
+    # What participants may know
+
+    def study(self) -> dict[str, Any]:
+        """The declaration, its hash, what it promises, and what a device sends."""
+        return {
+            "study": dict(self.declared.declaration),
+            "hash": self.declared.hash,
+            "promise": self.mechanism.promise(),
+            "report": self.mechanism.report_kind(),
+        }
+
+    def policy(self) -> dict[str, Any]:
+        """The policy of the open round with its signed head; refused when the study has ended."""
+        published = self.published
+        if published.ended is not None:
+            raise Refused("ended", ENDED)
+        return published.policy
+
+    def head(self) -> dict[str, Any]:
+        """The latest signed head."""
+        return self.published.row.signed
+
+    def heads(self, first: int = 1) -> list[dict[str, Any]]:
+        """Signed heads in order, from one round on; at most a thousand."""
+        with self._reader as link:
+            found = rounds.rounds_from(link, first, _MOST_HEADS)
+        return [row.signed for row in found if row.number <= self.published.row.number]
+
+    @property
+    def published(self) -> Published:
+        """What is handed out now."""
+        assert self._published is not None
+        return self._published
+
+    # Reports in
+
+    def accept(self, body: bytes | Mapping[str, Any], token: str | None = None) -> Accepted:
+        """Take in one report; :class:`~discreet.service.messages.Refused` if it is not taken."""
+        incoming = self.check(body if isinstance(body, bytes) else json.dumps(dict(body)).encode(), token)
+        (answer,) = self.accept_all([incoming])
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    def check(self, body: bytes, token: str | None = None) -> Incoming:
+        """Decode and check one report and make it ready to be stored; touches the database for late rounds only."""
+        message = decode(body)
+        if message.study != self.declared.hash:
+            raise Refused("unknown", "this is another study than the one that the report names")
+        if self.declared.invited and token is None:
+            raise Refused("token", "this study is for invited participants: send the token")
+        token = None if token is None or not self.declared.invited else token_digest(token)
+        if message.round > self.published.row.number:
+            self.refresh()
+        published = self.published
+        if message.round > published.row.number:
+            raise Refused("unknown", "the study has no such round")
+        if self.declared.sealed:
+            return self._sealed(message, token, published)
+        content = self.format.pack(message.report, self._rules_of(message.round))
+        return Incoming(message.id, message.round, plain_fingerprint(content), token, content)
+
+    def _sealed(self, message: ReportMessage, token: str | None, published: Published) -> Incoming:
+        if message.round != published.row.number or published.key is None:
+            return Incoming(message.id, message.round, None, token, None)
+        content, key = self.format.pack(message.report, self._rules_of(message.round)), published.key
+        info = bound_to(self.declared.hash, message.round, "record")
+        return Incoming(message.id, message.round, key.fingerprint(content), token, seal(content, key.public, info))
+
+    def accept_all(self, incoming: Sequence[Incoming]) -> list[Answer]:
+        """Store checked reports in one transaction; an answer for each, given after its COMMIT."""
+        try:
+            with self._link as link:
+                with link.writing():
+                    self.point("accept: locked")
+                    admission = Admission(link, self.declared)
+                    answers = admission.answers(incoming)
+                    self.point("accept: written")
+                self.point("accept: committed")
+                self.full = admission.full
+                return answers
+        except Unsure:
+            return self._read_again(incoming)
+        except storing_errors():
+            return [Refused("busy", "the coordinator cannot store reports now: send the same again later")] * len(
+                incoming
+            )
+
+    def _read_again(self, incoming: Sequence[Incoming]) -> list[Answer]:
+        """After a COMMIT of which nobody knows: what is there was accepted, what is not was not."""
+        with suppress(*database_errors(), Unsure), self._link as link, link.writing():
+            known = rounds.known_reports(link, [each.id for each in incoming])
+            return [
+                Accepted(each.round)
+                if each.id in known and known[each.id][:2] == (each.round, each.fingerprint)
+                else Refused("busy", "the coordinator is not sure about this report: send the same again")
+                for each in incoming
+            ]
+        return [Refused("busy", "the coordinator is not sure about this report: send the same again")] * len(incoming)
+
+    def _rules_of(self, number: int) -> RoundRules:
+        found = self._rules.get(number)
+        if found is None:
+            with self._reader as link:
+                row = rounds.round_at(link, number)
+            if row is None or row.how in ("abandoned", "lost"):
+                raise Refused("closed" if row is not None else "unknown", "this round takes no reports")
+            found = self.format.rules(policy_from(json.loads(row.policy)))
+            while len(self._rules) >= _MOST_RULES:
+                self._rules.pop(next(iter(self._rules)), None)
+            self._rules[number] = found
+        return found
+
+    # Rounds
+
+    def waiting(self) -> tuple[int, int]:
+        """How many reports wait to be counted, and how many the open round wants; (0, 0) after the end."""
+        with self._reader as link:
+            return (0, 0) if self.published.ended else (rounds.waiting(link), self.published.row.wanted)
+
+    @contextmanager
+    def reading(self) -> Iterator[Link]:
+        """A connection for looking only."""
+        with self._reader as link:
+            yield link
+
+    def close_if_full(self) -> bool:
+        """Close the open round if enough reports have arrived, and publish what follows. Whether it did."""
+        self.refresh()
+        waiting, wanted = self.waiting()
+        return wanted > 0 and waiting >= wanted and self._close(None)
+
+    def end(self, why: str = "ended by the operator") -> None:
+        """Count what has arrived and end the study. What was charged for it stays charged."""
+        self._close(why)
+
+    def _close(self, ending: str | None) -> bool:
+        live, self._live = self._live, None  # whatever fails, the next closing starts from the database
+        try:
+            with self._closer as link:
+                closed = closing.close(link, self._desk, live, ending=ending)
+                self._live = None if closed is None else closed.live
+        except Unsure:
+            pass  # the database is read again below, and nothing is repeated
+        before = self.published.row.number
+        self.refresh()
+        return self.published.row.number > before
+
+    def refresh(self) -> None:
+        """Publish what this or another coordinator has committed since."""
+        with self._reader as link:
+            row = rounds.last_round(link)
+        if row is None or row.number != self.published.row.number:
+            self.finish()
+
+    def finish(self) -> None:
+        """Do what is left to do after a commit: external head, publish, destroy the keys of closed rounds."""
+        with self._finishing:
+            while not self._finish():
+                pass
+
+    def _finish(self) -> bool:
+        """Whether the latest round was published; not if another coordinator went on to the next one meanwhile."""
+        # Read before the database: whatever it names was committed before it was written there.
+        held = self._external.read()
+        self.point("finish: begun")
+        with self._reader as link, link.reading():
+            study, row = rounds.study_row(link), rounds.last_round(link)
+            if study is None or row is None:
+                raise InvalidInput(f"{self.database.named} has lost the study: restore it")
+            check_not_behind(link, self._external.file, held, self.declared.hash, row, self.database.named)
+        self.point("finish: checked")
+        self._external.write(row.signed)
+        self.point("finish: headed")
+        try:
+            self._publish(study, row)
+        except InvalidInput:  # its key is gone: lost, or destroyed by who has closed the round since
+            if not self._overtaken(row):
+                raise
+            return False
+        self.point("finish: published")
+        self._keys.destroy_before(row.number)
+        self.point("finish: destroyed")
+        return True
+
+    def _overtaken(self, row: RoundRow) -> bool:
+        with self._reader as link:
+            latest = rounds.last_round(link)
+        return latest is not None and latest.number > row.number
+
+    def _publish(self, study: StudyRow, row: RoundRow) -> None:
+        policy = json.loads(row.policy)
+        message = {"study": self.declared.hash, "round": row.number, "policy": policy, "head": row.signed}
+        message["wanted"] = row.wanted
+        key = None
+        if not self.declared.sealed:
+            message["laws"] = self.mechanism.laws(policy_from(policy))
+        elif study.ended is None:
+            key = self._keys.get(row.number)
+            if key.public != row.public_key:
+                raise InvalidInput(f"the key file of round {row.number} is not the key that the database names")
+        self._rules[row.number] = self.format.rules(policy_from(policy))
+        self._published = Published(row, study.ended, message, key)
+
+    # Opening
+
+    def _found(self) -> StudyRow | None:
+        held = self._external.read()  # before the database, which another process may be opening
+        with self._link as link:
+            found = rounds.study_row(link)
+        if found is not None and found.hash != self.declared.hash:
+            raise InvalidInput(
+                f"{self.database.named} belongs to another study, or this one was changed after it had opened: a study "
+                "that changes is another study and needs a database of its own"
+            )
+        if found is None and held is not None and (held["round"] > 0 or held["study"] != self.declared.hash):
+            raise InvalidInput(
+                f"{self._external.file} says that a study here has reached round {held['round']}, and "
+                f"{self.database.named} holds none: bring the database back, or give the new study another file"
+            )
+        return found
+
+    def _open(self) -> None:
+        """Enter study, budget, charge, first round and first state, in one transaction."""
+        study, mechanism = self.declared, self.mechanism
+        self._external.begin(study.hash)
+        self.point("open: begun")
+        intake, state = mechanism.first(self._noise)
+        budget = make_budget(
+            epsilon=study.declaration["privacy"]["epsilon"], delta=study.declaration["privacy"]["delta"]
+        )
+        with self._link as link, link.writing():
+            row = StudyRow(study.hash, study.text, mechanism.privatizer.recipe, self._clock(), None)
+            if not rounds.add_study(link, row):
+                return  # another process was faster
+            open_data_set(link.raw, study.name, budget, declaration=study.hash)
+            declare_rounds(
+                link.raw, study.name, PLAN, mechanism.part, study.most_reports,
+                delta=study.declaration["privacy"]["delta"], what=f"the whole study {study.name}", who=WHO,
+            )  # fmt: skip
+            self.point("open: charged")
+            closing.open_next(link, self._desk, Live(0, intake, state), 1, "", "", None)
+        self.point("open: committed")
+
+    def warm_up(self) -> None:
+        """Load what the first closing needs, so that nobody waits for it inside a transaction."""
+        if self.declared.sealed:
+            secure_library()
+
+    def stop(self) -> None:
+        """Give connections back."""
+        self._link.close()
+        self._closer.close()
+        self._reader.close()

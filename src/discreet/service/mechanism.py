@@ -1,0 +1,187 @@
+"""What a declaration amounts to: a privatizer, a learner, the guarantee of a participant, what her device sends.
+
+One report is calibrated to the r-th part of the promise where a participant may send r of them, and the promise is the
+composition of r such reports: she is in at most r rounds, each round has the same guarantee whatever its policy is, and
+rounds without her do not touch her data. Which rounds she is in may depend on everything she has seen.
+
+``recipe="auto"`` is resolved among the recipes that can be served. What it chose is kept with the study, so that
+another version of this library, which might choose otherwise, goes on with the same mechanism or refuses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from discreet.accumulators.base import NoiseSource
+from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.session import Intake, Privatizer
+from discreet.channels.shippable import check_shippable
+from discreet.errors import DiscreetError, Unsupported
+from discreet.learners.base import Learner, Problem
+from discreet.learners.posterior import PSRL
+from discreet.learners.registry import make_learner
+from discreet.learners.saved import check_savable
+from discreet.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.privacy.guarantee import Guarantee, about, compose, drawn
+from discreet.privacy.words import rounded_up
+from discreet.recipes.choice import choose
+from discreet.recipes.expectation import expected_regret
+from discreet.recipes.recipe import TABULAR
+from discreet.recipes.registry import build, recipes
+from discreet.service.study import Study
+from discreet.streams import COINS, stream
+
+_LOCAL = "local/sampled-step"
+UNIT = "all reports of a participant"
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A study at work: everything that follows from its declaration."""
+
+    study: Study
+    privatizer: Privatizer
+    learner: Learner
+    part: Guarantee  # of one report, with real noise
+    whole: Guarantee  # of all reports of a participant
+
+    @property
+    def problem(self) -> Problem:
+        """What the learner is told."""
+        return Problem(self.study.shape, self.study.total)
+
+    @cached_property
+    def channel(self) -> ReportChannel:
+        """The channel that devices of a local study report through."""
+        (channel,) = self.privatizer.channels
+        assert isinstance(channel, ReportChannel)
+        return channel
+
+    def first(self, noise: NoiseSource) -> tuple[Intake, Any]:
+        """The intake and the state of the learner before the first report."""
+        total = self.study.total
+        intake = self.privatizer.take_in(noise, total) if self.study.sealed else self.privatizer.collect(total)
+        return intake, self.learner.init(self.problem, stream(self.study.declaration["learner"]["seed"], 0, COINS))
+
+    @property
+    def epsilon(self) -> float:
+        """Of all reports of a participant: the exact composition, or the plain sum where that is known to be less."""
+        r = self.study.most_reports
+        fits = Fraction(self.part.delta) * r <= Fraction(self.whole.delta)
+        return min(self.whole.epsilon, math.nextafter(self.part.epsilon * r, math.inf)) if fits else self.whole.epsilon
+
+    @property
+    def statement(self) -> str:
+        """The promise in one line."""
+        kind, delta = self.whole.model, self.whole.delta
+        numbers = f"epsilon {rounded_up(self.epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")
+        return f"{'' if delta else 'pure '}{kind} differential privacy, {numbers}, for {UNIT}"
+
+    def promise(self) -> dict[str, Any]:
+        """What a participant is promised, in numbers and words."""
+        whole, epsilon = self.whole, self.epsilon
+        sent = "everything you send" if self.study.model == "local" else "everything that is released"
+        odds = rounded_up(math.exp(min(epsilon, 700.0)), 3)
+        words = (
+            f"Whatever was in your episodes, {sent} in this study looks almost the same as if they had been others': "
+            f"no outcome becomes more than {odds} times as likely"
+            + (f", except with probability {rounded_up(whole.delta, 3)}" if whole.delta else "")
+            + "."
+        )
+        return {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+
+    def report_kind(self) -> dict[str, Any]:
+        """What a device sends, for clients."""
+        if self.study.sealed:
+            return {"kind": "record"}
+        channel = self.channel
+        return {
+            "kind": "sampled-items",
+            "steps": channel.encoder.steps,
+            "response": channel.response,
+            "masked": self.privatizer.masked,
+            "early_end": channel.encoder.early_end,
+            "epsilon": self.part.epsilon,
+        }
+
+    def laws(self, policy: AnyPolicy) -> list[dict[str, Any]]:
+        """How an item of each step is sent under a policy: a function of what is public."""
+        domain = self.channel.domain(policy, self.privatizer.masked)
+        laws = (self.channel.law_at(domain, h) for h in range(self.study.shape.horizon))
+        return [{"items": law.items, "lie": str(law.threshold)} for law in laws]
+
+
+def prepare(study: Study, recipe: str | None = None) -> Mechanism:
+    """The mechanism of a study; ``recipe`` is what "auto" chose when it was opened."""
+    learner = _learner(study)
+    privatizer = _privatizer(study, learner, recipe)
+    check_shippable(privatizer, study.most_reports, learner.needs)
+    part = drawn(privatizer.guarantee, simulated=False)
+    return Mechanism(study, privatizer, learner, part, _composed(part, privatizer.recipe, study))
+
+
+def policy_message(policy: AnyPolicy) -> dict[str, Any]:
+    """A policy as it is sent to devices."""
+    match policy:
+        case Policy():
+            return {"kind": "deterministic", "actions": policy.actions.tolist()}
+        case StochasticPolicy():
+            return {"kind": "stochastic", "probabilities": policy.probabilities.tolist()}
+    raise Unsupported("mixtures of policies are not served yet: take a learner that deploys one policy at a time")
+
+
+def policy_from(message: dict[str, Any]) -> AnyPolicy:
+    """The policy that a message describes."""
+    if message["kind"] == "deterministic":
+        return Policy(message["actions"])
+    return StochasticPolicy(message["probabilities"])
+
+
+def _learner(study: Study) -> Learner:
+    asked = study.declaration["learner"]
+    learner = make_learner(asked["name"], **asked["options"])
+    check_savable(learner)
+    if isinstance(learner, PSRL) and learner.draws > 1:
+        raise Unsupported("psrl mixes several policies, which is not served yet: set options = { draws = 1 }")
+    return learner
+
+
+def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatizer:
+    target = study.target(recipe)
+    options = dict(target.options)
+    if study.model == "local" and target.recipe in ("auto", _LOCAL):
+        options = {"early_end": study.early_end, **options}
+        target = type(target)(target.epsilon, target.delta, recipe=_LOCAL, options=options)
+    if target.recipe != "auto":
+        return build(target, study.shape, study.total, learner.needs)
+    served = [each for each in recipes("central", TABULAR) if _is_served(each.name, study, learner)]
+    if not served:
+        raise Unsupported("no recipe of the central model serves this study: name one in [privacy] to see why")
+    return choose(served, (), target, study.shape, study.total, learner.needs, expected_regret)
+
+
+def _is_served(recipe: str, study: Study, learner: Learner) -> bool:
+    try:
+        made = build(study.target(recipe), study.shape, study.total, learner.needs)
+        check_shippable(made, study.most_reports, learner.needs)
+        _composed(made.guarantee, made.recipe, study)
+    except DiscreetError:
+        return False
+    return True
+
+
+def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
+    r = study.most_reports
+    why = f"a participant reports in at most {r} rounds, which all have the same guarantee"
+    try:
+        whole = compose([part] * r, delta=study.declaration["privacy"]["delta"], why=why)
+    except DiscreetError:
+        raise Unsupported(
+            f"what {r} reports of one participant cost under recipe {recipe!r} has not been worked out: take one with "
+            "blocks of one law, such as 'central/first-visit-gaussian', or reports_per_user = 1"
+        ) from None
+    return about(drawn(whole, simulated=False), unit=UNIT)

@@ -1,0 +1,225 @@
+"""Reports: checked against what is public, packed, admitted or not, and unpacked when their round closes.
+
+A report is refused if no device sends it: other steps than the study has, items or actions that the round's policy
+cannot lead to, a text that is too short. What is refused depends on the message and on public things alone.
+
+Randomised reports are kept as the JSON text that arrived, written in one way. A record becomes a row of whole numbers
+of fixed length *before* it is sealed, so that its size says nothing about it.
+
+``Admission`` decides inside the transaction: the same id again is answered as before, another report with that id is a
+conflict, a token counts at most r times and once in a round, and nobody is let in after the last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from discreet.channels.user_side import Report, items_of
+from discreet.ledger.chain import canonical
+from discreet.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.service import rounds
+from discreet.service.database import Link
+from discreet.service.mechanism import Mechanism
+from discreet.service.messages import Accepted, Bits, Items, Record, Refused
+from discreet.service.rounds import ReportRow
+from discreet.service.study import Study
+from discreet.trajectories import Trajectories
+from discreet.types import Mask
+
+ENDED = "the study has ended: thank you, nothing more is needed"
+_OVER = (-1, -1, -1)
+_WORD = np.dtype("<i4")
+
+
+Answer = Accepted | Refused
+Entry = TypeVar("Entry", int, str)
+
+
+class RoundRules(NamedTuple):
+    """What a report of one round may be."""
+
+    sizes: tuple[int, ...]  # local: how many items each step has
+    playable: Mask | None  # central: (H, S, A)
+
+
+class ReportFormat:
+    """How reports of one study are checked, packed and unpacked."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._mechanism, self._shape = mechanism, mechanism.study.shape
+        self._early_end = mechanism.study.early_end
+
+    def rules(self, policy: AnyPolicy) -> RoundRules:
+        """The rules of a round with this policy."""
+        if self._mechanism.study.sealed:
+            return RoundRules((), _playable(policy, self._shape.actions))
+        assert isinstance(policy, Policy)
+        return RoundRules(items_of(self._mechanism.channel, policy, self._mechanism.privatizer.masked), None)
+
+    def pack(self, report: Items | Bits | Record, rules: RoundRules) -> bytes:
+        """The bytes that are kept of a report; refused if no device sends it in such a round."""
+        if self._mechanism.study.sealed:
+            if not isinstance(report, Record):
+                raise Refused("malformed", "this study takes whole records, of kind record")
+            return self._pack_record(report, rules)
+        if isinstance(report, Record):
+            raise Refused("malformed", "this study takes randomised reports only: a record must not leave the device")
+        return self._pack_randomised(report, rules)
+
+    def messages(self, contents: Sequence[bytes]) -> list[list[Report]]:
+        """Randomised reports as channels take them."""
+        return [_message(json.loads(content)) for content in contents]
+
+    def records(self, contents: Sequence[bytes]) -> Trajectories:
+        """Opened records as encoders take them; a reward bit is the lowest or the highest reward."""
+        H, (low, _high) = self._shape.horizon, self._shape.rewards
+        rows = np.frombuffer(b"".join(contents), _WORD).reshape(-1, H, 3).astype(np.int64)
+        states, actions, bits = (np.ascontiguousarray(rows[:, :, axis]) for axis in range(3))
+        lengths = (states >= 0).sum(axis=1).astype(np.int64)
+        rewards = low + self._shape.reward_span * np.maximum(bits, 0).astype(np.float64)
+        return Trajectories(np.maximum(states, 0), np.maximum(actions, 0), rewards, lengths)
+
+    def _pack_randomised(self, report: Items | Bits, rules: RoundRules) -> bytes:
+        channel, horizon = self._mechanism.channel, self._shape.horizon
+        steps = report.steps
+        if len(steps) != channel.encoder.steps or any(not 0 <= h < horizon for h in steps):
+            raise Refused("malformed", f"a report is about {channel.encoder.steps} of the steps 0..{horizon - 1}")
+        if any(later <= earlier for earlier, later in pairwise(steps)):
+            raise Refused("malformed", "a report names each of its steps once, in order")
+        if (channel.response == "unary") != isinstance(report, Bits):
+            kind = "bits" if channel.response == "unary" else "items"
+            raise Refused("malformed", f"reports of this study are of kind {kind}")
+        if isinstance(report, Bits):
+            for h, bits in zip(steps, _as_many(report.bits, steps), strict=True):
+                if len(bits) != rules.sizes[h] or bits.strip("01"):
+                    raise Refused(
+                        "malformed", f"a report has {rules.sizes[h]} zeros and ones at step {h} in this round"
+                    )
+            return canonical({"steps": steps, "bits": report.bits}).encode()
+        for h, item in zip(steps, _as_many(report.items, steps), strict=True):
+            if not 0 <= item < rules.sizes[h]:
+                raise Refused("malformed", f"an item of step {h} lies in 0..{rules.sizes[h] - 1} in this round")
+        return canonical({"steps": steps, "items": report.items}).encode()
+
+    def _pack_record(self, report: Record, rules: RoundRules) -> bytes:
+        shape, playable = self._shape, rules.playable
+        assert playable is not None
+        if len(report.steps) != shape.horizon:
+            raise Refused("malformed", f"a record has {shape.horizon} steps; after an early end they are [-1, -1, -1]")
+        ended = False
+        for h, (state, action, bit) in enumerate(report.steps):
+            if (state, action, bit) == _OVER:
+                ended = True
+                continue
+            if ended or not (0 <= state < shape.states and 0 <= action < shape.actions and bit in (0, 1)):
+                raise Refused("malformed", f"step {h} of the record lies outside of what the study declares")
+            if not playable[h, state, action]:
+                raise Refused("malformed", f"step {h} of the record has an action that the policy does not take there")
+            if h == 0 and shape.start not in (None, state):
+                raise Refused("malformed", f"a record of this study starts in state {shape.start}")
+        if ended and not self._early_end and report.steps[0] != _OVER:
+            raise Refused("malformed", "records of this study are whole or empty: they do not end early")
+        return np.array(report.steps, _WORD).tobytes()
+
+
+class Incoming(NamedTuple):
+    """A report that was checked and is ready to be stored; ``content`` is None if its round has closed to new ones."""
+
+    id: str
+    round: int
+    fingerprint: str | None
+    token: str | None
+    content: bytes | None
+
+
+class Admission:
+    """Decides about a batch of reports, inside its transaction."""
+
+    def __init__(self, link: Link, study: Study) -> None:
+        self._link, self._study = link, study
+        found, row = rounds.study_row(link), rounds.last_round(link)
+        assert found is not None
+        assert row is not None
+        self._ended, self._row = found.ended, row
+        self._new: list[ReportRow] = []
+        self._waiting = rounds.waiting(link)
+        self._room = 0 if found.ended else study.total - row.served - self._waiting
+
+    def answers(self, incoming: Sequence[Incoming]) -> list[Answer]:
+        """An answer for each report; those that are taken are entered."""
+        self._known = rounds.known_reports(self._link, [each.id for each in incoming])
+        tokens = sorted({each.token for each in incoming if each.token is not None})
+        self._used, self._seen = rounds.tokens_used(self._link, tokens), rounds.rounds_of_tokens(self._link, tokens)
+        answers = [self._answer(each) for each in incoming]
+        rounds.add_reports(self._link, self._new)
+        rounds.use_tokens(self._link, (row.token for row in self._new if row.token is not None))
+        return answers
+
+    @property
+    def full(self) -> bool:
+        """Whether the open round has what it wants, with the reports that were just taken."""
+        return self._ended is None and self._waiting + len(self._new) >= self._row.wanted
+
+    def _answer(self, report: Incoming) -> Answer:
+        known = self._known.get(report.id)
+        if self._study.invited and (report.token not in self._used or (known is not None and known[2] != report.token)):
+            return Refused("token", "this token is not one of the study's")
+        if known is not None:
+            same = known[0] == report.round and report.fingerprint in (known[1], None)
+            return Accepted(report.round) if same else Refused("conflict", "another report has this id already")
+        if self._ended is not None or self._room <= 0:
+            return Refused("ended", ENDED)
+        if report.content is None or report.fingerprint is None:
+            return Refused("closed", "this round has closed: it takes no more reports")
+        if self._study.sealed and report.round != self._row.number:
+            return Refused("closed", "this round has closed: it takes no more reports")
+        if report.token is not None and not self._spend(report.token, report.round):
+            return Refused("token", "this token has been used up, or used in this round already")
+        self._room -= 1
+        row = ReportRow(report.id, report.round, report.fingerprint, report.token, report.content)
+        self._known[report.id] = (row.round, row.fingerprint, row.token)
+        self._new.append(row)
+        return Accepted(report.round)
+
+    def _spend(self, token: str, number: int) -> bool:
+        if self._used[token] >= self._study.most_reports or (token, number) in self._seen:
+            return False
+        self._used[token] += 1
+        self._seen.add((token, number))
+        return True
+
+
+def token_digest(token: str) -> str:
+    """What is stored of a token; tokens are random and long, so nobody finds them by trying."""
+    return hashlib.sha256(b"discreet token 1\n" + token.encode("utf-8", "replace")).hexdigest()
+
+
+def plain_fingerprint(content: bytes) -> str:
+    """Tells two randomised reports apart; there is nothing to hide about them."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _message(kept: dict[str, list[Any]]) -> list[Report]:
+    if "bits" in kept:
+        pairs = zip(kept["steps"], kept["bits"], strict=True)
+        return [Report(int(h), np.frombuffer(str(bits).encode(), np.uint8).astype(np.int64) - 48) for h, bits in pairs]
+    return [Report(int(h), np.array([int(i)], np.int64)) for h, i in zip(kept["steps"], kept["items"], strict=True)]
+
+
+def _as_many(values: list[Entry], steps: list[int]) -> list[Entry]:
+    if len(values) != len(steps):
+        raise Refused("malformed", "a report has one entry for each of its steps")
+    return values
+
+
+def _playable(policy: AnyPolicy, actions: int) -> Mask:
+    if isinstance(policy, Policy):
+        return np.asarray(policy.actions[:, :, None] == np.arange(actions))
+    assert isinstance(policy, StochasticPolicy)
+    return np.asarray(policy.probabilities > 0)

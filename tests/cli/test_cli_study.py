@@ -1,0 +1,100 @@
+"""``discreet study`` and ``discreet serve``: what they print, what they refuse, and that nothing is left half done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.service.small_studies import TOKENS, coordinator, declared, report
+
+from discreet.cli import main
+from discreet.service.places import places_of
+
+
+@pytest.fixture
+def rng():
+    """Where made-up behaviour comes from."""
+    return np.random.default_rng(5)
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    return int(stop.value.code or 0)
+
+
+def test_a_study_is_written_checked_and_invited_to(tmp_path, capsys):
+    file = tmp_path / "reminders.toml"
+    assert run("study", "new", file) == 0
+    assert "study check" in capsys.readouterr().out
+    assert run("study", "new", file) == 2
+    assert "not overwritten" in capsys.readouterr().err
+    assert run("study", "check", file, "--runs", "0") == 0
+    shown = capsys.readouterr().out
+    assert "sha256:" in shown
+    assert "pure local differential privacy, epsilon 4" in " ".join(shown.split())
+    assert "3 requests" in shown
+    assert run("study", "tokens", file, "--number", 2, "--out", tmp_path / "tokens.txt") == 2
+    assert "tokens = true" in capsys.readouterr().err
+    assert not (tmp_path / "tokens.txt").exists()
+    assert not places_of(file).database.exists()
+
+
+def test_the_rehearsal_says_what_to_expect(tmp_path, capsys):
+    assert run("study", "check", declared(tmp_path, number=300), "--runs", "1") == 0
+    assert "with 300 reports expect" in capsys.readouterr().out
+
+
+def test_tokens_are_in_the_file_and_only_their_digests_in_the_database(tmp_path, capsys, rng):
+    file = declared(tmp_path, TOKENS)
+    assert run("study", "tokens", file, "--number", 2, "--out", tmp_path / "tokens.txt") == 0
+    made = (tmp_path / "tokens.txt").read_text().split()
+    assert len(made) == 2
+    at = coordinator(file)
+    at.accept(report(at, rng), token=made[0])
+    at.stop()
+    content = b"".join(path.read_bytes() for path in tmp_path.glob("small.db*"))
+    assert all(token.encode() not in content for token in made)
+    assert run("study", "tokens", file, "--number", 2, "--out", tmp_path / "tokens.txt") == 2
+
+
+def test_an_early_end_and_what_cannot_be_ended_or_restored(tmp_path, capsys, rng):
+    file = declared(tmp_path)
+    assert run("study", "end", file) == 2
+    assert "not been opened" in capsys.readouterr().err
+    assert run("study", "restored", file) == 2
+    at = coordinator(file)
+    at.accept(report(at, rng))
+    at.stop()
+    assert run("study", "restored", file) == 0
+    assert "round 2" in capsys.readouterr().out
+    assert run("study", "end", file) == 0
+    assert "ended by the operator" in capsys.readouterr().out
+    assert run("study", "restored", file) == 2
+    assert "has ended" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("study", "check"), ("serve",), ("study", "end"), ("study", "restored")])
+def test_a_file_that_is_no_study_is_one_sentence(tmp_path, capsys, command):
+    (tmp_path / "note.toml").write_text("format = 1\nname = 'x'\n")
+    for file in ("note.toml", "note.txt", "nothing.toml"):
+        assert run(*command, tmp_path / file) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_serve_refuses_a_missing_operator_token_before_anything_is_opened(tmp_path, capsys):
+    file = declared(tmp_path)
+    places_of(file).operator.unlink()
+    assert run("serve", file) == 2
+    assert "small.operator" in capsys.readouterr().err
+    assert not places_of(file).database.exists()
+
+
+def test_a_study_that_costs_a_device_too_much_is_refused():
+    from discreet.errors import Unsupported
+    from discreet.service.checking import MOST_BYTES, DeviceCost
+
+    DeviceCost(3, 1000, 100, 1.0).check()
+    with pytest.raises(Unsupported, match="bytes"):
+        DeviceCost(3, MOST_BYTES, 1, 1.0).check()
+    with pytest.raises(Unsupported, match="milliseconds"):
+        DeviceCost(3, 1000, 100, 5000.0).check()

@@ -1,0 +1,35 @@
+"""The device of the guide to real users is run, as it stands there, against a study that is served."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "real-users.md"
+
+
+@pytest.mark.service
+def test_the_device_of_the_guide_takes_part(tmp_path, monkeypatch, capsys):
+    from discreet.cli.crowd_service import served
+    from discreet.client.errors import Refused
+    from discreet.service.places import new_study
+
+    new_study(tmp_path / "reminders.toml")
+    text = (tmp_path / "reminders.toml").read_text()
+    changed = {"states": '["anybody"]', "actions": '["gentle", "funny", "with a picture"]', "horizon": "1"}
+    for key, value in changed.items():
+        text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
+    (tmp_path / "reminders.toml").write_text(text)
+    (block,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda _question: "yes")
+    with served(tmp_path / "reminders.toml") as there:
+        program = re.sub(r"sha256:[0-9a-f]{64}", there.study_hash, block).replace("http://127.0.0.1:8000", there.url)
+        exec(compile(program, "device.py", "exec"), {})
+        said = capsys.readouterr().out.splitlines()
+        assert said[0].removeprefix("reminder: ") in ("gentle", "funny", "with a picture")
+        assert said[1] == "reports that wait for their time: 1"
+        with pytest.raises(Refused, match="it takes no further part"):
+            exec(compile(program, "device.py", "exec"), {})

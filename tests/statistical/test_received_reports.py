@@ -1,0 +1,89 @@
+"""Messages that devices send, received in several groups, late ones included: unbiased, with the stated variance.
+
+Fixed seeds. A mean is accepted within 5 standard errors (false alarm 6e-7 a comparison, 30 of them here), a variance by
+its chi-square interval at 1e-6. A device that lies with another law than the server decodes by must be rejected by the
+first, and a third or three times the variance by the second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import discreet
+from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.user_side import pick_steps, randomize_record
+from discreet.encoders.sampled_step import SampledStep
+from discreet.policies import Policy
+from discreet.recipes.registry import build
+from discreet.shape import Shape
+from discreet.trajectories import Trajectories
+
+pytestmark = pytest.mark.slow
+
+SHAPE = Shape(2, 2, 2, homogeneous=True)
+FIRST, SECOND = Policy([[0, 1], [0, 0]]), Policy([[0, 0], [1, 1]])
+# Everybody does the same under a policy, so what is estimated is known: nobody is in state 1 and plays action 1.
+PLAYED = {
+    FIRST: Trajectories(np.array([[0, 1]]), np.array([[0, 0]]), np.array([[1.0, 0.0]]), np.array([2])),
+    SECOND: Trajectories(np.array([[0, 0]]), np.array([[0, 1]]), np.array([[0.0, 1.0]]), np.array([2])),
+}
+USERS, EPSILON = 12, 2.0
+
+
+def received(response, devices, repeats):
+    """Estimates of visits and rewards over many studies; ``devices`` is the channel that messages are made by."""
+    privatizer = build(discreet.Local(EPSILON, options={"response": response, "steps": 1}), SHAPE, USERS)
+    rng, found = np.random.default_rng(repeats), {"visits": [], "rewards": []}
+
+    def sent(policy, users):
+        return [randomize_record(devices, PLAYED[policy], policy, pick_steps(devices, rng), rng) for _ in range(users)]
+
+    for _ in range(repeats):
+        intake, late = privatizer.collect(USERS), sent(FIRST, 3)
+        intake.receive([(FIRST, sent(FIRST, 3))])
+        release = intake.receive([(SECOND, sent(SECOND, 6)), (FIRST, late)])
+        assert release.users == USERS
+        for name, kept in found.items():
+            kept.append(release[name].values[0])
+    return {name: np.array(kept) for name, kept in found.items()}, release
+
+
+TRUE = {
+    "visits": np.array([[6 + 6, 6.0], [6.0, 0.0]]),
+    "rewards": np.array([[6.0, 6.0], [0.0, 0.0]]),
+}
+
+
+def biased(estimates):
+    """Whether a mean is further off than chance explains."""
+    off = []
+    for name, sample in estimates.items():
+        error = np.maximum(sample.std(axis=0, ddof=1) / np.sqrt(len(sample)), 1e-9)
+        off.append(np.abs(sample.mean(axis=0) - TRUE[name]) > 5 * error)
+    return bool(np.any(off))
+
+
+def accepted(ratio, repeats=200):
+    low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], repeats - 1) / (repeats - 1)
+    return low < ratio < high
+
+
+@pytest.mark.parametrize("response", ["kary", "unary"])
+def test_messages_in_groups_are_unbiased_with_the_stated_variance(response):
+    honest = ReportChannel(SampledStep(SHAPE), EPSILON, response)
+    estimates, release = received(response, honest, 200)
+    assert not biased(estimates)
+    for name in ("visits", "rewards"):
+        # A row that nobody visits varies exactly as stated: under SECOND its lies are decoded.
+        ratio = estimates[name][:, 1, 1].var(ddof=1) / release[name].variance[0, 1, 1]
+        assert accepted(ratio), (name, ratio)
+        assert not accepted(ratio * 3)
+        assert not accepted(ratio / 3)
+
+
+@pytest.mark.parametrize("response", ["kary", "unary"])
+def test_devices_that_lie_by_another_law_are_found(response):
+    louder = ReportChannel(SampledStep(SHAPE), EPSILON / 2, response)
+    assert biased(received(response, louder, 60)[0])
