@@ -6,7 +6,7 @@ import pytest
 
 from discreet import worlds
 from discreet.errors import InvalidInput
-from discreet.worlds import WORLDS, World, WorldFamily, make_world
+from discreet.worlds import WORLDS, TabularWorld, World, WorldFamily, make_world
 
 
 @pytest.mark.parametrize("name", WORLDS)
