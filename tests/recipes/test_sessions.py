@@ -37,9 +37,9 @@ def users(world=WORLD, run=0):
     return TabularUsers(world, stream(0, run, USERS), generator(0, run, COINS))
 
 
-def session(encoder, law, accumulator=None, masked=True, noise=None, total=100, blocks=10):
+def session(encoder, law, accumulator=None, masked=True, noise=None, total=100, blocks=10, promise=None):
     channel = Channel(encoder(WORLD.shape), law, accumulator or Blocks())
-    privatizer = Privatizer("test", WORLD.shape, (channel,), Equal(blocks), nothing(), masked)
+    privatizer = Privatizer("test", WORLD.shape, (channel,), Equal(blocks), promise or nothing(), masked)
     return privatizer.open(users(), noise or SimulatedNoise(generator(0, 0, NOISE)), total)
 
 
@@ -115,7 +115,9 @@ def test_the_books_are_kept():
 
 
 def test_questions_that_a_recipe_does_not_answer_are_refused_before_anybody_acts():
-    noisy = session(JointHistogram, DiscreteLaplace(5.0))
+    noisy = session(
+        JointHistogram, DiscreteLaplace(5.0), promise=build(discreet.Central(1.0), WORLD.shape, 9).guarantee
+    )
     for what in (Layer(1), Linear(0, np.ones(3), np.ones((3, 2)), 1.0)):
         with pytest.raises(Unsupported, match=type(what).__name__):
             noisy.answer(Request(RIGHT, what=what))
@@ -152,7 +154,8 @@ def test_an_intake_that_is_fed_by_hand_releases_the_same_bit_for_bit(privacy):
 
 
 def test_an_intake_refuses_what_a_session_would_refuse():
-    noisy = session(JointHistogram, DiscreteLaplace(5.0)).privatizer
+    promise = build(discreet.Central(1.0), WORLD.shape, 9).guarantee
+    noisy = session(JointHistogram, DiscreteLaplace(5.0), promise=promise).privatizer
     fed = noisy.take_in(SimulatedNoise(generator(0, 0, NOISE)), 10)
     assert isinstance(fed, Intake)
     nobody = np.zeros(JointHistogram(WORLD.shape).size)
