@@ -46,14 +46,15 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:
 
 
 def nearest(text: str, names: Iterable[str], cutoff: float = 0.5) -> list[str]:
-    """The names that somebody may have meant, at most three; capitals, _ and spaces are no difference.
+    """The names that somebody may have meant, at most three; capitals, hyphens, _ and spaces are no difference.
 
-    >>> nearest("UCBVI", ["ucbvi", "ucbpo"]), nearest("River_Swim", ["river-swim"]), nearest("zzz", ["ucbvi"])
+    >>> nearest("UCBVI", ["ucbvi", "ucbpo"]), nearest("RiverSwim", ["river-swim"]), nearest("zzz", ["ucbvi"])
     (['ucbvi'], ['river-swim'], [])
     """
     folded = {_folded(name): name for name in names}
-    if _folded(text) in folded:
-        return [folded[_folded(text)]]
+    same = [name for fold, name in folded.items() if fold.replace("-", "") == _folded(text).replace("-", "")]
+    if same:
+        return same
     return [folded[near] for near in difflib.get_close_matches(_folded(text), folded, n=3, cutoff=cutoff)]
 
 

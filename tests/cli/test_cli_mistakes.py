@@ -119,7 +119,7 @@ def test_the_class_of_usage_errors_is_the_parsers():
 
 
 CALLS = [
-    (lambda world: library.simulate("riverswim", "ucbvi", episodes=5), "did you mean river-swim?"),
+    (lambda world: library.simulate("River_Swim", "ucbvi", episodes=5), "did you mean river-swim?"),
     (lambda world: library.simulate(world, "UCBVI", episodes=5), "did you mean ucbvi?"),
     (lambda world: library.simulate(world, library.learners.UCBVI, episodes=5), "is a class: write UCBVI()"),
     (lambda world: library.simulate(np.eye(2), "ucbvi", episodes=5), "world must be a world from discreet.worlds"),
