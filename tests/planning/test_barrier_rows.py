@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.adversarial.barrier_rows import cheapest_row
 from discreet.compiled import kernel
+from discreet.planning.barrier_rows import cheapest_row
 
 
 @kernel
