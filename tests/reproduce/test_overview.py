@@ -66,5 +66,5 @@ def test_what_does_not_survive_a_correction_for_the_whole_page_has_a_dagger(tmp_
 def test_pages_of_an_earlier_version_are_listed_without_sizes(tmp_path, old):
     one = figure("one", "b")
     save(tmp_path, one, "quick", {"b": {"ours": old}})
-    assert "✗ fails | — | — | — | 6 |" in write_claims([one], tmp_path)
-    assert "✗ fails" in write_overview([one], tmp_path)
+    assert "✗ fails | — | — | — | — |" in write_claims([one], tmp_path)
+    assert "| quick, drawn earlier |" in write_overview([one], tmp_path)

@@ -35,9 +35,11 @@ class Saved(NamedTuple):
 
     @property
     def size(self) -> str:
-        """The scale in words, with its numbers where the figure has jobs."""
+        """The scale in words, with its numbers where they are known; earlier drawings may have had others."""
         scale = self.figure.scales[self.scale]
-        return f"{self.scale}: {scale.episodes:,} × {scale.runs}" if self.figure.jobs else self.scale
+        claims = self.verdicts.values() if self.figure.jobs else ()
+        known = any("runs" in verdict for claim in claims for verdict in claim.values())
+        return f"{self.scale}: {scale.episodes:,} × {scale.runs}" if known else f"{self.scale}, drawn earlier"
 
 
 def saved_figures(figures: Iterable[Figure], out: Path) -> list[Saved]:
@@ -140,8 +142,9 @@ def _cell(verdict: Mapping[str, Any]) -> str:
     if word == "not measured":
         return SIGNS[word]
     said = f"{SIGNS[word]} {_WORDS.get(word, word)}"
-    if word == "undecided" and verdict.get("needed"):
-        said += f" at {verdict['runs']} runs, about {verdict['needed']} would decide"
+    if word == "undecided" and verdict.get("runs"):
+        said += f" at {verdict['runs']} runs"
+        said += f", about {verdict['needed']} would decide" if verdict.get("needed") else ""
     return said + (f" ({IDLE})" if verdict.get("uniform play passes") else "")
 
 
@@ -155,15 +158,15 @@ def _detailed(saved: Saved, sure: Mapping[int, bool]) -> Iterator[str]:
                 continue
             decided = verdict["verdict"] in ("holds", "fails")
             dagger = " †" if decided and not sure.get(id(verdict), True) else ""
-            cells = (link, says, TITLES[version], _cell(verdict) + dagger, *_sizes(verdict, saved))
+            cells = (link, says, TITLES[version], _cell(verdict) + dagger, *_sizes(verdict))
             yield line_of(cells)
             link = says = ""
 
 
-def _sizes(verdict: Mapping[str, Any], saved: Saved) -> Sequence[str]:
+def _sizes(verdict: Mapping[str, Any]) -> Sequence[str]:
     """Effect, interval, doubt and runs; dashes where a page was drawn before there were such numbers."""
     effect = verdict.get("effect")
-    runs = str(verdict.get("runs") or saved.figure.scales[saved.scale].runs)
+    runs = str(verdict.get("runs", "—"))
     if effect is None:
         return "—", "—", "—", runs
     low, high = (float("nan") if bound is None else float(bound) for bound in effect["interval"])

@@ -91,6 +91,8 @@ class Verdict:
         """The verdict with its number of runs: "undecided at 6 runs; about 15 would decide"."""
         if self.word != "undecided" or not self.runs:
             return self.word
+        if self.effect is not None and self.effect.kind == "value":  # an interval across the edge of a tolerance
+            return f"undecided at {self.runs} runs"
         more = f"about {self.needed} would decide" if self.needed else "more of the same would not decide"
         return f"undecided at {self.runs} runs; {more}"
 
