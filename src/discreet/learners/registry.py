@@ -54,7 +54,7 @@ LEARNERS = Registry(
             "offline: pessimistic value iteration, plans with a penalty for what the data do not show",
             "Yin and Wang (2021); DP-APVI, Qiao and Wang (2023)",
             kind="offline",
-            standing="proved lower bound on the value, per step; heuristic where steps are pooled",
+            standing="heuristic penalty; the lower bound that train states apart is proved, pooled steps included",
         ),
         "policy-elimination": Named(
             "discreet.elimination.learner:PolicyElimination",
@@ -62,18 +62,25 @@ LEARNERS = Registry(
             "Qiao, Yin, Min, Wang (2022); SDP-PE of Bai, Talebi, Zhao, Cheng, Chen",
             standing="heuristic constants; the paper's are PolicyElimination.published()",
         ),
+        "perturbed-leader": Named(
+            "discreet.adversarial.perturbed_leader:PerturbedLeader",
+            "layered worlds, adversarial losses, full information or bandit feedback: plan with estimated transitions, "
+            "play each action as often as it may be the best (recommended for private runs)",
+            "follow the perturbed leader: Hannan (1957), Kalai, Vempala (2005), with shrunk estimates",
+            standing="heuristic; privacy exact, no regret bound",
+        ),
         "uc-o-reps": Named(
             "discreet.adversarial.learners:UCOREPS",
             "layered worlds, adversarial losses, full information: follow the regularised leader over occupancy "
             "measures",
             "Rosenberg, Mansour (2019); Private-UC-O-REPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen",
-            standing="constants of the theory",
+            standing="the paper's regret bound, constants of the theory",
         ),
         "uob-lbps": Named(
             "discreet.adversarial.learners:UOBLBPS",
             "layered worlds, adversarial losses, bandit feedback: mirror descent with a log barrier",
             "Private-UOB-LBPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, its loss estimate corrected",
-            standing="constants of the theory, with our loss estimate",
+            standing="the paper's regret bound, constants of the theory, with our loss estimate",
         ),
         "uob-reps": Named(
             "discreet.adversarial.learners:UOBREPS",

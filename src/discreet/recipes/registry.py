@@ -93,7 +93,7 @@ def build(
         return _chosen(target, shape, episodes, needs, _problems(shape, needs, data_set))
     else:
         problems = _problems(shape, needs, data_set) if data_set else tuple(_HOMES)
-        privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes)
+        privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes, needs)
     privatizer.check(needs)
     return privatizer
 

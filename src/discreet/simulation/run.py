@@ -141,6 +141,7 @@ def _simulate_users(
         deterministic_switches=np.array([record.deterministic_switches for record in records]),
         guarantee=privatizer.guarantee,
         seconds=time.perf_counter() - began,
+        remarks=tuple(record.remark for record in records),
         releases=tuple(record.release for record in records if record.release is not None),
         sizes=world.shape.words(),
     )
