@@ -96,7 +96,7 @@ def users() -> None:
 
 
 def orders() -> None:
-    for order in (0.06, 0.09, 0.125, 0.15, 0.18):
+    for order in (0.06, 0.125, 0.18):
         for name in ("ucbvi", "heavy-ucbvi"):
             row(f"v = {order:g}, {name}", river(alpha=1.2, order=order), LEARNERS[name], discreet.NoPrivacy())
 

@@ -242,6 +242,11 @@ def best_threshold(shape: Shape, deviation: float, visits: float) -> float:
     return max(shape.rewards[1], math.exp(optimize.minimize_scalar(error, bounds=(-5, 15), method="bounded").x))
 
 
+def _longer(privacy: Privacy, shape: Shape) -> bool:
+    """Whether there is more than one step: bandits do better with focused blocks of signed bits."""
+    return shape.horizon > 1
+
+
 def _recipes() -> tuple[Recipe, ...]:
     paper = {"failure_probability": 0.1, "truncated": False, "thresholds": "index"}
     options = {"blocks": None, "first": None, "masked": True, "enough": 25.0, "threshold": None}
@@ -263,13 +268,14 @@ def _recipes() -> tuple[Recipe, ...]:
             "central/heavy-tailed-matrix", "central",
             "first visits with signed reward bits, matrix mechanism with discrete Gaussian noise, blocks",
             _matrix, pure=False, encoder="signed-first-visit-tables", law="gaussian", accumulator="matrix",
-            options={"blocks": None, "masked": True, "threshold": None}, heavy_tails=True,
+            options={"blocks": None, "masked": True, "threshold": None}, heavy_tails=True, suits=_longer,
         ),
         Recipe(
             "central/heavy-tailed-joint", "central",
             "joint histogram with clipped rewards rounded to a sign, discrete Laplace noise, one release per block",
             _joint, encoder="clipped-joint", law="laplace", accumulator="blocks",
             options={"blocks": None, "first": None, "masked": True, "threshold": None}, heavy_tails=True,
+            suits=_longer,
         ),
         Recipe(
             "local/heavy-tailed-sampled-step", "local",
