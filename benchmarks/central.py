@@ -2,7 +2,6 @@
 
 ``flagship``   RiverSwim-6, horizon 20, 20,000 episodes at (1, 1e-5) and at pure epsilon 1, and RiverSwim-4, horizon 6
 ``epsilon``    regret as epsilon falls, and the order non-private <= central <= local
-``heavy``      the same river with stable rewards (alpha = 1.8): ours, the paper's mechanisms, no privacy
 ``counters``   a million releases of 2,000 counters by the tree, the refined tree and the matrix mechanism
 
 Seeds are those of the published tables. Knobs were chosen with other seeds, by one compromise over RiverSwim with 4 to
@@ -24,7 +23,7 @@ from discreet.accumulators.base import advance
 from discreet.accumulators.matrix import Matrix
 from discreet.accumulators.tree import RefinedTree, Tree, refined_cost
 from discreet.compiled import kernel
-from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
+from discreet.learners import UCBPO, UCBVI
 from discreet.noise import Gaussian, GridGaussian
 from discreet.policies import uniform_policy
 from discreet.recipes.trust import Privacy
@@ -88,24 +87,6 @@ def epsilons() -> None:
         row(f"ucbvi, local {epsilon:g}", world, UCBVI(), discreet.Local(epsilon), 20_000, runs=10)
 
 
-def heavy() -> None:
-    world = river_swim(6, 20, rewards="stable", alpha=1.8)
-    head("RiverSwim-6, horizon 20, stable rewards, alpha 1.8", world, 20_000)
-    for learner in (HeavyUCBVI(), HeavyUCBPO(), UCBVI()):
-        row(f"{learner.name}, none", world, learner, discreet.NoPrivacy(), 20_000, runs=10)
-    for privacy, what in ((discreet.Central(1.0, DELTA), "(1, 1e-5)"), (discreet.Central(1.0), "pure 1")):
-        for private in (UCBVI(), UCBPO(), HeavyUCBVI(), HeavyUCBPO()):
-            row(f"{private.name}, {what}", world, private, privacy, 20_000, runs=20)
-    paper = discreet.Central(1.0, recipe="central/heavy-tailed")
-    for theory in (HeavyUCBVI(bonus_scale=1.0, error_scale=1.0, threshold=None), HeavyUCBVI()):
-        row(f"heavy-ucbvi, scales {theory.bonus_scale:g}, pure 1", world, theory, paper, 20_000, runs=2)
-    released = discreet.Central(1.0, recipe="central/heavy-tailed", options={"thresholds": "released"})
-    row("heavy-ucbvi, released thresholds, pure 1", world, HeavyUCBVI(), released, 20_000, runs=2)
-    printed = discreet.Central(1.0, recipe="central/heavy-tailed-published")
-    row("heavy-ucbvi, claimed 1", world, HeavyUCBVI(), printed, 20_000, runs=2)
-    row("heavy-ucbvi, local 1", world, HeavyUCBVI(), discreet.Local(1.0), 20_000, runs=4)
-
-
 @kernel
 def _count(accumulator, law, cells, draws, done, until):  # type: ignore[no-untyped-def]
     for t in range(done, until):
@@ -143,7 +124,7 @@ def _deviation(accumulator: Tree | RefinedTree | Matrix) -> float:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "flagship": flagship, "epsilon": epsilons, "heavy": heavy, "counters": counters
+    "flagship": flagship, "epsilon": epsilons, "counters": counters
 }  # fmt: skip
 
 

@@ -6,8 +6,8 @@
 The *bare* endpoint is what anybody would write first with the same framework: parse the message, insert one row,
 commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. *Never synced* is the same
 without durability: what the framework alone can do. Servers run in processes of their own; a load generator of plain
-sockets sends messages that were made beforehand. All are measured in turn, several times, and medians are shown; besides
-the rate, which depends on what else the machine does, the processor time that a server spends on a report is measured.
+sockets sends messages that were made beforehand. All are measured in turn, several times, and medians are shown: of the
+rate, which depends on what else the machine does, and of the processor time that a server spends on a report.
 """
 
 from __future__ import annotations

@@ -15,6 +15,10 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.types import Floats
 from discreet.validation import check_array, check_count, check_positive
 
+# Among what a learner needs: releases that serve point estimates (little noise) rather than confidence bounds. Recipes
+# that can serve either way say so, see ``Recipe.options_for``.
+ESTIMATES = "estimates"
+
 
 @dataclass(frozen=True)
 class Layer:

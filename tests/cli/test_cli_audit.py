@@ -46,6 +46,17 @@ def test_a_published_recipe_by_name():
     assert "exact" in result.output
 
 
+def test_a_claim_that_computation_refutes_exits_with_1_whatever_the_runs_show(tmp_path):
+    file = tmp_path / "audit.json"
+    typed = ["--epsilon", "1", "--delta", "1e-5", "--recipe", "published/ldp-obi-gaussian", "--json", str(file)]
+    result = run(*typed, "--states", "2", "--actions", "2", "--horizon", "2", "--homogeneous", "--trials", "2000")
+    data = json.loads(file.read_text())
+    assert data["holds"] is True
+    assert "NOT TRUE" in data["verdict"]
+    assert result.output.startswith(data["verdict"])
+    assert result.exit_code == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

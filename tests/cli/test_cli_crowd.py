@@ -25,7 +25,10 @@ def study_file(folder, **changes):
 @pytest.mark.parametrize("key", [True, False], ids=["with its key", "with another key"])
 @pytest.mark.parametrize("model", ["local", "central"])
 def test_one_command_rehearses_a_whole_study(discreet, tmp_path, model, key):
+    """Central people are invited here as well; the copy has invitations of its own."""
     changes = {"model": f'model = "{model}"', "delta": f"delta = {0.0 if model == 'local' else 1e-5}"}
+    if model == "central":
+        changes["tokens"] = "tokens = true"
     file = study_file(tmp_path, **changes)
     if not key:
         (tmp_path / "small.signing.pem").unlink()
@@ -59,7 +62,7 @@ def test_random_worlds_need_an_instance_and_invited_people_their_tokens(discreet
     file = study_file(tmp_path, tokens="tokens = true")
     result = discreet("crowd", str(file), "--world", "random-mdp")
     assert (result.code, "--instance" in result.err) == (2, True)
-    result = discreet("crowd", str(file), *WORLD)
+    result = discreet("crowd", str(file), *WORLD, "--url", "http://127.0.0.1:1")
     assert (result.code, "--tokens FILE" in result.err) == (2, True)
 
 

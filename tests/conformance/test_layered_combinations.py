@@ -17,7 +17,8 @@ EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6
 KINDS = {"central": discreet.Central, "shuffle": discreet.Shuffle, "local": discreet.Local}
 PROMISES = {"none": "none", "central": "joint", "shuffle": "shuffle", "local": "local"}
 RECIPES = {recipe.name: recipe for recipe in recipes(problem=LAYERED)}
-ADVERSARIAL = [name for name in LEARNERS if make_learner(name).needs & {"losses", "observed_losses"}]
+KNOWN = {name: make_learner(name) for name in LEARNERS if make_learner(name).needs & {"losses", "observed_losses"}}
+ADVERSARIAL = {**KNOWN, "perturbed-leader, full": make_learner("perturbed-leader", feedback="full")}
 LOSSES = {"layered-tables": "losses", "layered-observed": "observed_losses"}  # what an encoder tells of losses
 
 
@@ -29,7 +30,7 @@ def target(recipe):
 
 def refusal(recipe, learner):
     """What the refusal of a combination says; None if it must run."""
-    (needed,) = make_learner(learner).needs - {"transitions"}
+    (needed,) = ADVERSARIAL[learner].needs & {"losses", "observed_losses"}
     if needed != LOSSES[RECIPES[recipe].encoder]:
         return f"recipe '{recipe}' does not release {needed}, which the learner needs"
     if learner == "uob-reps" and RECIPES[recipe].model != "none":
@@ -46,7 +47,7 @@ REFUSED = [case for case in ALL if case[2] is not None]
 def test_a_combination_runs_and_keeps_its_promise(recipe, learner):
     recipe = RECIPES[recipe]
     privacy = target(recipe)
-    result = discreet.simulate(WORLD, make_learner(learner), privacy, episodes=EPISODES, runs=2, seed=5)
+    result = discreet.simulate(WORLD, ADVERSARIAL[learner], privacy, episodes=EPISODES, runs=2, seed=5)
     assert result.recipe == recipe.name
     assert result.guarantee.model == PROMISES[recipe.model]
     if recipe.source != "discreet":
@@ -63,7 +64,7 @@ def test_a_combination_runs_and_keeps_its_promise(recipe, learner):
 @pytest.mark.parametrize(("recipe", "learner", "reason"), REFUSED, ids=[f"{case[0]}-{case[1]}" for case in REFUSED])
 def test_a_combination_is_refused_with_the_reason(recipe, learner, reason):
     with pytest.raises(discreet.Unsupported, match=f"^{re.escape(reason)}$"):
-        discreet.simulate(WORLD, make_learner(learner), target(RECIPES[recipe]), episodes=EPISODES)
+        discreet.simulate(WORLD, ADVERSARIAL[learner], target(RECIPES[recipe]), episodes=EPISODES)
 
 
 def test_no_combination_is_lost():
@@ -74,14 +75,14 @@ def test_no_combination_is_lost():
     assert {learner for recipe, learner in RUN if RECIPES[recipe].model == "none"} == set(ADVERSARIAL)
 
 
-@pytest.mark.parametrize("learner", ["uc-o-reps", "uob-lbps"])
+@pytest.mark.parametrize("learner", ["uc-o-reps", "uob-lbps", "perturbed-leader", "perturbed-leader, full"])
 @pytest.mark.parametrize(
     "privacy",
     [discreet.Central(1.0), discreet.Central(1.0, DELTA), discreet.Shuffle(1.0, DELTA), discreet.Local(1.0)],
     ids=repr,
 )
 def test_auto_serves_the_papers_learners(privacy, learner):
-    result = discreet.simulate(WORLD, make_learner(learner), privacy, episodes=EPISODES)
+    result = discreet.simulate(WORLD, ADVERSARIAL[learner], privacy, episodes=EPISODES)
     assert result.guarantee.epsilon <= 1.0
     assert "published" not in result.recipe
 

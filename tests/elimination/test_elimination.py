@@ -103,7 +103,7 @@ def test_whole_tables_where_a_recipe_has_nothing_narrower():
     requests, _, _ = play(CLEAR, discreet.NoPrivacy(), 100)
     assert all(request.what is None for request in requests)
     with pytest.raises(Unsupported, match="Layer"):
-        play(PolicyElimination(), discreet.NoPrivacy(), 100)
+        play(PolicyElimination(), discreet.Central(1.0, 1e-5, recipe="central/joint-histogram-gaussian"), 100)
 
 
 @pytest.mark.parametrize("rule", ["data", "sink"])
@@ -255,3 +255,16 @@ def test_knobs_outside_their_domain_are_refused(knobs):
 def test_a_support_of_the_wrong_shape_is_refused(support):
     with pytest.raises(InvalidInput, match="support"):
         PolicyElimination(support=support).init(Problem(WORLD.shape, 10), stream(0, 0, COINS))
+
+
+def test_elimination_without_privacy_runs_as_it_is():
+    """Whole tables answer who asks for one step, where nothing is promised; elsewhere the refusal names the option."""
+    world = discreet.worlds.river_swim(3, 3).with_time(homogeneous=False)
+    asked, whole = (
+        discreet.simulate(world, PolicyElimination(one_layer=narrow), episodes=300, runs=2, seed=2)
+        for narrow in (True, False)
+    )
+    assert asked.regret.tolist() == whole.regret.tolist()
+    target = discreet.Central(1.0, 1e-5, recipe="central/joint-histogram-gaussian")
+    with pytest.raises(Unsupported, match="one_layer=False"):
+        discreet.simulate(world, PolicyElimination(), target, episodes=300, runs=1)

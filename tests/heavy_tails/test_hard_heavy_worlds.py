@@ -41,6 +41,18 @@ def test_the_tree_hides_one_good_action_of_one_leaf():
     assert world.gap(wrong) == pytest.approx(world.optimal_value / 2)
 
 
+def test_the_null_instance_of_the_tree_has_no_good_leaf():
+    """Every action of every leaf pays with half of the good one's probability, so all policies are worth the same."""
+    world, other = (hard_tree(episodes=20_000, instance=1, null=null) for null in (True, False))
+    leaves = world.transitions[0, 4:13, :, 13]
+    np.testing.assert_array_equal(leaves, other.transitions[0, 4:13, :, 13].min())
+    assert world.shape == other.shape
+    assert world.optimal_value == pytest.approx(other.optimal_value / 2)
+    assert world.gap(discreet.policies.uniform_policy(world.shape)) == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(InvalidInput, match="null"):
+        hard_tree(null=1)
+
+
 def test_moves_in_the_tree_are_those_of_the_actions():
     world = hard_tree(depth=3, actions=2, episodes=10_000, instance=0)
     for node in range(3):

@@ -8,11 +8,25 @@ from dataclasses import replace
 import pytest
 
 from discreet.cli import main
-from discreet.learners.registry import LEARNERS
+from discreet.elimination.learner import PolicyElimination
+from discreet.learners import OBI, PSRL
+from discreet.learners.registry import LEARNERS, make_learner
 from discreet.papers import PUBLISHED
 from discreet.recipes.registry import recipes
 from discreet.reproduce import FIGURES, Figure, Scale, find_figure, reproduce
-from discreet.reproduce.figure import DRAWINGS, MEASURED, REFERENCE, SCALES, VERSIONS, Claim, Job, Verdict, below
+from discreet.reproduce.drawing import lines_of, rows_of
+from discreet.reproduce.figure import (
+    DRAWINGS,
+    MEASURED,
+    REFERENCE,
+    SCALES,
+    UNIFORM,
+    VERSIONS,
+    Claim,
+    Job,
+    Measured,
+    below,
+)
 from discreet.worlds.registry import WORLDS
 
 ALL = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES.keys())
@@ -52,7 +66,8 @@ def test_a_figure_is_well_formed(figure):
     assert figure.scales["quick"].runs <= figure.scales["paper"].runs
     for job in figure.jobs:
         assert job.version in (*VERSIONS, REFERENCE)
-        assert (job.model == "none") == (job.version == REFERENCE)
+        assert job.version != REFERENCE or job.model == "none"
+        assert job.model != "none" or "no privacy" in job.line or job.version == REFERENCE
 
 
 @ALL
@@ -60,7 +75,7 @@ def test_a_figure_names_what_exists(figure):
     names = {recipe.name for recipe in recipes()}
     for job in figure.jobs:
         assert job.world in {*WORLDS, "arrays"}
-        assert job.users is not None or job.learner in LEARNERS
+        assert job.users is not None or job.learner in {*LEARNERS, UNIFORM}
         assert job.recipe == "auto" or job.recipe in names
         assert job.printed is None or job.printed in PUBLISHED
 
@@ -105,17 +120,20 @@ def test_verdicts_follow_the_numbers(tmp_path):
     )
     done = reproduce(both, out=tmp_path, executor="threads:1")
     assert done.verdicts["a"]["published"].holds is True
-    assert done.verdicts["b"]["published"] == Verdict(False, done.verdicts["b"]["published"].evidence)
+    assert done.verdicts["b"]["published"].holds is False
+    assert done.verdicts["a"]["published"].runs == 60
     page = done.page.read_text()
     assert "✓ holds" in page
     assert "✗ fails" in page
     assert "because of a" in page
 
 
-def test_list_shows_every_figure(capsys):
-    assert run_command("--list") == 0
+def test_list_shows_every_figure_with_its_sizes(capsys, tmp_path):
+    assert run_command("--list", "--out", str(tmp_path)) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in FIGURES)
+    assert "100,000,000 × 20" in shown
+    assert "not run" in shown
 
 
 @pytest.mark.parametrize(
@@ -138,3 +156,63 @@ def test_a_command_writes_the_page(tmp_path, capsys, monkeypatch):
     assert "(local-figure-9/quick/page.md)" in front
     assert "fails" in front
     assert "local-figure-1/" not in front, "what was not run is not listed"
+    table = (tmp_path / "claims.md").read_text()
+    assert "| [local/figure-9](local-figure-9/quick/page.md) |" in table
+    capsys.readouterr()
+    assert run_command("--list", "--out", str(tmp_path)) == 0
+    assert "1 statement; quick: " in capsys.readouterr().out
+
+
+OWN = [figure for name, figure in FIGURES.items() if name.startswith(("local/", "shuffle/"))]
+
+
+@pytest.mark.parametrize("figure", OWN, ids=[figure.name for figure in OWN])
+def test_published_jobs_run_what_the_paper_prints(figure):
+    """Learner, prior, constants and noise: nothing under that name is ours. One that is must be found."""
+    for job in figure.jobs:
+        if job.version != "published":
+            continue
+        assert not deviations_from_print(job), job.name
+    assert deviations_from_print(Job("published", "x", "x", "random-mdp", "psrl", "local", 1.0))
+    assert deviations_from_print(Job("published", "x", "x", "random-mdp", "obi", "local", 1.0,
+                                     recipe="local/published-laplace"))  # fmt: skip
+    assert deviations_from_print(Job("published", "x", "x", "river-swim", "policy-elimination", "shuffle", 1.0,
+                                     recipe="shuffle/three-tables-binomial", per_step=True))  # fmt: skip
+
+
+def deviations_from_print(job: Job) -> list[str]:
+    """In what a job is not the published algorithm."""
+    learner = make_learner(job.learner, **job.learner_options)
+    found = []
+    if isinstance(learner, PSRL) and learner != PSRL(prior="published"):
+        found.append("prior")
+    if isinstance(learner, OBI) and learner.constants == "tight":
+        found.append("constants")
+    if isinstance(learner, PolicyElimination) and replace(learner, one_layer=True) != PolicyElimination.published():
+        found.append("constants")
+    printed = {entry.recipe for entry in PUBLISHED.values()}
+    if job.model != "none" and job.recipe not in printed and job.printed is None:
+        found.append("noise")
+    return found
+
+
+@pytest.mark.parametrize("figure", OWN, ids=[figure.name for figure in OWN])
+def test_a_panel_has_at_most_six_lines_and_uniform_play(figure):
+    ran = Measured({"refused": None})
+    for version in figure.versions:
+        for epsilon in rows_of(figure):
+            lines = lines_of(figure, {job.key: ran for job in figure.jobs}, version, epsilon)
+            assert len(lines) <= 6
+            assert UNIFORM in lines or "histogram" in figure.drawings
+
+
+def test_a_reference_and_its_line_differ_in_privacy_alone():
+    """In the shuffle figures: the same learner, with the same options but who is asked, in the same kind of world."""
+    for name in ("shuffle/figure-6c", "shuffle/figure-7"):
+        jobs = {job.key: job for job in FIGURES[name].jobs}
+        for version in VERSIONS:
+            for clear, private in (("pe", "sdp-pe 1"), ("ucbvi", "jdp 1"), ("ucbvi", "ldp 1")):
+                one = jobs.get(f"{version}/{clear}") or jobs[f"{REFERENCE}/{clear}"]
+                other = jobs[f"{version}/{private}"]
+                assert {**one.learner_options, "one_layer": 0} == {**other.learner_options, "one_layer": 0}
+                assert (one.learner, one.per_step) == (other.learner, other.per_step)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from discreet.errors import InvalidInput
-from discreet.reproduce.figure import Job, Task
-from discreet.reproduce.run import load_task, open_executor, run_tasks
+from discreet.policies import uniform_policy
+from discreet.reproduce.figure import UNIFORM, Job, Task
+from discreet.reproduce.records import load_record, load_task
+from discreet.reproduce.run import open_executor, run_tasks
+from discreet.worlds.registry import make_world
 
 PLACE = {"world": "river-swim", "world_options": {"states": 3, "horizon": 3}}
 JOBS = [
@@ -38,13 +42,46 @@ class Counting(Executor):
 def test_what_is_finished_is_not_run_again(tmp_path):
     first, again = Counting(), Counting()
     results = run_tasks(TASKS, tmp_path, first)
-    assert (first.submitted, list(results)) == (2, ["reference/clear", "ours/central"])
+    assert (first.submitted, list(results)) == (4, ["reference/clear", "ours/central"]), "a piece for every run"
     resumed = run_tasks(TASKS, tmp_path, again)
     assert again.submitted == 0
     assert resumed["ours/central"].regret.tolist() == results["ours/central"].regret.tolist()
     other = Counting()
     run_tasks([Task(JOBS[0], 30, 2, 2), Task(JOBS[0], 31, 2, 1)], tmp_path, other)
-    assert other.submitted == 2
+    assert other.submitted == 4
+
+
+def test_finished_runs_are_kept_and_more_are_added(tmp_path):
+    """A job that is cut off goes on with the run that it was at, and is what it would have been at one go."""
+    whole = run_tasks([Task(JOBS[1], 30, 4, 1)], tmp_path / "whole", Counting())["ours/central"]
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks([Task(JOBS[1], 30, 4, 1)], tmp_path, Counting(fails_at=3))
+    assert list(load_record(TASKS[1], tmp_path)["runs"]) == ["0", "1", "3"]
+    after = Counting()
+    resumed = run_tasks([Task(JOBS[1], 30, 4, 1)], tmp_path, after)["ours/central"]
+    assert after.submitted == 1
+    assert resumed.regret.tolist() == whole.regret.tolist()
+    assert resumed.switches.tolist() == whole.switches.tolist()
+    more = Counting()
+    extended = run_tasks([Task(JOBS[1], 30, 6, 1)], tmp_path, more)["ours/central"]
+    assert more.submitted == 2
+    assert extended.regret[:4].tolist() == whole.regret.tolist()
+    assert len({tuple(run) for run in extended.regret.tolist()}) == 6, "no run twice"
+
+
+def test_lines_of_other_figures_share_their_runs(tmp_path):
+    run_tasks(TASKS[:1], tmp_path, Counting())
+    renamed, again = replace(JOBS[0], name="other", line="another name"), Counting()
+    assert run_tasks([Task(renamed, 30, 2, 1)], tmp_path, again)["reference/other"].regret.shape[0] == 2
+    assert again.submitted == 0
+
+
+def test_uniform_play_is_computed_and_not_simulated(tmp_path):
+    idle = Job("reference", UNIFORM, UNIFORM, learner=UNIFORM, **PLACE)
+    found = run_tasks([Task(idle, 30, 2, 1)], tmp_path, Counting())[f"reference/{UNIFORM}"]
+    world = make_world("river-swim", states=3, horizon=3)
+    assert found.total == pytest.approx(30 * world.gap(uniform_policy(world.shape)), rel=1e-6)
+    assert not found.switches.any()
 
 
 def test_an_interrupted_sweep_keeps_what_it_finished(tmp_path):
@@ -59,7 +96,7 @@ def test_an_interrupted_sweep_keeps_what_it_finished(tmp_path):
 
 def test_a_damaged_or_foreign_result_is_run_again(tmp_path):
     run_tasks(TASKS[:1], tmp_path, Counting())
-    (file,) = tmp_path.rglob("result.json")
+    (file,) = tmp_path.rglob("*.json")
     data = json.loads(file.read_text())
     file.write_text(json.dumps({**data, "version": "0.0.0"}))
     assert load_task(TASKS[0], tmp_path) is None
@@ -71,7 +108,7 @@ def test_refusals_are_reported_and_not_kept(tmp_path):
     refusing = Job("ours", "x", "x", learner="no-such-learner", **PLACE)
     result = run_tasks([Task(refusing, 30, 1, 0)], tmp_path, Counting())["ours/x"]
     assert "no-such-learner" in result.refused
-    assert not list(tmp_path.rglob("result.json"))
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_published_noise_is_run_at_its_true_epsilon(tmp_path):

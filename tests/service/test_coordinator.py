@@ -103,6 +103,16 @@ def test_late_reports_count_in_the_local_model_and_are_refused_in_the_central_on
         assert at_work.accept(late) == Accepted(1)
 
 
+def test_a_report_that_was_checked_before_its_round_closed_and_is_stored_after(at_work, rng):
+    """The lock decides: sealed to a key that goes, it must not wait for a closing that cannot open it."""
+    slow = at_work.check(json.dumps(report(at_work, rng)).encode())
+    while at_work.published.row.number == 1:
+        at_work.accept(report(at_work, rng))
+        at_work.close_if_full()
+    (answer,) = at_work.accept_all([slow])
+    assert answer.code == "closed" if at_work.declared.sealed else answer == Accepted(1)
+
+
 def test_nobody_is_let_in_after_the_last_one(tmp_path, rng):
     at = coordinator(declared(tmp_path, number=3))
     bodies = [report(at, rng) for _ in range(5)]

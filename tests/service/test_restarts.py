@@ -212,6 +212,18 @@ def test_a_deleted_database_is_noticed(tmp_path, rng):
         coordinator(file)
 
 
+def test_an_external_file_that_another_process_has_just_made_is_as_good_as_none(tmp_path):
+    file = declared(tmp_path)
+    places_of(file).head.touch()
+    assert coordinator(file).published.row.number == 1
+    places_of(file).head.write_bytes(b"")
+    with pytest.raises(InvalidInput, match="missing"):
+        coordinator(file)
+    places_of(file).head.write_bytes(b"nonsense\n")
+    with pytest.raises(InvalidInput, match="no head"):
+        coordinator(file)
+
+
 def test_a_missing_external_head_is_noticed(tmp_path, rng):
     file = declared(tmp_path)
     coordinator(file).stop()
@@ -337,3 +349,22 @@ def test_a_key_that_is_not_the_rounds_is_refused(tmp_path, rng):
         link.run("UPDATE rounds SET public_key = ?", bytes(32))
     with pytest.raises(InvalidInput, match="not the key"):
         coordinator(file)
+
+
+@pytest.mark.parametrize("model", ["local", "central"])
+@pytest.mark.parametrize("name", ["close: released", "close: charged", "close: written"])
+def test_a_closing_that_failed_starts_again_from_the_database(tmp_path, rng, model, name):
+    """The process lives on, and what it remembers has counted the reports already: it must not be used."""
+    file = declared(tmp_path, CENTRAL if model == "central" else {})
+    at = coordinator(file)
+    run_to_round(at, rng, 2)
+    for _ in range(at.published.row.wanted):
+        at.accept(report(at, rng))
+    at.point = dies_at(name)
+    with pytest.raises(Killed):
+        at.close_if_full()
+    at.point = lambda reached: None
+    assert at.close_if_full()
+    assert at.published.row.served == total(at)
+    run_to_the_end(at, rng)
+    assert at.published.row.served == total(at) == at.declared.total

@@ -164,6 +164,11 @@ def test_what_cannot_be_served_is_listed_and_not_hidden():
     assert comparison.labels == ("ucbvi, none",)
     assert list(comparison.refused) == ["ucbvi, heavy"]
     assert "not run: ucbvi, heavy" in comparison.summary()
+    several = [None, privacy["heavy"], discreet.Central(1.0, recipe="central/loss-tables")]
+    assert list(discreet.compare("river-swim", privacy=several, episodes=10, runs=1).refused) == [
+        "ucbvi, central, epsilon 1, central/observed-losses",
+        "ucbvi, central, epsilon 1, central/loss-tables",
+    ]
     with pytest.raises(Unsupported, match="nothing could be played: ucbvi, heavy"):
         discreet.compare("river-swim", privacy={"heavy": privacy["heavy"]}, episodes=10)
 

@@ -188,6 +188,18 @@ def test_runs_are_prefixes_and_seeds_matter():
     assert (few.regret != other.regret).any()
 
 
+def test_runs_that_are_done_later_are_those_of_one_piece():
+    world, target = discreet.worlds.random_mdp(), discreet.Local(1.0)
+    whole = discreet.simulate(world, "ucbvi", target, episodes=200, runs=5, seed=3)
+    first, rest = (
+        discreet.simulate(world, "ucbvi", target, episodes=200, runs=runs, seed=3, first_run=at)
+        for at, runs in ((0, 2), (2, 3))
+    )
+    assert np.concatenate([first.regret, rest.regret]).tolist() == whole.regret.tolist()
+    with pytest.raises(InvalidInput, match="first_run"):
+        discreet.simulate(world, "apvi", episodes=200, behaviour="uniform", first_run=1)
+
+
 def test_random_worlds_are_fresh_in_every_run_and_the_same_for_the_same_seed():
     family = discreet.worlds.random_mdp()
     drawn = [world_of_run(family, 1, run).transitions for run in range(3)]
@@ -244,7 +256,7 @@ def test_an_interrupt_stops_every_other_run():
         raise Interrupted(f"simulation stopped in run {run}")
 
     with pytest.raises(KeyboardInterrupt):
-        _in_threads(one, 3, 3, lambda _n: None, stop)
+        _in_threads(one, range(3), 3, lambda _n: None, stop)
     assert sorted(seen) == [0, 2]
 
 

@@ -35,6 +35,7 @@ SHAPES = {
 PER_STEP = {
     "shuffle/joint-histogram-binomial",
     "shuffle/three-tables-binomial",
+    "shuffle/published-sdp-pe",
     "shuffle/joint-histogram-randomised-response",
 }
 SEEDS_OF_ALL_STAGES = 5  # coupling is exact whatever the seed; samplers and likelihoods have more seeds above
@@ -64,9 +65,11 @@ def test_no_certified_recipe_is_convicted(name, delta, shape):
         report = audit(target, shape, episodes=512, trials=trials, seed=seed, sessions=False)
         assert report.lower_bound <= report.certified
         assert report.holds
+        assert "published" in name or "holds up" in report.verdict(), report.verdict()
         bounds.append(report.lower_bound)
         trials = 8000 if report.finding.known else 800  # whole sessions are slow
-    if report.finding.known and "bounded" not in name:  # honest bounded noise hides nearly everything at such a delta
+    # Honest bounded noise hides nearly everything at such a delta, and the proof's noise bits keep an epsilon of 0.05.
+    if report.finding.known and "bounded" not in name and name != "shuffle/published-sdp-pe":
         assert max(bounds) > 0.05  # the audit does see something
 
 

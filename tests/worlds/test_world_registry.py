@@ -6,13 +6,13 @@ import pytest
 
 from discreet import worlds
 from discreet.errors import InvalidInput
-from discreet.worlds import WORLDS, TabularWorld, WorldFamily, make_world
+from discreet.worlds import WORLDS, TabularWorld, World, WorldFamily, make_world
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_named_world_has_a_default_for_every_option(name):
     world = make_world(name)
-    assert isinstance(world, TabularWorld | WorldFamily)
+    assert isinstance(world, World | WorldFamily)
     assert WORLDS[name].summary
     explicit = make_world(name, **WORLDS[name].options)
     assert explicit.shape == world.shape

@@ -10,12 +10,13 @@ from __future__ import annotations
 # Which station of the flow a file stands for; one that is named like a station needs no entry.
 STATIONS = {
     "world": "worlds",
+    "catalogue": "worlds",
     "layers": "planning",
     "entropy_program": "planning",
     "barrier_program": "planning",
     "barrier_dual": "planning",
-    "barrier_rows": "planning",
     "transition_box": "learners",
+    "perturbed_leader": "learners",
     "shuffled": "recipes",
     "central": "recipes",
     "budget": "recipes",

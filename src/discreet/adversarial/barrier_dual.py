@@ -2,7 +2,7 @@
 
 The program is min cost.q - sum ln q over the occupancy measures of a box. Give the flow through state x a free
 multiplier y(x), zero at x_H, and the rows part: each one minimises sum_j (r_j q_j - ln q_j) in its own cone of the box,
-at prices r_j = cost_j + y(x'_j) - y(x), a small problem that :mod:`discreet.adversarial.barrier_rows` solves to
+at prices r_j = cost_j + y(x'_j) - y(x), a small problem that :mod:`discreet.planning.barrier_rows` solves to
 rounding. What is left,
 
     D(y) = y(x_0) + sum_{x,a} min_q { r.q - sum_j ln q_j },
@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.adversarial.barrier_rows import cheapest_row
 from discreet.adversarial.layers import LayerArrays, add_pair
 from discreet.compiled import kernel
+from discreet.planning.barrier_rows import cheapest_row
 from discreet.types import Floats, Mask
 
 

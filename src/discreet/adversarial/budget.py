@@ -16,6 +16,13 @@ about half as many draws. The quieter of the two at the end of the run is taken.
 a row is half of its visits or more. If that is so at the end of the run even with half of the budget, on a row that is
 visited as often as others, counts get a twentieth (``split="auto"``); otherwise they get half.
 
+**For learners that plan with estimates** (``split`` and ``blocks`` are "estimates"; the constants were chosen on tuning
+worlds). With s the noise of one release in a loss, over what a pair shows in the whole run (K users with full
+information, K H / d visits with bandit feedback), there are 12 (s / 0.1)^-0.25 blocks: about 12 where noise is large,
+30 to 40 where it is small. Counts get half of the budget if, with half, they can tell rows apart at the end: if the
+noise in what follows a row, in units of the range of values and with half of its successors good, is below 0.5.
+Otherwise they get a tenth. Their noise is one draw per block; the noise of a tree cannot be told apart by blocks.
+
 **Promises.** One user moves counts and losses together and their noises are independent, so the parts of a promise
 compose.
 """
@@ -45,21 +52,36 @@ from discreet.privacy.words import rounded_up
 from discreet.recipes.recipe import Options
 from discreet.recipes.trust import Privacy
 from discreet.shape import LayeredShape, Shape
-from discreet.validation import check_count
+from discreet.validation import check_count, shown
 
 HALF, LITTLE = 0.5, 0.05
+FOR_ESTIMATES = "estimates"  # the value of an option that suits learners who plan with estimates
+_SOME = 0.1  # the share of counts that cannot tell rows apart
+_TELLING = 0.5  # noise in what follows a row, in units of the range of values
+_USUAL_BLOCKS, _USUAL_NOISE, _BLOCKS_POWER, _MOST_BLOCKS = 12, 0.1, -0.25, 100
 _TABLES_PATIENCE = 3.5  # users per block, in deviations of the noise of a block
 _FAILURE = 0.05
 
 
 def bandit_blocks(variance: float, shape: LayeredShape, episodes: int, given: Any = None) -> int:
     """How many blocks suit losses (above one half) whose sum over a block has noise of this variance."""
+    if given == FOR_ESTIMATES:
+        return blocks_for_estimates(math.sqrt(variance) * shape.pairs / shape.horizon, episodes)
     return _given_or(math.sqrt(4 * variance * shape.pairs / shape.horizon), 1.0, episodes, given)
 
 
 def table_blocks(variance: float, episodes: int, given: Any = None) -> int:
     """How many blocks suit loss tables whose sum over a block has noise of this variance."""
+    if given == FOR_ESTIMATES:
+        return blocks_for_estimates(math.sqrt(variance), episodes)
     return _given_or(math.sqrt(variance), _TABLES_PATIENCE, episodes, given)
+
+
+def blocks_for_estimates(deviation: float, episodes: int) -> int:
+    """How many blocks suit a learner with estimates; ``deviation``: of one release's noise in all users' losses."""
+    relative = max(deviation / episodes, 1e-9)
+    blocks = _USUAL_BLOCKS * math.pow(relative / _USUAL_NOISE, _BLOCKS_POWER)
+    return min(episodes, _MOST_BLOCKS, max(1, round(blocks)))
 
 
 def _given_or(deviation: float, users_per_deviation: float, episodes: int, given: Any) -> int:
@@ -94,8 +116,11 @@ def share_of_counts(
     option: Any, shape: LayeredShape, episodes: int, variance_at_half: Callable[[], float], losses_private: bool = True
 ) -> float:
     """The part of the budget for counts; ``variance_at_half``: of the noise in one count at the end, if it is half."""
-    if not (option == "auto" or (isinstance(option, int | float) and 0 <= option <= 1)):
-        raise InvalidInput(f"split is the part of the budget for counts: 'auto' or a number in [0, 1], got {option!r}")
+    if not (option in ("auto", FOR_ESTIMATES) or (isinstance(option, int | float) and 0 <= option <= 1)):
+        raise InvalidInput(
+            "split is the part of the budget for counts: 'auto', 'estimates' or a number in [0, 1], "
+            f"got {shown(option)}"
+        )
     countable = LayeredTransitions(shape).sensitivity().l1 > 0
     if not losses_private:
         return float(countable)
@@ -103,6 +128,8 @@ def share_of_counts(
         raise InvalidInput("split=1 leaves nothing for private losses: choose less, or declare losses_private=False")
     if not countable:
         return 0.0
+    if option == FOR_ESTIMATES:
+        return HALF if tells_rows_apart(variance_at_half(), shape, episodes) else _SOME
     if option != "auto":
         return float(option)
     return HALF if tells(variance_at_half(), shape, episodes) else LITTLE
@@ -110,12 +137,22 @@ def share_of_counts(
 
 def tells(variance: float, shape: LayeredShape, episodes: int) -> bool:
     """Whether counts with this noise at the end narrow the confidence box of a row that is visited like others."""
-    rows = [(x * shape.actions, y) for x, y in pairwise(shape.sizes[:-1])]
-    visits = episodes * len(rows) / sum(number for number, _ in rows)
-    successors = max(size for _, size in rows)
+    visits, successors = _visits_and_successors(shape, episodes)
     log = math.log(4 * shape.unknown * episodes / _FAILURE)
     error = 4 * math.sqrt(2 * log * successors * variance)
     return 2 * error < visits
+
+
+def tells_rows_apart(variance: float, shape: LayeredShape, episodes: int) -> bool:
+    """Whether counts with this noise at the end tell apart what follows two rows that are visited like others."""
+    visits, successors = _visits_and_successors(shape, episodes)
+    return math.sqrt(variance * successors) / 2 < _TELLING * visits
+
+
+def _visits_and_successors(shape: LayeredShape, episodes: int) -> tuple[float, int]:
+    """The visits of a row in a whole run if all are visited alike, and the successors of the widest one."""
+    rows = [(x * shape.actions, y) for x, y in pairwise(shape.sizes[:-1])]
+    return episodes * len(rows) / sum(number for number, _ in rows), max(size for _, size in rows)
 
 
 WHY = "replacing one user moves counts and losses together, and their noises are independent"

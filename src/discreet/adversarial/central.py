@@ -23,6 +23,7 @@ from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Blocks, EachAlone, Total
 from discreet.accumulators.tree import EvenTree, Tree
 from discreet.adversarial.budget import (
+    FOR_ESTIMATES,
     HALF,
     Part,
     assembled,
@@ -180,9 +181,9 @@ def _built(
         return min(ways(share), key=lambda way: way.error)
 
     def counts(share: float) -> tuple[Wanted, float]:
-        return _counts(family, budget, share, shape, best(share))
+        return _counts(family, budget, share, shape, best(share), FOR_ESTIMATES in (options["split"], blocks))
 
-    private = bool(options.get("losses_private", True))
+    blocks, private = options.get("blocks"), bool(options.get("losses_private", True))
     share = share_of_counts(options["split"], shape, episodes, lambda: counts(HALF)[1], private)
     way = best(share)
     wanted = [counts(share)[0]] if share > 0 else []
@@ -210,10 +211,12 @@ def _tables(
     return found
 
 
-def _counts(family: str, budget: float, share: float, shape: LayeredShape, way: Way) -> tuple[Wanted, float]:
-    """Counts for a way to release losses, and the variance of their noise at the end."""
+def _counts(
+    family: str, budget: float, share: float, shape: LayeredShape, way: Way, apart: bool
+) -> tuple[Wanted, float]:
+    """Counts for a way to release losses, and the variance of their noise at the end; ``apart``: of blocks."""
     wanted = Wanted(LayeredTransitions(shape), way.accumulator, share, family, "transitions")
-    if isinstance(way.accumulator, Blocks):
+    if isinstance(way.accumulator, Blocks) and not apart:
         wanted = wanted._replace(
             accumulator=quieter_counts(
                 lambda accumulator: wanted._replace(accumulator=accumulator).law(budget), way.blocks
@@ -272,7 +275,7 @@ def _kinds(options: Options) -> list[str]:
     """The accumulators that come into question."""
     kind, blocks = options["accumulator"], options["blocks"]
     check_name("accumulator", kind, _ACCUMULATORS)
-    if kind not in ("auto", "blocks") and blocks is not None:
+    if kind not in ("auto", "blocks") and blocks not in (None, FOR_ESTIMATES):
         raise InvalidInput(f"accumulator={kind!r} releases after every user: leave out blocks")
     if kind == "auto":
         one_bit = options.get("losses") == "one-bit"

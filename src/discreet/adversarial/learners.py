@@ -73,6 +73,7 @@ from discreet.adversarial.transition_box import (
     first_box,
     log_term,
     upper_occupancy,
+    vacuous_share,
 )
 from discreet.errors import Unsupported, check_name
 from discreet.learners.base import HoldsPolicy, Problem
@@ -86,6 +87,7 @@ from discreet.validation import check_array, check_open_unit, check_positive
 ESTIMATORS = ("corrected", "published")
 _LARGEST_FAILURE = 0.05
 _RAREST = 1e-12  # a loss is never divided by less
+_MOST = 0.5  # of the unknown probabilities, above which a run says that its boxes are vacuous
 
 
 class LayeredState(NamedTuple):
@@ -140,6 +142,17 @@ class BoxKnobs(HoldsPolicy):
         log = self.bonus_scale * log_term(self.width, layers, episodes, state.failure)
         fresh = box_of(self.width, layers, counts, log)
         return intersect(layers, state.box, fresh) if self.nested else fresh
+
+    def remark(self, state: LayeredState) -> str:
+        """Says so where the box of the last release leaves all or most transition probabilities open."""
+        open_share = vacuous_share(state.layers, state.box)
+        if open_share <= _MOST:
+            return ""
+        part = "all" if open_share == 1 else "most"
+        return (
+            f"its confidence boxes are vacuous: they leave {part} transition probabilities anywhere in [0, 1], so that "
+            "it learned from losses alone; perturbed-leader plans with estimates instead"
+        )
 
 
 @dataclass(frozen=True)
@@ -240,12 +253,7 @@ class OREPS(HoldsPolicy):
 
 def first_state(problem: Problem, failure_probability: float | None, known: Floats | None) -> LayeredState:
     """Even play, in the known transitions or in even ones."""
-    shape = problem.shape
-    if not isinstance(shape, LayeredShape):
-        raise Unsupported(
-            "this learner needs a layered world: make one with discreet.adversarial.world, or unroll a tabular one"
-        )
-    layers = Layers(shape.sizes, shape.actions)
+    shape, layers = layers_of(problem)
     box = first_box(layers)
     if known is not None:
         box = Box(*(np.array(check_array("transitions", known, (layers.triples,))) for _ in range(2)))
@@ -259,11 +267,21 @@ def first_state(problem: Problem, failure_probability: float | None, known: Floa
         layers=layers,
         failure=failure,
         box=box,
-        policy=_deployed(shape, table),
+        policy=deployed(shape, table),
         table=table,
         occupancy=q,
         dual=None,
     )
+
+
+def layers_of(problem: Problem) -> tuple[LayeredShape, Layers]:
+    """The shape of a layered problem and its layout; other problems are refused."""
+    shape = problem.shape
+    if not isinstance(shape, LayeredShape):
+        raise Unsupported(
+            "this learner needs a layered world: make one with discreet.adversarial.world, or unroll a tabular one"
+        )
+    return shape, Layers(shape.sizes, shape.actions)
 
 
 def follow_the_leader(state: LayeredState, release: Release, box: Box, scale: float) -> LayeredState:
@@ -301,11 +319,11 @@ def _with_solution(
     state: LayeredState, release: Release, box: Box, table: Floats, q: Floats, dual: Floats | None
 ) -> LayeredState:
     """The state after a release whose program was solved by this policy and its occupancy."""
-    policy = _deployed(state.shape, table)
+    policy = deployed(state.shape, table)
     return state._replace(box=box, policy=policy, table=table, occupancy=q, dual=dual, served=release.users)
 
 
-def _deployed(shape: LayeredShape, table: Floats) -> StochasticPolicy:
+def deployed(shape: LayeredShape, table: Floats) -> StochasticPolicy:
     """A policy over (step, state in its layer, action); states that a layer does not have play evenly."""
     probabilities = np.full((shape.horizon, shape.states, shape.actions), 1.0 / shape.actions)
     probabilities[shape.pair_mask] = (table / table.sum(axis=1, keepdims=True)).ravel()

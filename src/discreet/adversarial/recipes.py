@@ -1,9 +1,10 @@
 """Recipes for layered problems with adversarial losses: full information (``loss-tables``) and bandit feedback.
 
-Two channels share the budget (option ``split``: the part for counts, or "auto"). Counts of transitions determine
-visits, and the last step is certain, so one table over (x, a, x') of the layers before it is all that is counted:
-replacing a user moves 2 (H - 1) cells. Of the losses she moves every entry of her table (full information) or two cells
-per step of her path (bandit). Where they go:
+Two channels share the budget (option ``split``: the part for counts, "auto" for learners with confidence bounds or
+"estimates" for those without, which is the default for a learner that says so in its needs). Counts of transitions
+determine visits, and the last step is certain, so one table over (x, a, x') of the layers before it is all that is
+counted: replacing a user moves 2 (H - 1) cells. Of the losses she moves every entry of her table (full information) or
+two cells per step of her path (bandit). Where they go:
 
 * central: blocks of users, trees, or every user by herself (:mod:`discreet.adversarial.central`);
 * shuffle: the same blocks as bits through a shuffler (:mod:`discreet.adversarial.shuffled`);
@@ -25,6 +26,7 @@ from typing import Any
 
 from discreet.accumulators.sums import EachAlone, Total
 from discreet.adversarial.budget import (
+    FOR_ESTIMATES,
     HALF,
     WHY,
     Part,
@@ -48,6 +50,7 @@ from discreet.noise import DiscreteLaplace, NoNoise
 from discreet.privacy.guarantee import compose, from_mechanism, locally, nothing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
+from discreet.release import ESTIMATES
 from discreet.shape import Shape
 
 
@@ -121,9 +124,11 @@ def _recipe(
 ) -> Recipe:
     model, kind = name.split("/")
     encoder = "layered-tables" if kind.startswith("loss-tables") else "layered-observed"
+    suited = {name: FOR_ESTIMATES for name in ("split", "blocks") if automatic and name in options}
     return Recipe(
         name, model, summary, build, pure="gaussian" not in kind and model != "shuffle", automatic=automatic,
         encoder=encoder, law=law, accumulator=accumulator, options=options,
+        options_for={ESTIMATES: suited} if suited else {},
     )  # fmt: skip
 
 

@@ -79,6 +79,12 @@ def first_box(layers: Layers) -> Box:
     return Box(lower, upper)
 
 
+def vacuous_share(layers: Layers, box: Box) -> float:
+    """The share of unknown transition probabilities of which the box says nothing; 0 where none is unknown."""
+    width = (box.upper - box.lower)[: layers.unknown]
+    return float((width >= 1).mean()) if layers.unknown else 0.0
+
+
 def counts_of(
     release: Release, shape: LayeredShape, layers: Layers, episodes: int, failure_probability: float, scale: float
 ) -> Counts:

@@ -200,7 +200,7 @@ def _worst_report(channel: ReportChannel, shape: Shape, h: int, policy: Policy) 
     is no further from another law than one of its parts is.
     """
     law = channel.law_at(channel.domain(policy, masked=True), h)
-    items = set().union(*(_items(channel, law, record, policy, h) for record in _records(shape, policy, h)))
+    items = set().union(*(_items(channel, law, record, policy, h) for record in _records(channel, policy, h)))
     # The law of an item is that of any other with items renamed, unless somebody changed that: a few are read off.
     laws = [_item_law(law, item) for item in sorted(items)[:_READ]]
     return max((_between(first, second) for first, second in combinations(laws, 2)), key=_bound)
@@ -212,8 +212,9 @@ def _between(first: list[Floats], second: list[Floats]) -> Profile:
     return composed_losses(forward, [(losses_between(q, p), 1) for p, q in pairs])
 
 
-def _records(shape: Shape, policy: Policy, h: int) -> Iterable[Trajectories]:
-    H, low, high = shape.horizon, *shape.rewards
+def _records(channel: ReportChannel, policy: Policy, h: int) -> Iterable[Trajectories]:
+    shape, (low, high) = channel.encoder.shape, channel.encoder.reward_range
+    H = shape.horizon
     last = shape.states - 1
     for state, length, reward, defies in ((0, H, low, 0), (last, H, high, 0), (0, h, low, 0), (0, H, low, 1)):
         states = np.full(H, state)

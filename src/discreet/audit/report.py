@@ -81,6 +81,14 @@ class AuditReport:
         """Whether the claim survived every stage."""
         return self.lower_bound <= self.claimed and all(stage.holds for stage in self.stages)
 
+    @property
+    def untrue(self) -> bool:
+        """Whether what is computed from the noise is above the claim, where it was tried or at the asked shape."""
+        pairs = (self.certified, self.claimed), (self.exact, self.asked.epsilon)
+        return any(
+            computed is not None and claim is not None and computed > claim * (1 + 1e-9) for computed, claim in pairs
+        )
+
     @cached_property
     def power(self) -> str:
         """What each stage would have convicted, computed from what it ran."""
@@ -105,6 +113,7 @@ class AuditReport:
             "confidence": self.confidence,
             "trials": self.trials,
             "holds": self.holds,
+            "verdict": self.verdict(),
             "stages": [stage.as_dict() for stage in self.stages],
             "power": self.power,
             "shape": self.asked.as_dict(),
@@ -130,9 +139,10 @@ class AuditReport:
             return f"{claim} is FALSE: the runs prove epsilon to be at least {self.lower_bound:.4g}, {sure}{truth}"
         if against:
             return f"{claim} is FALSE: {' and '.join(against)} found a violation{truth}"
-        if self.certified is not None and self.certified > self.claimed * (1 + 1e-9):
-            computed = _epsilon_text(self.certified)
-            return f"{claim} is NOT TRUE: computed from its noise it is {computed}, though the runs do not show it"
+        if self.untrue:
+            computed = max(epsilon for epsilon in (self.certified, self.exact) if epsilon is not None)
+            shown = f"computed from its noise it is {_epsilon_text(computed)}"
+            return f"{claim} is NOT TRUE: {shown}, though the runs do not show it"
         return f"{claim} holds up: no run and no test speaks against it, which is no proof of privacy"
 
     def rows(self) -> list[tuple[str, str]]:

@@ -83,8 +83,9 @@ class FocusedChannel(Tabular):
         return FocusedRun(self, shape, noise, masked)
 
     def noise_per_row(self) -> float:
-        """For a release of one row per state, which is what a policy that does not depend on the step plays."""
-        return float(self.law_for(self.encoder.shape.states).variance * counts_per_row(self.encoder))
+        """For a release of one row per state, or per step and state, which is what one policy plays."""
+        shape = self.encoder.shape
+        return float(self.law_for(shape.groups * shape.states).variance * counts_per_row(self.encoder))
 
 
 class FocusedRun(PlainRun):

@@ -31,6 +31,7 @@ pure epsilon. The probabilities are the fractions that are really sent, and epsi
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -135,22 +136,43 @@ class ReportChannel(Tabular):
         pairs = shape.states * shape.actions
         unit = min(1.0, pairs / shape.horizon) if shape.homogeneous else 1.0
         total = 0.0
+        worth = self._reward_worth()
         for h, step in enumerate(self._steps_for(False)):
             T = int(slots[h].sum())
-            counts = [(2 * T, 1.0, 1), (T, 0.5, 1), (2, 1.0 / T, int(slots[h, : shape.states].sum()))]
-            for cells, part, copies in counts:
-                empty, visit = self._variances(step, cells, 1.0 / step.items)
+            counts = [
+                (2 * T, 1.0, 1, 1.0),
+                (T, 0.5, 1, worth),
+                (2, 1.0 / T, int(slots[h, : shape.states].sum()), 1.0),
+            ]
+            for cells, part, copies, square in counts:
+                empty, visit = self._variances(step, cells, 1.0 / step.items, square)
                 extra = max(0.0, encoder.scale * visit - 1.0)
                 total += copies * (encoder.scale * empty + part * extra / shape.states)
         return float(unit**2 * total / shape.groups)
 
-    def _variances(self, step: Step, cells: int, share: float | Floats) -> tuple[Any, Any]:
-        """Variance of a decoded count of so many cells for one report of another item, and what a true item adds."""
+    def variance_of_ones(self, users: float, visits: float) -> float:
+        """The variance of a row's decoded ones if half of its visits are ones, and if it is played at every step."""
+        steps, slots = self._steps_for(False), self.encoder.slots()
+        lies = sum(float(self._variances(s, int(slots[h].sum()), 1.0 / s.items)[0]) for h, s in enumerate(steps))
+        per_visit = max(float(self._variances(step, 0, 0.0)[1]) for step in steps)
+        return self.encoder.scale * (users * lies / self.encoder.shape.groups + visits * per_visit / 2)
+
+    def _reward_worth(self) -> float:
+        """The sum of the squares of what a zero and a one are worth: one, unless a bit stands for a clipped reward."""
+        zero, one = self.encoder.bit_worth
+        return zero**2 + one**2
+
+    def _variances(self, step: Step, cells: int, share: float | Floats, worth: float = 1.0) -> tuple[Any, Any]:
+        """Variance of a decoded count of so many cells for one report of another item, and what a true item adds.
+
+        ``worth`` is the square of what a cell adds to the count, summed over zeros and ones where both add something;
+        together they are worth one.
+        """
         if self.response == "unary":
             off = step.lie * (1 - step.lie) / step.weight**2
-            return cells * off * (np.asarray(share) > 0), (1 - 2 * step.lie) / step.weight
+            return cells * worth * off * (np.asarray(share) > 0), (1 - 2 * step.lie) / step.weight
         false = (1 - step.weight) * cells * np.asarray(share)
-        return false * (1 - false) / step.weight**2, (1 - 2 * false) / step.weight
+        return false * (worth - false) / step.weight**2, (1 - 2 * false) / step.weight
 
     def domain(self, policy: AnyPolicy, masked: bool) -> Domain:
         """What users can report under a policy, and where lies land."""
@@ -211,6 +233,15 @@ class ReportRun(PlainRun):
         self._largest = np.zeros((G, S, A))  # the largest step of the estimate that one report can cause
         self._last: tuple[AnyPolicy, Domain] | None = None
 
+    @property
+    def public(self) -> Mapping[str, Floats]:
+        """The tables of the encoder; where bits stand for clipped rewards, what a visit adds to a reward's variance."""
+        tables = self._channel.encoder.public
+        if "thresholds" not in tables:
+            return tables
+        per_visit = self._largest * (2 if self._channel.response == "unary" else 1)
+        return {**tables, "variance_per_visit": per_visit * self._channel._reward_worth() / 2}
+
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Simulate the reports of users whose clear items are tallied, and take them in."""
         generator = coins_of(
@@ -258,7 +289,15 @@ class ReportRun(PlainRun):
         """The same for all releases at once, however policies were chosen: Freedman's bound, peeled by variance."""
         bound, cells = self._bound(always=True), self._channel.cells_per_count()
         cells["followed"] = cells["transitions"] * self._shape.states
-        return lambda statistic, failure_probability: bound(cells[statistic], failure_probability)
+        zero, one = (abs(worth) for worth in self._channel.encoder.bit_worth)
+        half = cells["visits"] // 2  # as many are zeros as are ones
+
+        def radius(statistic: str, failure_probability: float) -> Floats:
+            if statistic == "rewards" and zero > 0:
+                return (zero + one) * bound(half, failure_probability / 2)
+            return bound(cells[statistic], failure_probability)
+
+        return radius
 
     def _domain(self, policy: AnyPolicy) -> Domain:
         if self._last is None or self._last[0] != policy:
@@ -274,7 +313,8 @@ class ReportRun(PlainRun):
             T, followed = int(slots[h].sum()), bool(slots[h, : shape.states].any())
             shares = domain.shares[h]
             for name, cells in (("visits", 2 * T), ("transitions", 2 * followed), ("rewards", T)):
-                self._variance[name][g] += reports * channel._variances(step, cells, shares)[0]
+                worth = channel._reward_worth() if name == "rewards" else 1.0
+                self._variance[name][g] += reports * channel._variances(step, cells, shares, worth)[0]
             false = (step.lie if channel.response == "unary" else (1 - step.weight) * shares) * (shares > 0)
             self._one_cell[g, :, :, 0] += reports * false / step.weight**2
             self._one_cell[g, :, :, 1] += reports * (false / step.weight) ** 2

@@ -31,7 +31,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
 from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import Estimate, Linear, Release, Request
+from discreet.release import ESTIMATES, Estimate, Layer, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
@@ -84,7 +84,7 @@ class Privatizer:
 
     def check(self, needs: frozenset[str]) -> None:
         """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
-        missing = needs - self.statistics - {MIXED}
+        missing = needs - self.statistics - {MIXED, ESTIMATES}
         if missing:
             raise Unsupported(
                 f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"
@@ -250,9 +250,14 @@ class Intake:
 
     def _check_served(self, what: object) -> None:
         kind = type(what)
-        if what is not None and not all(kind in channel.answers for channel in self.privatizer.channels):
+        # Where nothing is promised, whole tables answer who asked for one step of them.
+        if what is None or (kind is Layer and self.privatizer.guarantee.model == "none"):
+            return
+        if not all(kind in channel.answers for channel in self.privatizer.channels):
+            remedy = ": let the learner ask for whole tables (one_layer=False, or --option one_layer=false)"
             raise Unsupported(
                 f"recipe {self.privatizer.recipe!r} answers whole tables only, not a {kind.__name__} request"
+                + (remedy if kind is Layer else "")
             )
 
     def _check_left(self, users: int) -> None:

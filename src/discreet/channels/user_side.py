@@ -173,7 +173,8 @@ def _item(channel: ReportChannel, record: Trajectories, cells: Integers, h: int,
         return over
     shape = encoder.shape
     successor = int(record.states[0, h + 1]) if h + 1 < length else shape.states
-    bit = int(reward_bit(float(record.rewards[0, h]), shape.rewards[0], shape.reward_span, coins))
+    low, high = encoder.reward_range
+    bit = int(reward_bit(float(record.rewards[0, h]), low, high - low, coins))
     place = (int(record.states[0, h]), int(record.actions[0, h]), successor, bit)
     cell = int(np.ravel_multi_index(place, encoder.table[1:]))
     where = int(np.searchsorted(cells, cell))

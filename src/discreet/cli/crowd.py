@@ -30,7 +30,8 @@ def crowd(
     instance: o.Instance = None,
     homogeneous: o.Homogeneous = None,
     users: Annotated[
-        int | None, typer.Option(help="How many people take part; by default all of them.", rich_help_panel=_CROWD)
+        int | None,
+        typer.Option(help="How many people take part; by default all of them.", min=1, rich_help_panel=_CROWD),
     ] = None,
     url: Annotated[
         str | None,
@@ -69,8 +70,12 @@ def crowd(
     declared = read_study(file_name(study))
     mechanism = prepare(declared)
     people = declared.total if users is None else users
-    invited = [] if tokens is None else [line.strip() for line in tokens.read_text().splitlines() if line.strip()]
-    if declared.invited and not invited:
+    invited = (
+        []
+        if tokens is None
+        else [line.strip() for line in tokens.read_text(errors="replace").splitlines() if line.strip()]
+    )
+    if declared.invited and url is not None and not invited:
         raise InvalidInput("this study takes invited people only: give their tokens by --tokens FILE")
     if runs and people < declared.total:
         raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
@@ -109,11 +114,11 @@ def _run(
 
     if url is not None:
         Connection(url)  # refused before anything is started
-    place = served(file) if url is None else nullcontext(Served(url, read_study(file).hash))
+    place = served(file, people) if url is None else nullcontext(Served(url, read_study(file).hash))
     with place as there, progress_bar("crowd", people, True) as tick:
         return run(
             lambda: Connection(there.url), there.study_hash, world, people,
-            seed=seed, connections=connections, tokens=tokens, tick=tick,
+            seed=seed, connections=connections, tokens=there.tokens or tokens, tick=tick,
         )  # fmt: skip
 
 

@@ -1,11 +1,13 @@
 """A service of its own for a rehearsal: a copy of the study in a temporary folder, served by a process on a free port.
 
 The copy has the key of the study where it lies beside the declaration; otherwise it gets a new one, and so another
-hash. Nothing of the rehearsal touches the database, the head or the round keys of the real study.
+hash. Where people are invited, the copy has invitations of its own. Nothing of the rehearsal touches the database, the
+head or the round keys of the real study.
 """
 
 from __future__ import annotations
 
+import io
 import shutil
 import socket
 import subprocess
@@ -13,10 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
+from discreet.cli.study import tokens
 from discreet.client.errors import ClientError
 from discreet.client.transport import Connection
 from discreet.errors import Unsupported
@@ -29,17 +32,20 @@ _START = "from discreet.cli import main; main()"
 
 
 class Served(NamedTuple):
-    """Where a study is served, and its hash there."""
+    """Where a study is served, its hash there, and invitations to it."""
 
     url: str
     study_hash: str
+    tokens: tuple[str, ...] = ()
 
 
 @contextmanager
-def served(study_file: Path) -> Iterator[Served]:
-    """Serve a copy of a study until the block ends."""
+def served(study_file: Path, people: int = 1) -> Iterator[Served]:
+    """Serve a copy of a study to so many people until the block ends."""
     with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
         copy = _copied(study_file, Path(folder))
+        study = read_study(copy)
+        invited = _invited(copy, people) if study.invited else ()
         port, log = _free_port(), Path(folder) / "log"
         with log.open("wb") as out:
             command = [sys.executable, "-c", _START, "serve", str(copy), "--port", str(port)]
@@ -47,7 +53,7 @@ def served(study_file: Path) -> Iterator[Served]:
         try:
             url = f"http://127.0.0.1:{port}"
             _wait(process, Connection(url, 2.0), log)
-            yield Served(url, read_study(copy).hash)
+            yield Served(url, study.hash, invited)
         finally:
             process.terminate()
             try:
@@ -71,6 +77,13 @@ def _copied(file: Path, folder: Path) -> Path:
     make_operator_token(places.operator)
     copy.write_text(text)
     return copy
+
+
+def _invited(copy: Path, people: int) -> tuple[str, ...]:
+    file = copy.with_suffix(".tokens")
+    with redirect_stdout(io.StringIO()):
+        tokens(copy, people, file)
+    return tuple(file.read_text().split())
 
 
 def _free_port() -> int:

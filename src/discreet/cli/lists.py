@@ -41,7 +41,7 @@ def learners(json: JsonFile = None) -> None:
         {
             "name": name,
             "summary": learner.summary,
-            "needs": sorted(getattr(learner.make, "needs", ())),
+            "needs": sorted(_needs(learner.make)),
             "options": learner.options,
             "source": learner.source,
             "standing": learner.standing or None,
@@ -166,3 +166,9 @@ def _truth(entry: Published, truth: Guarantee, at: Setting) -> str:
         delta = rounded_up(truth.delta_at(at.epsilon or 0.0))
         return f"epsilon {rounded_up(truth.epsilon)} at delta {at.delta:g}, or delta {delta}"
     return f"{most}epsilon {rounded_up(truth.epsilon)}" + (f" at delta {at.delta:g}" if at.delta else "")
+
+
+def _needs(make: Any) -> frozenset[str]:
+    """What a learner needs with its default options; nothing is known of one that cannot be made without any."""
+    needs: Any = getattr(make, "needs", frozenset())
+    return needs if isinstance(needs, frozenset) else frozenset(make().needs)

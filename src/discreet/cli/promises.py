@@ -54,7 +54,7 @@ def audit(
 ) -> None:
     """Put a privacy claim on trial: couple sessions, test samplers, and bound epsilon from below.
 
-    Exit code 0: the claim holds up. Exit code 1: convicted by one of the stages. Exit code 2: bad input.
+    Exit code 0: the claim holds up. Exit code 1: it is false, by a stage or by computation. Exit code 2: bad input.
     """
     check_outputs(json_file=json, plot=plot)
     target = _target(privacy, recipe, epsilon, delta, rho)
@@ -75,7 +75,7 @@ def audit(
     typer.echo(report.explain())
     typer.echo()
     typer.echo(report.picture())
-    if not report.holds:
+    if report.untrue or not report.holds:
         raise typer.Exit(1)
 
 

@@ -31,13 +31,13 @@ def reproduce(
 ) -> None:
     """Draw a paper's figure three times over: as published, certified, and with the auto recipe.
 
-    What is finished is kept: after an interruption the same command goes on where it was.
+    Every finished run is kept: after an interruption the same command goes on where it was, in any number of pieces.
     """
     from discreet.reproduce import FIGURES
     from discreet.reproduce.figure import SCALES
 
     if list_:
-        print_table(["figure", "what it shows"], [[figure.name, figure.title] for figure in FIGURES.values()])
+        _list(out)
         return
     if name is None:
         raise InvalidInput("give the name of a figure, or all; --list shows them")
@@ -48,20 +48,36 @@ def reproduce(
         raise unknown_name("figure", name, FIGURES)
     check_outputs(folder=out)
     from discreet.files import write_atomically
-    from discreet.reproduce.page import write_overview
+    from discreet.reproduce.overview import write_claims, write_overview
     from discreet.reproduce.run import open_executor
     from discreet.reproduce.run import reproduce as run
 
     with open_executor(executor) as pool:
         for each in chosen:
             _print(run(each, scale=scale, out=out, seed=seed, executor=pool, progress=True))
-    write_atomically(out / "index.md", write_overview(FIGURES.values(), out, scale))
+    write_atomically(out / "index.md", write_overview(FIGURES.values(), out))
+    write_atomically(out / "claims.md", write_claims(FIGURES.values(), out))
+
+
+def _list(out: Path) -> None:
+    """Every figure with its sizes, episodes and runs, how many statements it has, and their verdicts, if it was run."""
+    from discreet.reproduce import FIGURES
+    from discreet.reproduce.overview import count_verdicts, saved_figures
+
+    done = {each.figure.name: f"{each.scale}: {count_verdicts(each)}" for each in saved_figures(FIGURES.values(), out)}
+    width = max(len(name) for name in FIGURES) + 2
+    typer.echo(f"Sizes are episodes × runs; verdicts, over all drawings, are those in {str(out)!r}.\n")
+    for figure in FIGURES.values():
+        sizes = [f"{name} {size.episodes:,} × {size.runs}" for name, size in figure.scales.items()]
+        statements = f"{len(figure.claims)} statement{'s' if len(figure.claims) > 1 else ''}"
+        typer.echo(f"{figure.name:{width}}{figure.title}")
+        typer.echo(f"{'':{width}}{', '.join(sizes)}; {statements}; {done.get(figure.name, 'not run')}")
 
 
 def _print(done: Reproduction) -> None:
     figure = done.figure
     typer.echo(f"{figure.title}\n{done.page}")
-    words = {claim: [verdict.word for verdict in found.values()] for claim, found in done.verdicts.items()}
+    words = {claim: [verdict.sentence() for verdict in found.values()] for claim, found in done.verdicts.items()}
     if not figure.jobs:
         rows = [[claim.name, claim.says, *words[claim.name]] for claim in figure.claims]
         print_table(["", "statement", *figure.versions], rows)

@@ -22,7 +22,11 @@ _LONGEST = 60
 
 
 def usage_sentence(error: Any, arguments: Sequence[str]) -> str:
-    """One sentence about a mistake of usage."""
+    """One sentence, on one line, about a mistake of usage."""
+    return " ".join(_sentence(error, arguments).split())
+
+
+def _sentence(error: Any, arguments: Sequence[str]) -> str:
     kind = type(error).__name__
     if kind == "NoSuchOption":
         return _no_such_option(error, arguments)
@@ -143,4 +147,4 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def _see_help(error: Any) -> str:
-    return "" if error.ctx is None else f"; see  {error.ctx.command_path} --help"
+    return "" if error.ctx is None else f"; see {error.ctx.command_path} --help"

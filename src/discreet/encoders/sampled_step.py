@@ -76,6 +76,16 @@ class SampledStep(LaidOut):
         """How many steps a reported one stands for."""
         return self.shape.horizon / self.steps
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The range that rewards are clipped to before they are rounded to a bit: the declared one."""
+        return self.shape.rewards
+
+    @property
+    def bit_worth(self) -> tuple[float, float]:
+        """What a zero and a one add to the reward sum, in units of the declared range."""
+        return 0.0, 1.0
+
     def split(self, cells: Cells) -> tuple[Cells, Cells]:
         """The items (step, state, action, successor, bit), and how many were asked at each step."""
         return cells[: -self.shape.horizon].reshape(self.table), cells[-self.shape.horizon :]
@@ -122,16 +132,20 @@ class SampledStep(LaidOut):
         def cells_of(n: Any) -> Integers:
             return np.asarray(n, np.int64).reshape(G, 1, 1)
 
+        zero, one = self.bit_worth
+        rewards = one * grouped[:, :, :, :, 1].sum(axis=3)
+        if zero != 0.0:
+            rewards += zero * grouped[:, :, :, :, 0].sum(axis=3)
         return {
             "visits": Statistic(grouped.sum(axis=(3, 4)), cells_of(2 * width)),
             "transitions": Statistic(grouped[:, :, :, :S].sum(axis=4), cells_of(2 * followed)),
-            "rewards": Statistic(grouped[:, :, :, :, 1].sum(axis=3), cells_of(width)),
+            "rewards": Statistic(rewards, cells_of(np.ceil((zero**2 + one**2) * width))),
         }
 
     def arrays(self) -> SampledStepArrays:
         """What its kernel needs to know."""
-        s = self.shape
-        return SampledStepArrays(s.states, s.actions, s.horizon, self.steps, s.rewards[0], s.reward_span)
+        s, (low, high) = self.shape, self.reward_range
+        return SampledStepArrays(s.states, s.actions, s.horizon, self.steps, low, high - low)
 
 
 @encode_into.implement(SampledStepArrays)

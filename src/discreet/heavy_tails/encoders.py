@@ -11,13 +11,17 @@ the reward of a step by 2B in one cell or by B and B' in two: 2 at most in units
 
 ``SignedFirstVisitTables``: first visits (:mod:`discreet.encoders.first_visit`) with the reward as one of two
 bits, positive or negative, set with probability min(1, |r| / B): unbiased for the clipped reward, and
-R = B (positive - negative). A pair that both users visited moves four cells (two successors, two bits), a pair of one
-of them three, so with m rows released
+R = B (positive - negative). With laws per step a row is (step, state, action), which a user visits once at most, so
+every visit is the first. A row that both users visited moves four cells (two successors, two bits), a row of one of
+them three. Each user has H visits at most, and one successor less, so with m rows released
 
-    L1 = L2^2 = 4m  for m <= H,   2H + 2m  for H <= m <= 2H,   6H  beyond;   L-infinity = 1.
+    L1 = L2^2 = 4m  for m < H,   2H + 2m - 2  for H <= m <= 2H,   6H - 2  beyond;   L-infinity = 1.
 
-Both state rewards in units of the declared range (-tau, tau) of the *means*: (R + tau N) / (2 tau), which learners
-divide by N to get a number in [0, 1], as for rewards with a range.
+Let x rows be visited by both and y by one of them, t = 2x + y <= 2H: moves are t bits, y visits and min(t, 2H - 2)
+successors, and y <= 2m - t because x + y <= m.
+
+Both state rewards in units of the declared range (-tau, tau) of the *means*: (R + tau N) / (2 tau), which
+learners divide by N to get a number in [0, 1], as for rewards with a range.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
-from discreet.encoders.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.encoders.first_visit import Seen, is_first_visit, next_user, nobody_seen
 from discreet.encoders.layouts import JointCells, Tables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.sensitivity import Sensitivity
@@ -53,18 +57,26 @@ def clipping_bias(moments: Moments, threshold: float, truncated: bool = False) -
     return float(share * moments.bound / threshold**v)
 
 
+def public_tables(shape: Shape, threshold: float) -> dict[str, Floats]:
+    """What learners may know of one threshold for everybody: where it is, and how far it can have moved a mean."""
+    everywhere = np.ones((shape.groups, shape.states, shape.actions))
+    bias = clipping_bias(moments_of(shape), threshold)
+    return {"thresholds": threshold * everywhere, "clipping_bias": bias * everywhere}
+
+
 class SignedFirstVisitArrays(NamedTuple):
     """What the kernel of signed first visits needs to know."""
 
     states: int
     actions: int
+    homogeneous: bool
     threshold: float
     seen: Seen
 
 
 @dataclass(frozen=True)
 class SignedFirstVisitTables(LaidOut):
-    """Tables of first visits, successors, positive and negative reward bits, for time-homogeneous worlds."""
+    """Tables of first visits, successors, positive and negative reward bits; with laws per step, of every visit."""
 
     shape: Shape
     threshold: float
@@ -74,7 +86,6 @@ class SignedFirstVisitTables(LaidOut):
     def __post_init__(self) -> None:
         moments_of(self.shape)
         check_positive("threshold", self.threshold)
-        check_homogeneous(self.shape)
 
     @property
     def layout(self) -> Tables:
@@ -83,14 +94,14 @@ class SignedFirstVisitTables(LaidOut):
 
     @property
     def rows(self) -> int:
-        """How many (state, action) there are."""
+        """How many (group, state, action) there are."""
         return self.layout.rows
 
     def sensitivity(self, rows: int | None = None) -> Sensitivity:
         """What replacing a user moves when only ``rows`` rows, chosen without looking at her, are released."""
         H = self.shape.horizon
         m = self.rows if rows is None else rows
-        moves = 4 * m if m <= H else 2 * H + 2 * min(m, 2 * H)
+        moves = 4 * m if m < H else 2 * H + 2 * min(m, 2 * H) - 2
         return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
@@ -105,14 +116,12 @@ class SignedFirstVisitTables(LaidOut):
     @property
     def public(self) -> dict[str, Floats]:
         """What learners may know: the threshold, and how far clipping can have moved a mean."""
-        everywhere = np.ones((1, self.shape.states, self.shape.actions))
-        bias = clipping_bias(moments_of(self.shape), self.threshold)
-        return {"thresholds": self.threshold * everywhere, "clipping_bias": bias * everywhere}
+        return public_tables(self.shape, self.threshold)
 
     def arrays(self) -> SignedFirstVisitArrays:
         """What its kernel needs to know, and who was seen where."""
         s = self.shape
-        return SignedFirstVisitArrays(s.states, s.actions, self.threshold, nobody_seen(self.rows))
+        return SignedFirstVisitArrays(s.states, s.actions, s.homogeneous, self.threshold, nobody_seen(self.rows))
 
 
 @encode_into.implement(SignedFirstVisitArrays)
@@ -126,10 +135,10 @@ def _encode_signed(
     cells: Cells,
 ) -> None:
     S, A, seen = encoder.states, encoder.actions, encoder.seen
-    rows = S * A
+    rows = seen.shape[0] - 1
     user = next_user(seen)
     for h in range(length):
-        pair = states[h] * A + actions[h]
+        pair = ((0 if encoder.homogeneous else h) * S + states[h]) * A + actions[h]
         if not is_first_visit(seen, pair, user):
             continue
         cells[pair] += 1.0

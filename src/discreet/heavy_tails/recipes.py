@@ -22,14 +22,24 @@ and more if "log" is natural, and takes thresholds from raw counts, which gives 
 (:mod:`discreet.papers`). It truncates; clipping has less bias at the same cost (``truncated=True`` goes
 back). At the paper's own sizes the honest noise is above the number of users, and nothing is learned.
 
-**Ours.** First visits with two reward bits (:mod:`discreet.heavy_tails.encoders`), in focused blocks or by the matrix
-mechanism, and one threshold for the whole run, which makes noise, spread and bias small together at a sixtieth of the
-users (chosen on rivers with stable, Student, Pareto and two-point rewards; the bias of symmetric ones is far below its
-bound):
+**Ours** (:mod:`discreet.heavy_tails.encoders`), for pooled steps and for laws per step:
 
-    B minimises  sqrt(2) B s / n + sqrt(u B^(1-v) / n) + c_v u / B^v,   n = K / 60,
+* central: first visits (per step: every visit) with two reward bits, in focused blocks or by the matrix mechanism; or
+  blocks of the joint histogram with the reward rounded to -B or B, which moves the fewest cells (for Laplace noise);
+* local: one sampled step of every user, the reward rounded to -B or B, by randomised response with the whole epsilon.
 
-with s the noise of six releases of one row per state.
+One threshold for the whole run makes noise, spread and bias small together at a sixtieth of the users (chosen on rivers
+with stable, Student, Pareto and two-point rewards; the bias of symmetric ones is far below its bound):
+
+    B minimises  sqrt(2) B s / n + sqrt(u B^(1-v) / n) + c_v u / B^v,   n = K / 60,   B >= tau,
+
+with s the noise of six releases of one row per state (and step). In the local model n = (K / 60) f, with f the visits
+of a row if all are visited alike, and s^2 is the variance of what K / 60 users report of its rewards.
+
+**No privacy.** Thresholds (u n / l)^(1/(1+v)) of Zhuang and Sui balance spread and the bound on the bias. At v = 0.125
+they are in the hundreds, and sums of such rewards are useless for long; most laws have far less bias than the bound. So
+the default is ``thresholds="root"``, B = sqrt(u n / l): the same at v = 1, as if the variance existed, much less for
+heavier tails. ``"index"`` and ``"released"`` are the theory's.
 """
 
 from __future__ import annotations
@@ -41,17 +51,23 @@ from typing import Any
 import numpy as np
 
 from discreet.accumulators.matrix import Matrix
+from discreet.accumulators.sums import Blocks
 from discreet.accumulators.tree import Tree
+from discreet.channels.additive import Channel
+from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.schedule import EveryEpisode, Growing
-from discreet.channels.session import Privatizer
-from discreet.errors import check_name
+from discreet.channels.session import Privatizer, unnamed
+from discreet.errors import Unsupported, check_name
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
+from discreet.heavy_tails.rounded_rewards import ClippedJoint, ClippedStep
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
-from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing
+from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing, parallel
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.central import LAWS, focused, prefix_sums
+from discreet.recipes.expectation import blocks_of, growing, noise_after, visits_per_user
+from discreet.recipes.local import quietest_of, report_guarantee
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
 from discreet.scientific import optimize
@@ -60,6 +76,8 @@ from discreet.validation import check_open_unit, check_positive
 
 Grid = tuple[float, ...]
 THRESHOLDS = ("index", "released")
+ROOT = "root"
+_RELEASES, _SHARE = 6, 60  # thresholds are best after so many noisy releases and this part of the users
 _WHY = {
     False: "thresholds depend on the number of users alone",
     True: "thresholds are functions of earlier releases, so given those only the replaced user's own leaves differ",
@@ -129,19 +147,25 @@ def _shares(privacy: Privacy) -> tuple[float, float]:
 
 
 def _no_privacy(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    """Zhuang and Sui's thresholds, (u n / ln(2 S A T / failure))^(1/(1+v)); by index n is an even share."""
-    moments, released = moments_of(shape), _released(options)
-    S, A, H = shape.states, shape.actions, shape.horizon
-    log_term = math.log(2 * S * A * episodes * H / _failure(options))
-    share = log_term if released else S * A * log_term
-    most = episodes * (H if released and shape.groups == 1 else 1)
-    limits = tuple(
-        (moments.bound * max(1.0, 2.0**d / share)) ** (1 / (1 + moments.order)) for d in range(most.bit_length())
-    )
+    """Zhuang and Sui's thresholds, (u n / ln(2 S A T / failure))^(1/(1+v)), or the root of the same in place of it."""
+    check_name("source of thresholds", options["thresholds"], (ROOT, *THRESHOLDS))
+    released = bool(options["thresholds"] == "released")
+    limits = no_noise_thresholds(shape, episodes, options["thresholds"], _failure(options))
     encoder = ClippedTables(shape, limits, truncated=bool(options["truncated"]))
     channel = ClippedRewardsChannel(encoder, NoNoise(), NoNoise(), None, episodes, released)
     schedule = Growing(first=1, growth=options["growth"])
     return Privatizer("none/heavy-tailed", shape, (channel,), schedule, nothing(), False, options)
+
+
+def no_noise_thresholds(shape: Shape, episodes: int, source: str, failure: float) -> Grid:
+    """B after 1, 2, 4, ... users, of which a row gets an even share; or after as many released visits of a row."""
+    moments, released = moments_of(shape), source == "released"
+    S, A, H = shape.states, shape.actions, shape.horizon
+    log_term = math.log(2 * S * A * episodes * H / failure)
+    share = log_term if released else S * A * log_term
+    most = episodes * (H if released and shape.groups == 1 else 1)
+    power, least = (0.5, shape.rewards[1]) if source == ROOT else (1 / (1 + moments.order), 0.0)
+    return tuple(max(least, (moments.bound * max(1.0, 2.0**d / share)) ** power) for d in range(most.bit_length()))
 
 
 def _matrix(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -160,10 +184,50 @@ def _signed(
     law: type[Any], privacy: Privacy, shape: Shape, episodes: int, threshold: float | None
 ) -> SignedFirstVisitTables:
     if threshold is None:
-        moves = SignedFirstVisitTables(shape, 1.0).sensitivity(shape.states)
+        moves = SignedFirstVisitTables(shape, 1.0).sensitivity(shape.groups * shape.states)
         one = calibrate_noise(law, moves, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-        threshold = best_threshold(shape, math.sqrt(6 * one.variance), max(1.0, episodes / 60))
+        threshold = best_threshold(shape, math.sqrt(_RELEASES * one.variance), max(1.0, episodes / _SHARE))
     return SignedFirstVisitTables(shape, check_positive("threshold", threshold))
+
+
+def _joint(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """Blocks of the joint histogram: two cells a step move, the fewest of all, which suits Laplace noise."""
+    threshold = options["threshold"]
+    moves = ClippedJoint(shape, 1.0).sensitivity()
+    law = calibrate_noise(DiscreteLaplace, moves, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
+    if threshold is None:
+        cells = shape.states + 1
+        threshold = best_threshold(shape, math.sqrt(_RELEASES * cells * law.variance), max(1.0, episodes / _SHARE))
+    encoder = ClippedJoint(shape, check_positive("threshold", threshold))
+    channel = Channel(encoder, law, Blocks())
+    schedule = blocks_of(options, shape, encoder, episodes, lambda _blocks: noise_after(channel))
+    one = from_mechanism(law, moves, delta=privacy.delta, name=encoder.name)
+    guarantee = billboard(parallel(one, f"every user is in exactly one block ({schedule.describe()})"))
+    return unnamed(shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
+
+
+def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """Every user reports one step, its reward clipped and rounded to -B or B."""
+    if privacy.epsilon is None:
+        raise Unsupported("randomised reports are calibrated to epsilon: give epsilon instead of rho")
+    moments_of(shape)
+    epsilon, early_end = privacy.epsilon, bool(options["early_end"])
+
+    def quietest(threshold: float) -> ReportChannel:
+        return quietest_of(
+            lambda steps: ClippedStep(shape, steps, early_end, threshold), epsilon, options["steps"],
+            options["response"],
+        )  # fmt: skip
+
+    threshold = options["threshold"]
+    if threshold is None:
+        first = quietest(shape.rewards[1])
+        users = max(1.0, episodes / _SHARE)
+        visits = users * visits_per_user(shape, first.encoder)
+        threshold = best_threshold(shape, math.sqrt(first.variance_of_ones(users, visits)), visits)
+    channel = quietest(check_positive("threshold", threshold))
+    schedule, masked = growing(options, shape), bool(options["masked"])
+    return unnamed(shape, (channel,), schedule, report_guarantee(channel), masked, options)
 
 
 def best_threshold(shape: Shape, deviation: float, visits: float) -> float:
@@ -184,7 +248,7 @@ def _recipes() -> tuple[Recipe, ...]:
     return (
         Recipe(
             "none/heavy-tailed", "none", "counts as they are and clipped rewards; no promise", _no_privacy,
-            encoder="clipped-tables", options={**paper, "growth": 0.01}, heavy_tails=True,
+            encoder="clipped-tables", options={**paper, "thresholds": ROOT, "growth": 0.01}, heavy_tails=True,
         ),
         *(
             Recipe(
@@ -202,6 +266,21 @@ def _recipes() -> tuple[Recipe, ...]:
             options={"blocks": None, "masked": True, "threshold": None}, heavy_tails=True,
         ),
         Recipe(
+            "central/heavy-tailed-joint", "central",
+            "joint histogram with clipped rewards rounded to a sign, discrete Laplace noise, one release per block",
+            _joint, encoder="clipped-joint", law="laplace", accumulator="blocks",
+            options={"blocks": None, "first": None, "masked": True, "threshold": None}, heavy_tails=True,
+        ),
+        Recipe(
+            "local/heavy-tailed-sampled-step", "local",
+            "every user reports one step, its reward clipped and rounded to a sign, with the whole epsilon",
+            _sampled_step, encoder="clipped-step", law="randomised response", accumulator="total",
+            options={
+                "growth": None, "masked": True, "steps": None, "response": None, "early_end": False, "threshold": None,
+            },
+            heavy_tails=True,
+        ),
+        Recipe(
             "central/heavy-tailed", "central",
             "Private-Heavy-UCBVI's tree, repaired: transition counts and clipped rewards, Laplace noise",
             partial(_repaired, "central"), automatic=False, encoder="clipped-tables", law="laplace",
@@ -210,7 +289,7 @@ def _recipes() -> tuple[Recipe, ...]:
         Recipe(
             "local/heavy-tailed", "local",
             "the same in the local model: every user adds Laplace noise to her transition counts and clipped rewards",
-            partial(_repaired, "local"), encoder="clipped-tables", law="laplace", accumulator="total",
+            partial(_repaired, "local"), automatic=False, encoder="clipped-tables", law="laplace", accumulator="total",
             options={**paper, "growth": 0.02}, heavy_tails=True,
         ),
     )  # fmt: skip

@@ -39,7 +39,7 @@ The printed construction has g / 2 for all other actions, which leaves no gap; 3
 
 A perfect A-ary tree of depth d whose moves are deterministic (the child's number is the action), L = A^(d-1) leaves,
 and two states that absorb. From a leaf every action is paid with probability g / 2, except one action of one leaf,
-which is paid with probability g, where
+which is paid with probability g (in the *null* instance there is no such action), where
 
     g = gamma^(1+v),   gamma = (L A / (32 K epsilon^2))^(1/(1+v)),   g <= 3/4.
 
@@ -129,12 +129,16 @@ def hard_tree(
     epsilon: float = 1.0,
     order: float = 0.5,
     instance: int | None = None,
+    null: bool = False,
 ) -> TabularWorld | WorldFamily[TabularWorld]:
     """The tree whose good leaf is just too well hidden to be found in ``episodes`` episodes at ``epsilon``.
 
-    Which leaf and which of its actions that is is drawn per instance.
+    Which leaf and which of its actions that is is drawn per instance. ``null``: no leaf is better than the others, the
+    instance that the proof compares all others with; every policy is a best one there.
     """
     d, A = check_count("depth", depth), check_count("actions", actions, at_least=2)
+    if not isinstance(null, bool):
+        raise InvalidInput(f"null must be true or false, got {null!r}")
     K, epsilon = check_count("episodes", episodes), check_epsilon("epsilon", epsilon)
     check_size(Shape(A ** min(d, 20), A, d, homogeneous=True), successors=True)
     moments = Moments(1.0, order)
@@ -146,7 +150,8 @@ def hard_tree(
 
     def draw(seed: int) -> TabularWorld:
         pays = np.full((leaves, A), g / 2)
-        pays.reshape(-1)[generator(seed, 0, WORLD).integers(pays.size)] = g
+        if not null:
+            pays.reshape(-1)[generator(seed, 0, WORLD).integers(pays.size)] = g
         return _tree(pays, d, gamma, moments)
 
     family = WorldFamily("hard-tree", draw(0).shape, draw)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.adversarial.learners import UCOREPS as UCOREPS
     from discreet.adversarial.learners import UOBLBPS as UOBLBPS
     from discreet.adversarial.learners import UOBREPS as UOBREPS
+    from discreet.adversarial.perturbed_leader import PerturbedLeader as PerturbedLeader
     from discreet.elimination.learner import PolicyElimination as PolicyElimination
     from discreet.heavy_tails.learners import HeavyUCBPO as HeavyUCBPO
     from discreet.heavy_tails.learners import HeavyUCBVI as HeavyUCBVI

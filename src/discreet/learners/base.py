@@ -43,7 +43,11 @@ class Learner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The statistics that it uses; and ``discreet.policies.MIXED`` if it deploys several actions at once."""
+        """The statistics that it uses; and two words on how.
+
+        ``discreet.policies.MIXED``: it deploys several actions at once. ``discreet.release.ESTIMATES``: it plans with
+        point estimates; recipes may divide their budget and their users differently for it.
+        """
 
     def init(self, problem: Problem, coins: Stream) -> Any:
         """The state before any release. ``coins`` is public randomness (ties, mixtures)."""
@@ -93,6 +97,14 @@ class AsksOnce:
     def recipe_options(self, problem: Problem) -> dict[str, Any]:
         """Nothing: it asks for whole tables."""
         return {}
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """A learner that has something to say about a run that is over."""
+
+    def remark(self, state: Any) -> str:
+        """One sentence without a full stop, from public numbers and releases alone; empty if all is as expected."""
 
 
 class HoldsPolicy:

@@ -27,15 +27,15 @@ LEARNERS = Registry(
         ),
         "heavy-ucbvi": Named(
             "discreet.heavy_tails.learners:HeavyUCBVI",
-            "optimistic value iteration for rewards of which only a moment is bounded",
+            "optimistic value iteration for rewards of which only a moment is bounded: take it for heavy tails",
             "Private-Heavy-UCBVI, repaired; Zhuang, Sui (2021) without privacy",
-            standing="heuristic constants",
+            standing="heuristic constants; optimism is proved with bonus_scale=1, error_scale=1, threshold=None",
         ),
         "heavy-ucbpo": Named(
             "discreet.heavy_tails.learners:HeavyUCBPO",
             "optimistic policy optimisation for rewards of which only a moment is bounded",
             "Private-Heavy-UCBPO, its sign corrected",
-            standing="heuristic constants",
+            standing="heuristic constants; optimism is proved with bonus_scale=1, error_scale=1, threshold=None",
         ),
         "obi": Named(
             "discreet.learners.local_optimistic:OBI",
@@ -62,18 +62,25 @@ LEARNERS = Registry(
             "Qiao, Yin, Min, Wang (2022); SDP-PE of Bai, Talebi, Zhao, Cheng, Chen",
             standing="heuristic constants; the paper's are PolicyElimination.published()",
         ),
+        "perturbed-leader": Named(
+            "discreet.adversarial.perturbed_leader:PerturbedLeader",
+            "layered worlds, adversarial losses, full information or bandit feedback: plan with estimated transitions, "
+            "play each action as often as it may be the best (recommended for private runs)",
+            "follow the perturbed leader: Hannan (1957), Kalai, Vempala (2005), with shrunk estimates",
+            standing="heuristic; privacy exact, no regret bound",
+        ),
         "uc-o-reps": Named(
             "discreet.adversarial.learners:UCOREPS",
             "layered worlds, adversarial losses, full information: follow the regularised leader over occupancy "
             "measures",
             "Rosenberg, Mansour (2019); Private-UC-O-REPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen",
-            standing="constants of the theory",
+            standing="the paper's regret bound, constants of the theory",
         ),
         "uob-lbps": Named(
             "discreet.adversarial.learners:UOBLBPS",
             "layered worlds, adversarial losses, bandit feedback: mirror descent with a log barrier",
             "Private-UOB-LBPS of Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, its loss estimate corrected",
-            standing="constants of the theory, with our loss estimate",
+            standing="the paper's regret bound, constants of the theory, with our loss estimate",
         ),
         "uob-reps": Named(
             "discreet.adversarial.learners:UOBREPS",

@@ -7,6 +7,14 @@ Tails: the log-density is a concave function of x^2, as is its difference to tha
 which is linear in x^2. So the two densities, as functions of x^2, cross twice, and with equal mass and equal second
 moment every convex function of x^2 has a larger mean under the Gaussian; cosh(l x) is one. Hence the law is
 sub-Gaussian with its own variance as the proxy, and sums obey P(|S_n| > t) <= 2 exp(-t^2 / 2 n var).
+
+Sums: of more than 64 draws by the n-fold convolution of the density. With phi(t) = E cos(t x) for one draw, and an
+interval (-L, L) of ten deviations of the sum to either side, outside of which there is less than 1e-21 of it,
+
+    P(S_n <= x) = 1/2 + x / 2L + sum over k >= 1 of phi(pi k / L)^n sin(pi k x / L) / (pi k),
+
+where terms beyond the 48th are below 1e-17. The function is tabulated at 8,193 points, and draws invert the table with
+straight lines in between: in distribution they are within 2e-7 of the sum, everywhere and for every n.
 """
 
 from __future__ import annotations
@@ -32,7 +40,8 @@ from discreet.validation import check_count, check_open_unit, check_scale
 UNIT_MASS = 0.05496605470902302
 UNIT_VARIANCE = 0.08195318038523374
 
-_MOST_COPIES = 4096
+_ONE_BY_ONE = 64  # draws of a sum at most, above which it is drawn from a table
+_REACH, _TERMS, _POINTS = 10.0, 48, 8193
 
 
 class BoundedKernel(NamedTuple):
@@ -82,16 +91,14 @@ class BoundedNoise:
         return self.radius * out.reshape(size)
 
     def draw_sum(self, copies: ArrayLike, rng: np.random.Generator, size: Size) -> Floats:
-        """One draw after the other: sums of this law have no form of their own."""
+        """Few draws one after the other, many from the table of their convolution; see the module."""
         n = np.broadcast_to(np.asarray(copies, dtype=np.int64), size)
-        most = int(n.max(initial=0))
-        if most > _MOST_COPIES:
-            raise Unsupported(
-                f"a sum of {most} bounded draws has no closed form; draw them in the compiled loop instead"
-            )
-        total = np.zeros(n.shape)
-        for i in range(most):
-            total[n > i] += self.draw(rng, int((n > i).sum()))
+        total, few = np.zeros(n.shape), n <= _ONE_BY_ONE
+        for i in range(int(n[few].max(initial=0))):
+            total[few & (n > i)] += self.draw(rng, int((few & (n > i)).sum()))
+        for many in np.unique(n[~few]):
+            same = n == many
+            total[same] = self.radius * draw_unit_sums(int(many), rng, int(same.sum()))
         return total
 
     def secure(self, size: Size) -> Integers:
@@ -128,6 +135,31 @@ def _exponent(u: Floats) -> Floats:
     """exp(1 / (1 - u^2)), infinite outside (-1, 1)."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(np.abs(u) < 1, np.exp(1 / np.maximum(1 - u * u, 0.0)), np.inf)
+
+
+def draw_unit_sums(copies: int, rng: np.random.Generator, size: int) -> Floats:
+    """Sums of that many draws of radius one, by inverting their distribution function."""
+    points, chances = sum_distribution(copies)
+    return np.asarray(np.interp(rng.random(size), chances, points))
+
+
+def sum_distribution(copies: int) -> tuple[Floats, Floats]:
+    """Points, and the probability that a sum of that many draws of radius one is at most each of them."""
+    reach = _REACH * math.sqrt(copies * UNIT_VARIANCE)
+    places, waves, nodes, masses = _sum_grid()
+    k = np.arange(1, _TERMS + 1)
+    moments = np.cos(np.outer(math.pi * k / reach, nodes)) @ masses  # phi, real because the law is symmetric
+    chances = 0.5 + places / 2 + (moments**copies / (math.pi * k)) @ waves
+    return reach * places, np.clip(np.maximum.accumulate(chances), 0.0, 1.0)
+
+
+@lru_cache(maxsize=1)
+def _sum_grid() -> tuple[Floats, Floats, Floats, Floats]:
+    """What is the same for every number of draws: points in (-1, 1), sines there, and the law by Gauss' quadrature."""
+    places = np.linspace(-1.0, 1.0, _POINTS)
+    nodes, weights = np.polynomial.legendre.leggauss(256)
+    masses = weights * np.exp(-_exponent(nodes)) / UNIT_MASS
+    return places, np.sin(math.pi * np.outer(np.arange(1, _TERMS + 1), places)), nodes, masses / masses.sum()
 
 
 _CELLS = 4096

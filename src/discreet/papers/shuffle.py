@@ -5,6 +5,11 @@ asks for tau fair noise bits in it from all users together: m = ceil(tau / n) bi
 probability 1/2; where n > tau it is one bit, a one with probability tau / (2 n). The order of tau is stated; its
 constant is that of the proof.
 
+The recipe ``shuffle/published-sdp-pe`` runs that, with separate bits, of which sums are shown: every batch has the same
+tau, a crude one of a single step too. Where n <= tau a counter has tau fair bits or more, and one bit more is
+post-processing, so the guarantee of ceil(tau) bits is a bound; where n > tau the noise of the batch is certified when
+it is asked for, and refused should it not be enough.
+
 **Messages that are added up.** The paper's user sends z = bit + her noise bits as one number. The shuffler hands on the
 bag of numbers, which shows more than their sum, and the proof speaks of the sum.
 
@@ -24,14 +29,28 @@ add up.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 
+from discreet.channels.schedule import sizes
+from discreet.channels.session import Privatizer
+from discreet.channels.shuffled_bits import ShuffledChannel
+from discreet.encoders.base import Encoder
+from discreet.encoders.tables import ThreeTables
+from discreet.errors import Unsupported
 from discreet.noise import BinomialNoise, RandomizedResponse
+from discreet.noise.calibration import ShuffledBits
 from discreet.papers.mechanism import AtLeast, Part, Published, Setting, needs_delta, needs_epsilon, steps_of
 from discreet.privacy.guarantee import Guarantee, shuffled
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.expectation import blocks_of, noise_after
+from discreet.recipes.recipe import Options, Recipe
+from discreet.recipes.trust import Privacy
+from discreet.release import Layer
 from discreet.scientific import special
+from discreet.shape import Shape
 
 _PAPER = "Bai, Talebi, Zhao, Cheng, Chen, shuffle privacy"
 _DEVIATIONS = (2, 3, 4, 5, 6, 7, 8, 10)  # of the noise of one message: beyond them a message counts as a failure
@@ -43,7 +62,13 @@ _ROUNDING = 1e-6  # relative, granted to sums of logarithms of a million factori
 
 def _sdp(setting: Setting) -> tuple[Part, ...]:
     bits = BinomialNoise(math.ceil(noise_bits_of(setting)), 0.5)
-    return (Part("sums of three bits per step", bits, steps_of(setting, 3)),)
+    counted = 3 * setting.shape.horizon - 1
+    encoder = ThreeTables(replace(setting.shape, homogeneous=False))
+    why = "nothing is learned from where a user goes after the last step, and no value depends on it"
+    return (
+        Part("sums of three bits per step", bits, Sensitivity.unit_shifts(counted, counted), encoders=(encoder,)),
+        Part("transitions of the last step", bits, Sensitivity.unit_shifts(1, 1), left_out=why),
+    )
 
 
 def _sdp_split(setting: Setting) -> tuple[Part, ...]:
@@ -172,6 +197,7 @@ ENTRIES = (
         "true, with twenty times the privacy that is asked for at epsilon 1",
         "the smallest number of noise bits whose exact profile keeps the promise (2,008 instead of 500,068)",
         _sdp,
+        recipe="shuffle/published-sdp-pe",
         bound=True,
     ),
     Published(
@@ -202,3 +228,66 @@ ENTRIES = (
         bound=True,
     ),
 )
+
+
+@dataclass(frozen=True)
+class PrintedBits:
+    """As many noise bits as the paper asks for: ``tau`` in each counter of a batch, of one step or of all."""
+
+    encoder: Encoder
+    tau: float
+    epsilon: float  # what ceil(tau) fair bits keep, at this delta
+    delta: float
+
+    @property
+    def answers(self) -> frozenset[type]:
+        """Requests for one step: they move fewer counters, and the paper's noise is the same."""
+        return frozenset({Layer})
+
+    def bits(self, users: int, what: Layer | None = None) -> ShuffledBits:
+        """The noise bits of every user of a batch."""
+        if users <= self.tau:
+            return ShuffledBits(math.ceil(self.tau / users), 0.5)
+        found = ShuffledBits(1, self.tau / (2 * users))
+        if _crowded_delta(users, found.probability, self.encoder.sensitivity(), self.epsilon) > self.delta:
+            raise Unsupported(
+                f"a batch of {users} users is larger than tau = {self.tau:.0f}, and its noise bits, ones with "
+                f"probability {found.probability:.3g}, do not keep epsilon {self.epsilon:.3g}: ask for fewer users"
+            )
+        return found
+
+
+@lru_cache(maxsize=256)
+def _crowded_delta(users: int, probability: float, moves: Sensitivity, epsilon: float) -> float:
+    """The delta of one noise bit a user in a large batch."""
+    return float(BinomialNoise(users, probability).profile(moves).delta(epsilon))
+
+
+def _run(entry: Published, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """Separate bits with the printed tau; the guarantee is the truth."""
+    if privacy.epsilon is None:
+        raise Unsupported("the paper's noise bits are counted by epsilon and delta: give those instead of rho")
+    setting = Setting(shape, episodes, privacy.epsilon, privacy.delta)
+    encoder = ThreeTables(shape)
+    if not encoder.sensitivity().unit:
+        raise Unsupported(
+            f"three-tables counts pooled over {shape.horizon} steps move by more than one, which binomial noise does "
+            "not hide: declare the world per step"
+        )
+    guarantee = entry.as_run(setting)
+    noise = PrintedBits(encoder, noise_bits_of(setting), guarantee.epsilon, guarantee.delta)
+    channel = ShuffledChannel(encoder, noise, max(2, episodes // 60), bit_level=bool(options["bit_level"]))
+    schedule = blocks_of(options, shape, encoder, episodes, lambda _blocks: noise_after(channel))
+    channel = replace(channel, block=max(sizes(schedule, episodes)))
+    return Privatizer(str(entry.recipe), shape, (channel,), schedule, guarantee, False, options)
+
+
+RECIPES = (
+    Recipe(
+        "shuffle/published-sdp-pe", "shuffle",
+        "SDP-PE as printed: tau = 96 ln(2HSA/delta) / (epsilon/3H)^2 noise bits per counter, in every batch",
+        partial(_run, ENTRIES[0]), automatic=False, encoder="three-tables", law="binomial",
+        accumulator="shuffled-blocks", source="Bai, Talebi, Zhao, Cheng, Chen",
+        options={"blocks": None, "first": None, "bit_level": False},
+    ),
+)  # fmt: skip

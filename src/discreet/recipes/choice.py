@@ -74,7 +74,7 @@ def _attempt(
     if unknown:
         return f"{recipe.name}: no option {', '.join(map(repr, unknown))}"
     try:
-        candidate = recipe.assemble(privacy, shape, episodes)
+        candidate = recipe.assemble(privacy, shape, episodes, needs)
         candidate.check(needs)
         return candidate
     except Unsupported as refusal:
@@ -98,7 +98,7 @@ def _remedy(recipes: Iterable[Recipe], privacy: Privacy, shape: Shape, episodes:
 def _serves(recipe: Recipe, privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str]) -> bool:
     """Whether the recipe can be assembled with a finite promise; every refusal of one is in plain words elsewhere."""
     try:
-        privatizer = recipe.assemble(privacy, shape, episodes)
+        privatizer = recipe.assemble(privacy, shape, episodes, needs)
         privatizer.check(needs)
     except DiscreetError:
         return False

@@ -13,8 +13,9 @@ how often a user visits a row that her policy plays. With S states, A actions an
 R makes long blocks dear, because a policy that turns out to be bad is followed for a whole block; e_b makes many blocks
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
 blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared.
-Focused blocks carry the noise of a release of 0.85 S sqrt(A) rows. The noise of users who add it themselves does not
-depend on blocks at all. So all kinds of recipes are compared by one formula, which also chooses the number of blocks.
+Focused blocks carry the noise of a release of 0.85 S sqrt(A) rows, with laws per step H times as many. The noise of
+users who add it themselves does not depend on blocks at all. So all kinds of recipes are compared by one formula, which
+also chooses the number of blocks.
 
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
@@ -127,7 +128,7 @@ def noise_after(channel: AnyChannel) -> NoiseAfter:
         return lambda releases, _users: unit * errors[np.minimum(releases.astype(np.int64), len(errors) - 1)]
     if isinstance(channel, FocusedChannel):
         shape = channel.encoder.shape
-        asked = min(channel.rows[-1], max(1, round(_ASKED * shape.states * math.sqrt(shape.actions))))
+        asked = min(channel.rows[-1], max(1, round(_ASKED * shape.groups * shape.states * math.sqrt(shape.actions))))
         return every_release(channel.law_for(asked).variance * counts_per_row(channel.encoder))
     unit = channel.noise_per_row()
     if len(channel.shortcut([1, 1, 1])) < 3:  # users add it: blocks do not matter

@@ -5,6 +5,7 @@ The randomisers as printed, with their true guarantee beside the paper's claim, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -48,11 +49,18 @@ def quietest_reports(
     shape: Shape, epsilon: float, steps: int | None = None, response: str | None = None, early_end: bool = False
 ) -> ReportChannel:
     """The number of picked steps and the response with the least noise; what is given is kept."""
+    return quietest_of(lambda picked: SampledStep(shape, picked, early_end), epsilon, steps, response)
+
+
+def quietest_of(
+    encode: Callable[[int], SampledStep], epsilon: float, steps: int | None, response: str | None
+) -> ReportChannel:
+    """The same for an encoder of one's own, made for a number of picked steps."""
     if response is not None and response not in RESPONSES:
         raise unknown_name("response", str(response), RESPONSES)
-    numbers = range(1, min(shape.horizon, _LONGEST_SEARCH) + 1) if steps is None else (steps,)
+    numbers = range(1, min(encode(1).shape.horizon, _LONGEST_SEARCH) + 1) if steps is None else (steps,)
     channels = [
-        ReportChannel(SampledStep(shape, m, early_end), epsilon, kind)
+        ReportChannel(encode(m), epsilon, kind)
         for m in numbers
         for kind in (RESPONSES if response is None else (response,))
     ]

@@ -39,6 +39,8 @@ WORDS = {
     "thresholds": "what clipping thresholds follow: index (the number of users) or released (counts released before)",
     "truncated": "true sets rewards beyond the threshold to zero, as printed, instead of clipping them",
     "vectors": "how many vectors each question has; public",
+    "none/heavy-tailed:thresholds": "how fast clipping thresholds rise: root (as if the variance existed), or as in "
+    "the theory by index (the number of users) or released (counts)",
     "central/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
     "shuffle/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
     "central/arm-rewards:growth": "each later block of an arm has this share of the users that the arm has had",
@@ -55,7 +57,7 @@ def option_words(recipe: Recipe) -> dict[str, str]:
 def _words(recipe: Recipe, option: str) -> str:
     if option == "growth" and (recipe.source != "discreet" or recipe.name in _AFTER_EVERY_USER):
         return f"{_GROWS}; auto makes a release after every user"
-    if option == "growth" and recipe.heavy_tails:
+    if option == "growth" and recipe.heavy_tails and recipe.options[option] is not None:
         return _GROWS
     return WORDS.get(f"{recipe.name}:{option}", WORDS.get(option, ""))
 

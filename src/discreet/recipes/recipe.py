@@ -31,7 +31,8 @@ class Recipe:
     ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
     delta = 0 (None: as its law and its accumulator have it), ``automatic`` that "auto" may choose it (and ``suits`` for
     which targets and shapes; ``mixes`` false: not for learners that deploy several actions at once), ``heavy_tails``
-    that it is made for rewards without a range, ``problem`` what is learned from it. ``build(target, shape, episodes,
+    that it is made for rewards without a range, ``problem`` what is learned from it. ``options_for`` has other defaults
+    for learners with a certain need, such as ``discreet.release.ESTIMATES``. ``build(target, shape, episodes,
     options)`` calibrates it; the privatizer gets the name of the recipe.
     """
 
@@ -50,6 +51,7 @@ class Recipe:
     problem: str = TABULAR
     mixes: bool = True
     suits: Callable[[Privacy, Shape], bool] = field(default=lambda privacy, shape: True, repr=False)
+    options_for: Mapping[str, Options] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.pure is None:
@@ -70,8 +72,10 @@ class Recipe:
         ]
         return facts_html(f"Recipe {self.name}", facts)
 
-    def assemble(self, privacy: Privacy, shape: Shape, episodes: int) -> Privatizer:
-        """The recipe calibrated to a target, with the options that the target carries.
+    def assemble(
+        self, privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str] = frozenset()
+    ) -> Privatizer:
+        """The recipe calibrated to a target, with the options that the target carries, for a learner with these needs.
 
         A target of a model that trusts more is served, too: the guarantee is then restated in that model.
         """
@@ -83,7 +87,10 @@ class Recipe:
                 raise InvalidInput(f"recipe {self.name!r} has no option {name!r}; its options: {known}")
         trusts_more = self.model in TRUSTS_LESS.get(privacy.model, ())
         target = self._restated(privacy) if trusts_more else privacy
-        privatizer = self.build(target, shape, episodes, {**self.options, **privacy.options})
+        defaults = {**self.options}
+        for need in sorted(needs & self.options_for.keys()):
+            defaults |= self.options_for[need]
+        privatizer = self.build(target, shape, episodes, {**defaults, **privacy.options})
         guarantee = privatizer.guarantee
         if trusts_more:
             guarantee = with_more_trust(guarantee, _PROMISES[privacy.model])

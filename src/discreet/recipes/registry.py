@@ -31,6 +31,7 @@ _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
         "discreet.recipes.shuffle": ("shuffle",),
         "discreet.recipes.bandits": ("central", "shuffle"),
         "discreet.papers.local": ("local", "shuffle"),
+        "discreet.papers.shuffle": ("shuffle",),
     },
     HEAVY: {
         "discreet.heavy_tails.recipes": ("none", "central", "local"),
@@ -92,7 +93,7 @@ def build(
         return _chosen(target, shape, episodes, needs, _problems(shape, needs, data_set))
     else:
         problems = _problems(shape, needs, data_set) if data_set else tuple(_HOMES)
-        privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes)
+        privatizer = find(target.recipe, target.model, problems).assemble(target, shape, episodes, needs)
     privatizer.check(needs)
     return privatizer
 
@@ -159,9 +160,9 @@ def _problems(shape: Shape, needs: frozenset[str], data_set: bool) -> tuple[str,
 def _chosen(
     privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str], problems: tuple[str, ...]
 ) -> Privatizer:
-    """What "auto" takes: by expected regret where a formula foretells it, in tabular problems; else by noise."""
-    foretold = problems == (TABULAR,) and privacy.model != "none"
-    wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known((TABULAR,), model)]
+    """What "auto" takes: by expected regret where a formula foretells it, with rewards to count; else by noise."""
+    foretold = problems in ((TABULAR,), (HEAVY,)) and privacy.model != "none"
+    wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known(problems, model)]
     return choose(
         _known(problems, privacy.model), wider if foretold else (), privacy, shape, episodes, needs,
         expected_regret if foretold else noise_of,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from discreet.errors import check_name
-from discreet.reproduce import adversarial, heavy_tailed, local, offline, shuffle
+from discreet.reproduce import adversarial, heavy_tailed, local, local_counts, offline, shuffle
 from discreet.reproduce.figure import Claim, Figure, Job, Number, Scale
 from discreet.reproduce.run import Reproduction, reproduce
 
@@ -15,6 +15,7 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         heavy_tailed.FIGURE_4,
         *local.FIGURES,
+        *local_counts.FIGURES,
         *offline.FIGURES,
         *shuffle.FIGURES,
         adversarial.EXPERIMENT,

@@ -1,16 +1,22 @@
-"""Figures as pictures: one row per version (as published, certified, ours), one column per drawing of the paper."""
+"""Figures as pictures: one picture for every drawing of the paper, its own axes first, a column for every version.
+
+A panel has few lines, each with a colour, a marker and its name beside its end, so that it can be read without a
+legend, in print and by people who do not see colours apart. Uniform play is a dashed grey line. Bands reach from the
+lowest to the highest run, as in the papers.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.errors import MissingExtra
 from discreet.privacy.words import rounded_up
-from discreet.reproduce.figure import MEASURED, REFERENCE, Figure, Job, Measured, standard_error
+from discreet.reproduce.figure import MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
 
 TITLES = {
     "published": "as published, at its true epsilon",
@@ -18,9 +24,23 @@ TITLES = {
     "ours": "auto, at the same promise",
     MEASURED: "measured",
 }
-_DASHES = (":", "--", "-", "-.")
-Styles = Mapping[str, Mapping[str, Any]]
+LOGARITHMIC = ("regret, log", "per episode")
+# Colours that differ in brightness too (Okabe and Ito), and markers that differ without any.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_GREY = "#666666"
+_SPACING = 0.085  # between the names of lines, in heights of a panel
+Style = Mapping[str, Any]
 Lines = dict[str, list[tuple[Job, Measured]]]
+
+
+class Label(NamedTuple):
+    """The name of a line, and where in the panel (data coordinates) the line ends."""
+
+    text: str
+    x: float
+    y: float
+    colour: str
 
 
 def new_picture(width: float, height: float) -> Any:
@@ -39,55 +59,91 @@ def as_png(picture: Any, dpi: int = 130) -> bytes:
     return buffer.getvalue()
 
 
-def draw(figure: Figure, found: Any) -> bytes | None:
-    """The whole figure as a PNG, from its results by job or from what it measured; None where nothing is drawn."""
+def picture_name(index: int) -> str:
+    """The file of a figure's picture: figure.png, figure-2.png and so on."""
+    return "figure.png" if index == 0 else f"figure-{index + 1}.png"
+
+
+def draw(figure: Figure, found: Any) -> dict[str, bytes]:
+    """The pictures of a figure as PNG by the names of their files, from its results or from what it measured."""
     if figure.jobs:
-        return _draw_jobs(figure, found)
-    return None if figure.draw is None else figure.draw(found)
+        return {picture_name(i): _draw(figure, found, drawing) for i, drawing in enumerate(figure.drawings)}
+    return {} if figure.draw is None else {picture_name(0): figure.draw(found)}
 
 
-def _draw_jobs(figure: Figure, results: Mapping[str, Measured]) -> bytes:
-    versions, columns = figure.versions, figure.drawings
-    picture = new_picture(4.6 * len(versions), 3.9 * len(columns))
-    from matplotlib import colormaps
+def rows_of(figure: Figure) -> list[float | None]:
+    """The epsilons that have a row of panels each; None for a single row of all."""
+    epsilons = sorted({job.epsilon for job in figure.jobs if job.epsilon is not None})
+    return [*epsilons] if figure.by_epsilon else [None]
 
-    grid = picture.subplots(len(columns), len(versions), squeeze=False, sharey="row")
-    styles = _styles(figure, colormaps["tab10"])
-    for column, version in enumerate(versions):
-        lines = _lines(figure, results, version)
-        for row, drawing in enumerate(columns):
+
+def lines_of(figure: Figure, results: Mapping[str, Measured], version: str, epsilon: float | None = None) -> Lines:
+    """What a panel shows: the lines of a version, at one epsilon where it has a row of its own, and the references."""
+    lines: Lines = {}
+    own = {job.name for job in figure.jobs if job.version == version}
+    for job in figure.jobs:
+        measured = results.get(job.key)
+        shown = job.version == version or (job.version == REFERENCE and job.name not in own)
+        fits = epsilon is None or job.epsilon in (None, epsilon)
+        hidden = job.line in figure.hidden.get(version, ())
+        if shown and fits and not hidden and measured is not None and measured.refused is None:
+            lines.setdefault(job.line, []).append((job, measured))
+    return lines
+
+
+def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> bytes:
+    versions, rows = figure.versions, rows_of(figure)
+    picture = new_picture(4.9 * len(versions), 3.0 * len(rows) + 0.5)
+    grid = picture.subplots(len(rows), len(versions), squeeze=False, sharey="row")
+    styles = _styles(figure)
+    named: list[tuple[Any, list[Label]]] = []
+    for row, epsilon in enumerate(rows):
+        for column, version in enumerate(versions):
             axes = grid[row, column]
-            _DRAW[drawing](axes, lines, styles)
+            lines = lines_of(figure, results, version, epsilon)
+            labels = _DRAW[drawing](axes, lines, styles)
+            if epsilon is not None and version == "published" and drawing in LOGARITHMIC:
+                labels += _formulas(axes, figure, lines, epsilon, rate=drawing == "per episode")
             axes.grid(visible=True, alpha=0.3)
+            axes.tick_params(labelsize=8)
+            named.append((axes, labels))
             if row == 0:
                 axes.set_title(TITLES[version], fontsize=10)
-            axes.legend(fontsize=6.5, frameon=False)
-            if column:
-                axes.set_ylabel("")
+            if row + 1 < len(rows):
+                axes.set_xlabel("")
+            axes.set_ylabel(
+                ("" if column else axes.get_ylabel()) if epsilon is None else _of_row(axes, column, epsilon)
+            )
+    for axes, labels in named:  # now that the panels of a row have agreed on their limits
+        _name_lines(axes, labels)
     picture.suptitle(figure.title, fontsize=11)
     return as_png(picture)
 
 
-def _styles(figure: Figure, palette: Any) -> dict[str, dict[str, Any]]:
-    """A colour per algorithm; where it is run at several epsilons, a dash per epsilon."""
-    bases = list(dict.fromkeys(_base(job) for job in figure.jobs))
-    epsilons = sorted({job.epsilon for job in figure.jobs if job.epsilon is not None})
-    styles: dict[str, dict[str, Any]] = {}
+def _of_row(axes: Any, column: int, epsilon: float) -> str:
+    return "" if column else f"claimed ε={epsilon:g}\n{axes.get_ylabel()}"
+
+
+def _styles(figure: Figure) -> dict[str, dict[str, Any]]:
+    """A colour and a marker per line; lines that differ in epsilon only share the colour where they never meet."""
+    names = dict.fromkeys(_base(job.line) if figure.by_epsilon else job.line for job in figure.jobs)
+    numbers = {name: i for i, name in enumerate(name for name in names if name != UNIFORM)}
+    styles: dict[str, dict[str, Any]] = {UNIFORM: {"color": _GREY, "linestyle": "--"}}
     for job in figure.jobs:
-        dash = "-"
-        if job.epsilon is not None and _base(job) != job.line:
-            dash = _DASHES[epsilons.index(job.epsilon) % len(_DASHES)]
-        styles[job.line] = {"color": palette(bases.index(_base(job)) % 10), "linestyle": dash}
+        if job.line == UNIFORM:
+            continue
+        i = numbers[_base(job.line) if figure.by_epsilon else job.line]
+        styles[job.line] = {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
     return styles
 
 
-def _base(job: Job) -> str:
+def _base(line: str) -> str:
     """The algorithm, without the epsilon that some lines carry in their name."""
-    return job.line.partition(", ε=")[0]
+    return line.partition(", ε=")[0]
 
 
 def promise(measured: Measured) -> str:
-    """The guarantee of a result in a few characters, for legends; empty without privacy."""
+    """The guarantee of a result in a few characters, for labels; empty without privacy."""
     kept = measured.data["guarantee"]
     if kept["model"] == "none":
         return ""
@@ -96,75 +152,184 @@ def promise(measured: Measured) -> str:
     return f"ε={rounded_up(kept['epsilon'], 3)}" + (f", δ={rounded_up(kept['delta'], 1)}" if kept["delta"] else "")
 
 
-def _lines(figure: Figure, results: Mapping[str, Measured], version: str) -> Lines:
-    lines: Lines = {}
-    for job in figure.jobs:
-        found = results.get(job.key)
-        if job.version in (version, REFERENCE) and found is not None and found.refused is None:
-            lines.setdefault(job.line, []).append((job, found))
-    return lines
+def _label(job: Job, measured: Measured) -> str:
+    """The name of a line, and below it what it keeps, unless that is what it claims."""
+    kept, claimed = promise(measured), "" if job.epsilon is None else f"ε={rounded_up(job.epsilon, 3)}"
+    claimed += f", δ={rounded_up(job.delta, 1)}" if job.delta else ""
+    return f"{job.line}\nkeeps {kept}" if kept and kept != claimed else job.line
 
 
-def _label(line: str, measured: Measured) -> str:
-    kept = promise(measured)
-    return f"{line} [{kept}]" if kept else line
+def _name_lines(axes: Any, labels: Iterable[Label]) -> None:
+    """Names to the right of the panel, each as high as its line ends if there is room, else as near as there is."""
+    placed = [
+        (axes.transAxes.inverted().transform(axes.transData.transform((each.x, each.y))), each) for each in labels
+    ]
+    placed.sort(key=lambda item: (item[0][1], item[1].text))
+    gaps = [_SPACING * (1 + each.text.count("\n")) for _, each in placed]
+    heights = _spread([float(min(max(point[1], 0.0), 1.0)) for point, _ in placed], gaps)
+    for (point, each), height in zip(placed, heights, strict=True):
+        end = (float(point[0]), float(min(max(point[1], 0.0), 1.0)))
+        axes.annotate(
+            each.text, xy=end, xytext=(1.06, height), xycoords="axes fraction", textcoords="axes fraction",
+            fontsize=6.5, color=each.colour, va="center", linespacing=1.05, annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-", "color": each.colour, "linewidth": 0.5, "shrinkA": 1, "shrinkB": 0,
+                "relpos": (0.0, 0.5),
+            },
+        )  # fmt: skip
 
 
-def _curves(axes: Any, lines: Lines, styles: Styles, *, rate: bool) -> None:
+def _spread(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
+    """Heights in the same order, no two nearer than half of both gaps, as near to the wanted ones as that lets.
+
+    Names that would overlap form a block around the mean of where they want to be; blocks that meet become one.
+
+    >>> [round(height, 2) for height in _spread([0.5, 0.5, 1.0], [0.1, 0.1, 0.1])]
+    [0.45, 0.55, 1.0]
+    """
+    blocks: list[list[int]] = []
+    for i in range(len(wanted)):
+        blocks.append([i])
+        while len(blocks) > 1 and _bottom(blocks[-1], wanted, gaps) < _top(blocks[-2], wanted, gaps):
+            last = blocks.pop()
+            blocks[-1] += last
+    heights = [0.0] * len(wanted)
+    for block in blocks:
+        height = _bottom(block, wanted, gaps)
+        for i in block:
+            heights[i] = height + gaps[i] / 2
+            height += gaps[i]
+    return heights
+
+
+def _bottom(block: Sequence[int], wanted: Sequence[float], gaps: Sequence[float]) -> float:
+    """Where a block of names begins; it does not leave the panel by more than a name."""
+    middle, half = sum(wanted[i] for i in block) / len(block), sum(gaps[i] for i in block) / 2
+    return min(max(middle - half, -_SPACING), 1.0 + _SPACING - 2 * half)
+
+
+def _top(block: Sequence[int], wanted: Sequence[float], gaps: Sequence[float]) -> float:
+    return _bottom(block, wanted, gaps) + sum(gaps[i] for i in block)
+
+
+def _curves(axes: Any, lines: Lines, styles: Mapping[str, Style], *, rate: bool, log: bool) -> list[Label]:
+    labels = []
     for line, members in lines.items():
-        for _, measured in members:
+        for job, measured in members:
             curve = measured.regret / measured.episodes if rate else measured.regret
-            mean, spread = curve.mean(axis=0), standard_error(curve)
-            x = measured.episodes
-            axes.plot(x, mean, **styles[line], label=_label(line, measured), linewidth=1.5)
-            axes.fill_between(
-                x, np.maximum(mean - spread, 1e-9), mean + spread, color=styles[line]["color"], alpha=0.15, linewidth=0
-            )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+            x, mean = measured.episodes, curve.mean(axis=0)
+            marks = _marked(x, log=log)
+            axes.plot(x, mean, **styles[line], markevery=marks, markersize=4, linewidth=1.4)
+            if line != UNIFORM:
+                low, high = curve.min(axis=0), curve.max(axis=0)
+                seen = low > 0 if log else np.ones(len(x), np.bool_)  # zero is infinitely far down a logarithmic axis
+                axes.fill_between(x, low, high, where=seen, color=styles[line]["color"], alpha=0.12, linewidth=0)
+            labels.append(Label(_label(job, measured), float(x[-1]), float(mean[-1]), styles[line]["color"]))
+    last = max((float(measured.episodes[-1]) for members in lines.values() for _, measured in members), default=1.0)
+    if log:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(min(10.0, last / 2), last)
+        _cut_below(axes, lines, rate=rate)
+    else:
+        axes.set_xlim(0.0, last)
+        axes.set_ylim(bottom=0.0)
+        axes.ticklabel_format(axis="both", style="sci", scilimits=(-3, 5))
     axes.set_xlabel("episodes")
     axes.set_ylabel("regret per episode" if rate else "cumulative regret")
+    return labels
 
 
-def _points(axes: Any, lines: Lines, styles: Styles, x_of: Callable[[Job, Measured], float | None]) -> None:
+def _marked(x: Any, *, log: bool, count: int = 6) -> list[int]:
+    """The points that carry a marker: evenly spread along the axis."""
+    places = np.geomspace(max(float(x[0]), 1.0), float(x[-1]), count) if log else np.linspace(0, float(x[-1]), count)
+    return sorted({int(np.argmin(np.abs(x - place))) for place in places})
+
+
+def _cut_below(axes: Any, lines: Lines, *, rate: bool) -> None:
+    """Runs without any regret have no place on a logarithmic axis: it begins at a tenth of the smallest mean."""
+    ends = [
+        float((measured.regret[:, -1] / (measured.episodes[-1] if rate else 1.0)).mean())
+        for members in lines.values()
+        for _, measured in members
+    ]
+    smallest = min((end for end in ends if end > 0), default=1.0)
+    axes.set_ylim(bottom=10.0 ** math.floor(math.log10(smallest) - 0.5))
+
+
+def _formulas(axes: Any, figure: Figure, lines: Lines, epsilon: float, *, rate: bool) -> list[Label]:
+    """What theorems say, where a figure has formulas of them."""
+    measured = next(iter(lines.values()))[0][1] if lines else None
+    if measured is None:
+        return []
+    labels = []
+    for name, formula in figure.curves.items():
+        x = measured.episodes[measured.episodes >= 10]
+        y = formula(epsilon, x) / (x if rate else 1.0)
+        axes.plot(x, y, color="black", linestyle=":", linewidth=1.2)
+        axes.set_ylim(top=max(axes.get_ylim()[1], 3 * float(y[-1])))
+        labels.append(Label(name, float(x[-1]), float(y[-1]), "black"))
+    return labels
+
+
+def _points(
+    axes: Any, lines: Lines, styles: Mapping[str, Style], x_of: Callable[[Job, Measured], float | None]
+) -> list[Label]:
+    labels, levels = [], []
+    axes.set_xscale("log")
     for line, members in lines.items():
+        style = {"linestyle": "-", **styles[line]}
         placed = [(x, measured) for job, measured in members if (x := x_of(job, measured)) is not None]
         if not placed:  # no privacy has no epsilon: a level to compare with
-            axes.axhline(float(members[0][1].total.mean()), color=styles[line]["color"], linestyle="--", label=line)
+            level = float(members[0][1].total.mean())
+            axes.axhline(level, color=style["color"], linestyle="--", linewidth=1.2)
+            levels.append((line, level, style["color"]))
             continue
         placed.sort(key=lambda point: point[0])
         promises = {promise(measured) for _, measured in placed}
-        label = _label(line, placed[0][1]) if len(promises) == 1 else line
+        text = _label(members[0][0], placed[0][1]) if len(promises) == 1 else line
         y = [float(measured.total.mean()) for _, measured in placed]
         errors = [float(standard_error(measured.total)) for _, measured in placed]
-        axes.errorbar([x for x, _ in placed], y, yerr=errors, **styles[line], marker="o", capsize=3, label=label)
-    axes.set_xscale("log")
+        axes.errorbar([x for x, _ in placed], y, yerr=errors, **style, capsize=3, markersize=4.5)
+        labels.append(Label(text, placed[-1][0], y[-1], style["color"]))
+    axes.set_ylim(bottom=0.0)
+    axes.margins(x=0.08)
+    right = axes.get_xlim()[1]
+    return [*labels, *(Label(line, right, level, colour) for line, level, colour in levels)]
 
 
-def _by_epsilon(axes: Any, lines: Lines, styles: Styles) -> None:
-    _points(axes, lines, styles, lambda job, _: job.epsilon)
+def _by_epsilon(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
+    labels = _points(axes, lines, styles, lambda job, _: job.epsilon)
     axes.set_xlabel("epsilon, as claimed")
     axes.set_ylabel("regret at the end")
+    return labels
 
 
-def _by_users(axes: Any, lines: Lines, styles: Styles) -> None:
-    _points(axes, lines, styles, lambda job, _: job.users)
+def _by_users(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
+    labels = _points(axes, lines, styles, lambda job, _: job.users)
     axes.set_xlabel("users in the data set")
     axes.set_ylabel("gap of the learned policy")
+    return labels
 
 
-def _by_switches(axes: Any, lines: Lines, styles: Styles) -> None:
-    _points(axes, lines, styles, lambda _, measured: max(float(measured.switches.mean()), 1.0))
+def _switches_of(job: Job, measured: Measured) -> float | None:
+    return None if job.learner == UNIFORM else max(float(measured.switches.mean()), 1.0)
+
+
+def _by_switches(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
+    labels = _points(axes, lines, styles, _switches_of)
     axes.set_xlabel("policy switches")
     axes.set_ylabel("regret at the end")
+    return labels
 
 
-def _histogram(axes: Any, lines: Lines, styles: Styles) -> None:
+def _histogram(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
     """Densities on a logarithmic axis where many spreads meet, which may differ by orders of magnitude; else shares."""
     many = len(lines) > 2
     for line, members in lines.items():
         samples = members[0][1].samples
-        label = f"{_label(line, members[0][1])}, sd {samples.std():.3g}"
+        kept = promise(members[0][1])
+        label = f"{_base(line)}{f' [{kept}]' if kept else ''}, sd {samples.std():.3g}"
         shares = None if many else np.full(len(samples), 1 / len(samples))
         looks = {"color": styles[line]["color"], "alpha": 0.35, "histtype": "stepfilled"}
         axes.hist(samples, bins=40, density=many, weights=shares, label=label, **looks)
@@ -172,11 +337,14 @@ def _histogram(axes: Any, lines: Lines, styles: Styles) -> None:
         axes.set_yscale("log")
     axes.set_xlabel("released sum of rewards")
     axes.set_ylabel("density" if many else "share of repetitions")
+    axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return []
 
 
-_DRAW: dict[str, Callable[[Any, Lines, Styles], None]] = {
-    "regret": lambda axes, lines, styles: _curves(axes, lines, styles, rate=False),
-    "per episode": lambda axes, lines, styles: _curves(axes, lines, styles, rate=True),
+_DRAW: dict[str, Callable[[Any, Lines, Mapping[str, Style]], list[Label]]] = {
+    "regret": lambda axes, lines, styles: _curves(axes, lines, styles, rate=False, log=False),
+    "regret, log": lambda axes, lines, styles: _curves(axes, lines, styles, rate=False, log=True),
+    "per episode": lambda axes, lines, styles: _curves(axes, lines, styles, rate=True, log=True),
     "by epsilon": _by_epsilon,
     "by users": _by_users,
     "by switches": _by_switches,

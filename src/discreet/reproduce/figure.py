@@ -5,34 +5,43 @@ names, so it can be saved, compared, and sent to another machine. ``version`` sa
 figure it belongs to:
 
 ==============  ===================================================================================================
-"reference"     no privacy; it stands in every drawing
-"published"     the noise that the paper prints, with its true epsilon and not the claimed one
+"reference"     no privacy, or uniform play (``UNIFORM``), which learns nothing; it stands in every drawing
+"published"     the learner and the noise that the paper prints, with its true epsilon and not the claimed one
 "certified"     the paper's mechanism with noise that keeps the paper's promise
 "ours"          the recipe that ``auto`` takes at the same promise
 ==============  ===================================================================================================
 
-A **claim** is decided by measurement, with its error, or not at all: for a figure of jobs once in each version, on a
-:class:`View` of the results. Statements that need more than the regret of named learners are figures without jobs: they
-run what they need themselves, at the figure's **scale**, and their verdicts come with numbers.
+A **claim** is decided by measurement, with its error, or not at all (:mod:`discreet.reproduce.verdicts`): for a figure
+of jobs once in each version, on a :class:`View` of the results. Where a figure has the line of uniform play, every
+claim is checked a second time with that in place of every private learner: what it passes then says nothing about
+learning, and the page says so. Statements that need more than the regret of named learners are figures without jobs:
+they run what they need themselves, at the figure's **scale**, and their verdicts come with numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from discreet.scientific import stats
+from discreet.reproduce.verdicts import Verdict as Verdict
+from discreet.reproduce.verdicts import all_of as all_of
+from discreet.reproduce.verdicts import at_most as at_most
+from discreet.reproduce.verdicts import below as below
+from discreet.reproduce.verdicts import bootstrap as bootstrap
+from discreet.reproduce.verdicts import standard_error as standard_error
+from discreet.reproduce.verdicts import within as within
 from discreet.types import Floats
 
 SCALES = ("quick", "paper")
 VERSIONS = ("published", "certified", "ours")
 REFERENCE = "reference"
+_LABELS = ("version", "name", "line", "most_runs")  # what a figure says about a job, and its runs do not depend on
 MEASURED = "measured"  # the only version of a figure without jobs
-DRAWINGS = ("regret", "per episode", "by epsilon", "by users", "by switches", "histogram")
-CONFIDENCE = 0.975  # of each one-sided comparison, by Student's law over runs
+UNIFORM = "uniform play"  # the learner of a line that is computed, not simulated: all actions alike, for ever
+DRAWINGS = ("regret", "regret, log", "per episode", "by epsilon", "by users", "by switches", "histogram")
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,9 @@ class Job:
     behaviour: str = "uniform"
     statistic: tuple[str, int, int] | None = None  # keep this count of (state, action) from the last release
     episodes: int | None = None  # where the figure fixes them, whatever the scale
+    most_runs: int | None = (
+        None  # of a reference that is slow and hardly varies; comparisons take the runs that both have
+    )
 
     @property
     def key(self) -> str:
@@ -73,7 +85,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Task:
-    """A job at a scale; equal tasks have equal results, so a finished one is never run twice."""
+    """A job at a scale. Run i of equal jobs, episodes and seeds is the same, so a finished one is never run twice."""
 
     job: Job
     episodes: int
@@ -81,8 +93,10 @@ class Task:
     seed: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The task as plain data, which is saved beside its result."""
-        return {**asdict(self), "job": {**asdict(self.job), "statistic": self.job.statistic and [*self.job.statistic]}}
+        """What its runs depend on, as plain data, which is saved beside them: not their number, and no labels."""
+        job = {**asdict(self.job), "statistic": self.job.statistic and [*self.job.statistic]}
+        simulated = {name: value for name, value in job.items() if name not in _LABELS}
+        return {"job": simulated, "episodes": self.episodes, "seed": self.seed}
 
 
 @dataclass(frozen=True)
@@ -178,70 +192,13 @@ class View:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a claim holds, and the evidence: in words, or as numbers by name.
+class Idle(View):
+    """The same view if everybody who is private played uniformly and learned nothing."""
 
-    ``holds`` is None where the runs do not decide, or where nothing was ``measured``. ``doubt`` is the probability of
-    what was measured, or of more, if the opposite were true.
-    """
-
-    holds: bool | None
-    evidence: str = ""
-    measured: bool = True
-    doubt: float = 0.0
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def word(self) -> str:
-        """The verdict in a word: holds, fails, undecided or not measured."""
-        return {True: "holds", False: "fails", None: "undecided"}[self.holds] if self.measured else "not measured"
-
-
-def standard_error(values: Floats) -> Floats:
-    """The standard error of the mean over runs, which are the first axis; zero for a single run."""
-    n = len(values)
-    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n)) if n > 1 else np.zeros(values.shape[1:])
-
-
-def below(lower: Floats, upper: Floats, what: str = "") -> Verdict:
-    """Whether the first is below the second on average, by the paired differences of the runs.
-
-    Runs of one seed share their worlds, so differences are less noisy than the values. Student's one-sided test at
-    97.5%; two means that the runs cannot tell apart are undecided.
-    """
-    n = min(len(lower), len(upper))
-    difference = upper[:n] - lower[:n]
-    mean = float(difference.mean())
-    evidence = f"{what + ': ' if what else ''}{_number(lower.mean())} against {_number(upper.mean())}"
-    if n < 2:
-        return Verdict(None, f"{evidence} (one run)")
-    error = float(standard_error(difference))
-    if mean == 0:
-        return Verdict(None, evidence)
-    doubt = float(stats.t.sf(abs(mean) / error, n - 1)) if error > 0 else 0.0
-    return Verdict(mean > 0, evidence, doubt=doubt) if doubt < 1 - CONFIDENCE else Verdict(None, evidence)
-
-
-def within(value: float, target: float, tolerance: float, what: str = "") -> Verdict:
-    """Whether a number is where it should be, up to a share of it."""
-    evidence = f"{what + ': ' if what else ''}{_number(value)}, stated {_number(target)}"
-    return Verdict(abs(value - target) <= tolerance * abs(target), evidence)
-
-
-def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on several claims together: all hold, at least one fails, or the runs do not decide.
-
-    That all hold needs no correction, for each was tested. That one of many fails does: among m true comparisons one
-    looks false by chance m times as often, so the surest failure counts with m times its doubt (Bonferroni).
-    """
-    found = list(verdicts)
-    failures = [verdict.doubt for verdict in found if verdict.holds is False]
-    doubt = min(failures) * len(found) if failures else max((verdict.doubt for verdict in found), default=0.0)
-    if failures:
-        holds = False if doubt < 1 - CONFIDENCE else None
-    else:
-        holds = True if all(verdict.holds for verdict in found) else None
-    return Verdict(holds, "; ".join(verdict.evidence for verdict in found), doubt=doubt)
+    def __getitem__(self, name: str) -> Measured:
+        found = View.__getitem__(self, name)
+        clear = found.data["guarantee"]["model"] == "none"
+        return found if clear else View.__getitem__(self, UNIFORM)
 
 
 @dataclass(frozen=True)
@@ -275,7 +232,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. ``drawings`` are its columns; its rows are the versions: as published, certified, ours.
+    """One figure. ``drawings`` are its pictures, the paper's own axes first; each has a column for every version: as
+    published, certified, ours. ``by_epsilon`` gives every epsilon a row of its own, where there would be too many lines
+    in a panel. ``hidden`` are lines that a version does not draw (they are in its table), and ``curves`` are formulas
+    to draw beside measured lines: by label, regret as a function of the epsilon and the numbers of episodes.
 
     A figure without jobs is a list of statements. ``measure`` returns what its claims are checked on, which is the
     scale itself where they run all they need; ``draw`` makes its picture, where there is one.
@@ -290,6 +250,9 @@ class Figure:
     numbers: tuple[Number, ...] = ()
     drawings: tuple[str, ...] = ("regret",)
     differences: tuple[str, ...] = ()
+    by_epsilon: bool = False
+    hidden: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    curves: Mapping[str, Callable[[float, Floats], Floats]] = field(default_factory=dict, repr=False)
     measure: Callable[[Scale], Any] = field(default=lambda scale: scale, repr=False)
     draw: Callable[[Any], bytes] | None = field(default=None, repr=False)
 
@@ -306,13 +269,22 @@ class Figure:
 
     def tasks(self, scale: Scale) -> list[Task]:
         """All jobs at a scale."""
-        return [Task(job, job.episodes or scale.episodes, scale.runs, scale.seed) for job in self.jobs]
+        return [
+            Task(job, job.episodes or scale.episodes, min(scale.runs, job.most_runs or scale.runs), scale.seed)
+            for job in self.jobs
+        ]
 
     def verdicts(self, found: Any) -> dict[str, dict[str, Verdict]]:
         """For each claim, the verdict in each version; ``found`` are results by job, or what was measured."""
-        views = {version: View(found, version) if self.jobs else found for version in self.versions}
-        return {claim.name: {version: claim.decide(view) for version, view in views.items()} for claim in self.claims}
+        if not self.jobs:
+            return {claim.name: {MEASURED: claim.decide(found)} for claim in self.claims}
+        return {
+            claim.name: {version: self._verdict(claim, found, version) for version in self.versions}
+            for claim in self.claims
+        }
 
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    def _verdict(self, claim: Claim, results: Mapping[str, Measured], version: str) -> Verdict:
+        """The verdict on a claim in one version, and whether uniform play passes the same check."""
+        verdict = claim.decide(View(results, version))
+        idle = f"{REFERENCE}/{UNIFORM}" in results and claim.decide(Idle(results, version)).holds is True
+        return replace(verdict, idle=idle and verdict.measured)

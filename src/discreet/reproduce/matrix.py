@@ -122,7 +122,7 @@ def run_matrix(
     places = all_places() if places is None else tuple(places)
     jobs = matrix_jobs(epsilon, delta, chosen, places, episodes)
     tasks = [Task(job, job.episodes or episodes, runs, seed) for job in jobs]
-    with progress_bar("matrix", len(tasks), progress) as tick:
+    with progress_bar("matrix", sum(task.runs for task in tasks), progress) as tick:
         results = run_tasks(tasks, folder / "runs", executor, tick)
     return Matrix(epsilon, delta, chosen, places, results)
 

@@ -1,12 +1,11 @@
 """Running figures: their jobs on any executor, nothing twice; then the verdicts, the picture and the page.
 
-Every finished task is a folder with ``result.json`` in it, written whole: what was stopped goes on from there, and
-figures that share a line share its result.
+Every finished run is kept in the file of its job (:mod:`discreet.reproduce.records`): what was stopped goes on from
+there, more runs are added to those that are there, and figures that share a line share its runs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import math
@@ -20,15 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from discreet import __version__
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
 from discreet.files import write_atomically
 from discreet.registry import Registry
 from discreet.reproduce.drawing import draw
-from discreet.reproduce.figure import SCALES, Figure, Job, Measured, Task, Verdict
+from discreet.reproduce.figure import SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
 from discreet.reproduce.page import plain_verdicts, write_page
+from discreet.reproduce.records import chunks, keep_runs, load_record, measured_of, missing, record_of
 from discreet.simulation.progress import progress_bar
 from discreet.validation import check_count
+
+_PIECES = 20  # of a task, at most: what a stop can cost is one of them
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def reproduce(
     executor: str | Executor = "threads",
     progress: bool = False,
 ) -> Reproduction:
-    """Run a figure and write ``page.md``, ``figure.png`` and ``verdicts.json`` into ``out/<figure>/<scale>``.
+    """Run a figure and write ``page.md``, ``verdicts.json`` and pictures into ``out/<figure>/<scale>``.
 
-    Results are kept in ``out/runs``: what an earlier call finished, for any figure, is not run again. A figure without
-    jobs is measured from the start, and has no ``figure.png`` if nothing draws it.
+    Runs are kept in ``out/runs``: what an earlier call finished, for any figure, is not run again. The first picture is
+    ``figure.png``, the next one ``figure-2.png``. A figure without jobs is measured from the start, and has no picture
+    if nothing draws it.
     """
     if scale not in SCALES:
         raise InvalidInput(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
@@ -67,13 +69,12 @@ def reproduce(
         raise InvalidInput(f"cannot write to {str(folder)!r}: {error.strerror}") from None
     size = replace(figure.scales[scale], seed=seed)
     tasks = figure.tasks(size)
-    with progress_bar(figure.name, len(tasks), progress) as tick:
+    with progress_bar(figure.name, sum(task.runs for task in tasks), progress) as tick:
         results = run_tasks(tasks, Path(out) / "runs", executor, tick)
     found = results if figure.jobs else figure.measure(size)
     verdicts = figure.verdicts(found)
-    picture = draw(figure, found)
-    if picture is not None:
-        write_atomically(folder / "figure.png", picture)
+    for name, picture in draw(figure, found).items():
+        write_atomically(folder / name, picture)
     write_atomically(folder / "verdicts.json", json.dumps(plain_verdicts(figure, verdicts), indent=1, default=float))
     page = folder / "page.md"
     write_atomically(page, write_page(figure, results, verdicts, scale, seed))
@@ -111,91 +112,112 @@ def open_executor(where: str = "threads") -> Iterator[Executor]:
 def run_tasks(
     tasks: Sequence[Task], folder: Path, executor: Executor, tick: Callable[[int], None] = lambda _done: None
 ) -> dict[str, Measured]:
-    """The results of all tasks by the key of their job; those found in the folder are not run again."""
-    results: dict[str, Measured] = {}
-    waiting: dict[Future[dict[str, Any]], Task] = {}
+    """The results of all tasks by the key of their job; runs that are found in the folder are not run again.
+
+    Every finished piece of a task, a run or a few short ones, is kept at once. ``tick`` counts runs.
+    """
+    records = [load_record(task, folder) for task in tasks]
+    refused: dict[int, str] = {}
+    waiting: dict[Future[dict[str, Any]], tuple[int, int]] = {}
     try:
-        for task in tasks:
-            found = load_task(task, folder)
-            if found is None:
-                waiting[executor.submit(run_task, task)] = task
-            else:
-                results[task.job.key] = found
-                tick(1)
-        for future in as_completed(waiting):
-            task = waiting[future]
-            results[task.job.key] = save_task(task, folder, future.result())
-            tick(1)
+        for i, task in enumerate(tasks):
+            left = missing(task, records[i])
+            tick(task.runs - len(left))
+            for first, runs in _pieces(task, left):
+                waiting[executor.submit(run_piece, task, first, runs)] = i, runs
+        for future in as_completed([*waiting]):
+            data = future.result()
+            i, runs = waiting.pop(future)
+            if "refused" in data:
+                refused[i] = data["refused"]
+            records[i] = _keep(tasks[i], folder, data) or records[i]
+            tick(runs)
     except BaseException:
-        for future in waiting:
-            future.cancel()
+        for future, (i, _) in waiting.items():
+            if not future.cancel() and future.done() and future.exception() is None:
+                _keep(tasks[i], folder, future.result())
         raise
-    return {task.job.key: results[task.job.key] for task in tasks}
+    return {task.job.key: _result(task, record, refused.get(i)) for i, (task, record) in enumerate(zip(tasks, records))}
 
 
-def save_task(task: Task, folder: Path, data: dict[str, Any]) -> Measured:
-    """Keep a result beside the task that it answers. Refusals are not kept: the next version may not refuse."""
-    if "refused" not in data:
-        place = _place(task, folder)
-        place.mkdir(parents=True, exist_ok=True)
-        record = {**data, "task": task.as_dict(), "version": __version__}
-        write_atomically(place / "result.json", json.dumps(record, indent=1))
-    return Measured(data)
+def _result(task: Task, record: Mapping[str, Any] | None, refusal: str | None) -> Measured:
+    return Measured({"refused": refusal}) if record is None or refusal else measured_of(record, task.runs)
 
 
-def load_task(task: Task, folder: Path) -> Measured | None:
-    """The result of exactly this task, if it is there."""
-    try:
-        data = json.loads((_place(task, folder) / "result.json").read_text())
-    except (OSError, ValueError):
-        return None
-    wanted = json.loads(json.dumps(task.as_dict()))
-    return Measured(data) if data.get("task") == wanted and data.get("version") == __version__ else None
+def _keep(task: Task, folder: Path, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Add finished runs to the file of their task. Refusals are not kept: the next version may not refuse."""
+    return None if "refused" in data else keep_runs(task, folder, data)
 
 
-def _place(task: Task, folder: Path) -> Path:
-    digest = hashlib.sha256(json.dumps(task.as_dict(), sort_keys=True).encode()).hexdigest()[:8]
-    return folder / f"{task.job.key.replace('/', '-').replace(' ', '-')}-{digest}"
+def _pieces(task: Task, left: Sequence[int]) -> list[tuple[int, int]]:
+    """The runs that are left, as stretches (first, how many); a data set's learner does all of its runs at once."""
+    if task.job.users is not None:
+        return [(0, task.runs)] if left else []
+    return chunks(left, _PIECES)
 
 
-def run_task(task: Task) -> dict[str, Any]:
-    """Run a task to its end and return plain data; a combination that nobody has proved correct gives its refusal.
+def run_piece(task: Task, first: int, runs: int) -> dict[str, Any]:
+    """Some runs of a task as plain data; a combination that nobody has proved correct gives its refusal.
 
-    It is a function of its argument alone, so it runs alike in a thread, in a process or on a cluster.
+    It is a function of its arguments alone, so it runs alike in a thread, in a process or on a cluster.
     """
     try:
-        return _run(task)
+        return _run(task, first, runs)
     except Unsupported as refusal:
         return {"refused": str(refusal)}
 
 
-def _run(task: Task) -> dict[str, Any]:
+def _run(task: Task, first: int, runs: int) -> dict[str, Any]:
     import discreet
 
     job = task.job
     _check_names(job)
     world = _world(job)
+    if job.learner == UNIFORM:
+        return record_of(_play_uniformly(world, task, first, runs), first, {})
     privacy, facts = _target(job, world.shape, job.users or task.episodes)
     if job.users is not None:
         from discreet import offline
 
         learned = offline.simulate(
-            world, job.learner, privacy, users=job.users, behaviour=job.behaviour, runs=task.runs, seed=task.seed,
+            world, job.learner, privacy, users=job.users, behaviour=job.behaviour, runs=runs, seed=task.seed,
             options=job.learner_options,
         )  # fmt: skip
-        return {**learned.as_dict(), **facts}
+        return record_of(learned.as_dict(), first, facts)
     from discreet.learners.registry import make_learner
 
     keep = job.statistic is not None
     result = discreet.simulate(
-        world, make_learner(job.learner, **job.learner_options), privacy, episodes=task.episodes, runs=task.runs,
-        seed=task.seed, threads=1, keep_release=keep,
+        world, make_learner(job.learner, **job.learner_options), privacy, episodes=task.episodes, runs=runs,
+        seed=task.seed, threads=1, keep_release=keep, first_run=first,
     )  # fmt: skip
     if job.statistic is not None:
         name, state, action = job.statistic
         kept = [release[name].values.sum(axis=0)[state, action] for release in result.releases]
         facts = {**facts, "samples": np.asarray(kept, np.float64).tolist()}
-    return {**result.as_dict(), **_truth(result.guarantee), **facts}
+    return record_of(result.as_dict(), first, {**_truth(result.guarantee), **facts})
+
+
+def _play_uniformly(world: Any, task: Task, first: int, runs: int) -> dict[str, Any]:
+    """What a simulation would give whose learner draws every action evenly; exact, from the gap of that policy."""
+    from discreet.policies import uniform_policy
+    from discreet.simulation.block_loop import checkpoints
+    from discreet.simulation.run import world_of_run
+
+    numbers = range(first, first + runs)
+    gaps = [float(world_of_run(world, task.seed, run).gap(uniform_policy(world.shape))) for run in numbers]
+    marks = checkpoints(task.episodes)
+    return {
+        "recipe": "none",
+        "runs": runs,
+        "regret": {},
+        "checkpoints": marks.tolist(),
+        "curve": {"per_run": [(gap * marks).tolist() for gap in gaps]},
+        "final_gap": {"per_run": gaps},
+        "switches": {"per_run": [0] * runs},
+        "guarantee": {"model": "none", "statement": "no data are used"},
+        "seconds": 0.0,
+    }
 
 
 def _truth(guarantee: Any) -> dict[str, Any]:
@@ -212,7 +234,7 @@ def _check_names(job: Job) -> None:
 
     if job.world != "arrays":
         _check_thing("world", job.world, WORLDS, job.world_options)
-    if job.users is None:
+    if job.users is None and job.learner != UNIFORM:
         _check_thing("learner", job.learner, LEARNERS, job.learner_options)
         if job.recipe not in {"auto", *(recipe.name for recipe in recipes())}:
             raise Unsupported(f"there is no recipe {job.recipe!r} in this version")

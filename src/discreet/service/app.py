@@ -31,12 +31,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from discreet.errors import DiscreetError
 from discreet.ledger.spending import balance
 from discreet.service.coordinator import Coordinator
+from discreet.service.database import storing_errors
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
 from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
 
 _TOGETHER = 1000  # reports of one commit
 _LONGEST_TOKEN = 200
+_LATER = (429, 500, 503)  # statuses after which the same may be sent again
+_SEALED_PAGE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'", "cache-control": "no-store"}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -188,7 +191,7 @@ class Service:
         return _json({"status": "ok"})
 
     async def _page(self, request: Request) -> Response:
-        return HTMLResponse(_page_of(self.coordinator.study(), self.coordinator.head()))
+        return HTMLResponse(_page_of(self.coordinator.study(), self.coordinator.head()), headers=_SEALED_PAGE)
 
     # The rest
 
@@ -250,6 +253,8 @@ class _Plainly:
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         self._service._failed("request", error)
+        if isinstance(error, storing_errors()):
+            return _json({"error": "busy", "reason": "the database cannot be used now: send the same again later"}, 503)
         return _json({"error": "internal", "reason": "something went wrong here: send the same again later"}, 500)
 
 
@@ -285,7 +290,8 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _json_bytes(content: bytes, status: int = 200) -> Response:
-    return Response(content, status, {"cache-control": "no-store"}, "application/json")
+    headers = {"cache-control": "no-store"} | ({"retry-after": "1"} if status in _LATER else {})
+    return Response(content, status, headers, "application/json")
 
 
 def _page_of(study: dict[str, Any], head: dict[str, Any]) -> str:

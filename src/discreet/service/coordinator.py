@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 from discreet.accumulators.base import NoiseSource, SecureNoise
 from discreet.errors import InvalidInput
 from discreet.ledger.budget import make_budget
-from discreet.ledger.chain import canonical
 from discreet.ledger.spending import declare_rounds, now, open_data_set
 from discreet.noise.law import secure_library
 from discreet.service import closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
 from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
-from discreet.service.heads import ExternalHead, Signer
+from discreet.service.heads import ExternalHead, Signer, check_not_behind
 from discreet.service.mechanism import policy_from, prepare
 from discreet.service.messages import Accepted, Refused, ReportMessage, decode
 from discreet.service.places import Places
@@ -247,21 +246,37 @@ class Coordinator:
     def finish(self) -> None:
         """Do what is left to do after a commit: external head, publish, destroy the keys of closed rounds."""
         with self._finishing:
-            self._finish()
+            while not self._finish():
+                pass
 
-    def _finish(self) -> None:
+    def _finish(self) -> bool:
+        """Whether the latest round was published; not if another coordinator went on to the next one meanwhile."""
+        # Read before the database: whatever it names was committed before it was written there.
+        held = self._external.read()
+        self.point("finish: begun")
         with self._reader as link, link.reading():
             study, row = rounds.study_row(link), rounds.last_round(link)
             if study is None or row is None:
                 raise InvalidInput(f"{self.database.named} has lost the study: restore it")
-            self._check_external(link, row)
+            check_not_behind(link, self._external.file, held, self.declared.hash, row, self.database.named)
         self.point("finish: checked")
         self._external.write(row.signed)
         self.point("finish: headed")
-        self._publish(study, row)
+        try:
+            self._publish(study, row)
+        except InvalidInput:  # its key is gone: lost, or destroyed by who has closed the round since
+            if not self._overtaken(row):
+                raise
+            return False
         self.point("finish: published")
         self._keys.destroy_before(row.number)
         self.point("finish: destroyed")
+        return True
+
+    def _overtaken(self, row: RoundRow) -> bool:
+        with self._reader as link:
+            latest = rounds.last_round(link)
+        return latest is not None and latest.number > row.number
 
     def _publish(self, study: StudyRow, row: RoundRow) -> None:
         policy = json.loads(row.policy)
@@ -277,27 +292,10 @@ class Coordinator:
         self._rules[row.number] = self.format.rules(policy_from(policy))
         self._published = Published(row, study.ended, message, key)
 
-    def _check_external(self, link: Link, row: RoundRow) -> None:
-        """Refuse a database that is older than what participants have seen."""
-        held = self._external.read()
-        if held is None:
-            raise InvalidInput(
-                f"{self._external.file} is missing, which says how far this study has been seen by participants: bring "
-                "it back, or go on with  discreet study restored"
-            )
-        if held["study"] != self.declared.hash:
-            raise InvalidInput(f"{self._external.file} belongs to another study: bring back the one of this study")
-        known = rounds.round_at(link, held["round"]) if held["round"] > 0 else row
-        if known is None or (held["round"] > 0 and canonical(held) != known.head):
-            raise InvalidInput(
-                f"{self.database.named} is behind what participants have seen (round {held['round']}, the database "
-                f"stands at {row.number}): it was restored from a backup, or is a standby that lags; go on with  "
-                "discreet study restored"
-            )
-
     # Opening
 
     def _found(self) -> StudyRow | None:
+        held = self._external.read()  # before the database, which another process may be opening
         with self._link as link:
             found = rounds.study_row(link)
         if found is not None and found.hash != self.declared.hash:
@@ -305,7 +303,6 @@ class Coordinator:
                 f"{self.database.named} belongs to another study, or this one was changed after it had opened: a study "
                 "that changes is another study and needs a database of its own"
             )
-        held = self._external.read()
         if found is None and held is not None and (held["round"] > 0 or held["study"] != self.declared.hash):
             raise InvalidInput(
                 f"{self._external.file} says that a study here has reached round {held['round']}, and "

@@ -53,8 +53,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 class Link:
     """One connection, with SQL as both databases take it. Not for several threads at once."""
 
-    def __init__(self, raw: Any, turn: threading.Lock) -> None:
-        self.raw, self._turn = raw, turn
+    def __init__(self, raw: Any, turn: threading.Lock | None = None) -> None:
+        self.raw, self._turn = raw, turn or threading.Lock()
         self.sqlite = isinstance(raw, sqlite3.Connection)
 
     def said(self, query: str) -> str:

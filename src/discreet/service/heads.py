@@ -23,6 +23,8 @@ from discreet.errors import InvalidInput
 from discreet.files import shortened
 from discreet.ledger import heads as ledger_heads
 from discreet.ledger.chain import canonical, digest
+from discreet.service.database import Link
+from discreet.service.rounds import RoundRow, round_at
 from discreet.service.sealing import sync_folder
 
 _FIELDS = frozenset({"study", "round", "policy", "previous", "released", "key", "signature"})
@@ -74,11 +76,12 @@ class ExternalHead:
         self.file = file
 
     def read(self) -> Head | None:
-        """The last head; None if there is no file. ``round`` is 0 before anything was handed out."""
+        """The last head; None if there is none. ``round`` is 0 before anything was handed out."""
         try:
             with open(self.file, "rb") as opened:
                 opened.seek(max(0, os.fstat(opened.fileno()).st_size - _LARGEST))
-                return self._head(_whole_lines(opened.read()))
+                lines = _whole_lines(opened.read())
+                return self._head(lines) if lines else None  # another process may just have made the file
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -130,6 +133,24 @@ class ExternalHead:
         if not isinstance(head, dict) or type(head.get("round")) is not int or not isinstance(head.get("study"), str):
             raise InvalidInput(f"{shortened(self.file)} is no head of a study: bring back the file that was there")
         return head
+
+
+def check_not_behind(link: Link, file: Path, held: Head | None, study: str, row: RoundRow, database: str) -> None:
+    """Refuse a database that is older than what participants have seen; ``row`` is its latest round."""
+    if held is None:
+        raise InvalidInput(
+            f"{shortened(file)} is missing, which says how far this study has been seen by participants: bring it "
+            "back, or go on with  discreet study restored"
+        )
+    if held["study"] != study:
+        raise InvalidInput(f"{shortened(file)} belongs to another study: bring back the one of this study")
+    known = round_at(link, held["round"]) if held["round"] > 0 else row
+    if known is None or (held["round"] > 0 and canonical(held) != known.head):
+        raise InvalidInput(
+            f"{database} is behind what participants have seen (round {held['round']}, the database stands at "
+            f"{row.number}): it was restored from a backup, or is a standby that lags; go on with  discreet study "
+            "restored"
+        )
 
 
 def _whole_lines(content: bytes) -> list[bytes]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.channels.session import Privatizer
-from discreet.learners.base import Learner, Problem
+from discreet.learners.base import Learner, Problem, Remarks
 from discreet.packages import load
 from discreet.policies import AnyPolicy
 from discreet.release import Release
@@ -55,6 +55,8 @@ def run_blocks(
         if keep_release:
             record.release = release
     record.deterministic_switches = people.users.deterministic_switches
+    if isinstance(learner, Remarks):
+        record.remark = learner.remark(state)
     people.judge.verdict(record, learner.recommend(state), learner.policy(state))
     return record
 
@@ -70,6 +72,7 @@ class RunRecord:
     final_gap: float | None = None  # of the policy that is recommended in the end
     deployed_gap: float | None = None  # of the policy that would be deployed next, which may explore
     release: Release | None = None
+    remark: str = ""  # what the learner says about the run
 
 
 def empty_record(episodes: int) -> RunRecord:

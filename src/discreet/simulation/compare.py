@@ -105,5 +105,6 @@ def _named_targets(privacy: Any) -> Iterable[tuple[str, Any]]:
 def _target_words(target: Any) -> str:
     if isinstance(target, Privacy):
         numbers = {"epsilon": target.epsilon, "delta": target.delta or None, "rho": target.rho}
-        return ", ".join([target.model, *(f"{name} {value:g}" for name, value in numbers.items() if value is not None)])
+        words = [target.model, *(f"{name} {value:g}" for name, value in numbers.items() if value is not None)]
+        return ", ".join([*words, *([] if target.recipe == "auto" else [target.recipe])])
     return repr(target)

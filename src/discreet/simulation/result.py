@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ class SimulationResult:
     guarantee: Guarantee | dict[str, Any]
     seconds: float
     releases: tuple[Release, ...] = field(default=(), repr=False)
+    remarks: tuple[str, ...] = ()  # what the learner says about each run; empty where all was as expected
     sizes: str = ""  # of the world, in words; empty in results that were saved without
 
     @property
@@ -65,6 +67,15 @@ class SimulationResult:
         return (
             f"{self.learner} on {self.world}, {self.recipe}: regret {with_error(self.total_regret, ',.0f')} after "
             f"{self._length()} ({counted(self.runs, 'run')}); {self.statement}"
+        ) + "".join(f"; {note}" for note in self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the learner remarks about its runs, each sentence once."""
+        said = Counter(remark for remark in self.remarks if remark)
+        return tuple(
+            remark if times == self.runs else f"in {times} of {self.runs} runs {remark}"
+            for remark, times in said.items()
         )
 
     def __repr__(self) -> str:
@@ -105,6 +116,7 @@ class SimulationResult:
             ("deployed gap", _gap(self.deployed_gap) + " (of the policy it would deploy next)"),
             ("switches", f"{self.switches.mean():,.1f}"),
             ("seconds", f"{self.seconds:.2f}"),
+            *(("note", note) for note in self.notes),
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -133,6 +145,7 @@ class SimulationResult:
                 "per_run": self.switches.tolist(),
                 "deterministic": self.deterministic_switches.tolist(),
             },
+            "remarks": list(self.remarks),
             "guarantee": self._guarantee_dict(),
             "simulated": True,
             "seconds": finite_or_none(self.seconds),
@@ -295,6 +308,7 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             switches=np.asarray(data["switches"]["per_run"], np.int64),
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],
+            remarks=tuple(data.get("remarks", ())),
             sizes=data.get("sizes", ""),
         )
     except OSError as error:

@@ -44,7 +44,7 @@ class Interrupted(DiscreetError):
 @overload
 def simulate(
     world: AnyWorld | str, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
-    seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False,
+    seed: int = 0, threads: int | None = None, progress: bool = False, keep_release: bool = False, first_run: int = 0,
 ) -> SimulationResult: ...  # fmt: skip
 
 
@@ -68,6 +68,7 @@ def simulate(
     keep_release: bool = False,
     behaviour: Behaviour | None = None,
     known_rewards: bool | ArrayLike = False,
+    first_run: int = 0,
 ) -> SimulationResult | OfflineResult:
     """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
 
@@ -75,7 +76,8 @@ def simulate(
     own or a function of shape and episodes that makes one. Every run has its own random streams, derived from ``seed``:
     the result is the same, bit for bit, whatever the number of threads. A family of random worlds gives a fresh world
     to every run.
-    ``keep_release`` keeps the last release of each run.
+    ``keep_release`` keeps the last release of each run. ``first_run`` is the number of the first run: a long study can
+    be done in pieces, runs 0 to 4 today and 5 to 9 tomorrow, with the results of one piece.
 
     With ``behaviour`` nobody learns while users act: ``episodes`` users have acted under that policy ("uniform",
     "mostly-first", "clinicians" of the world icu-sepsis, or a policy), and one policy is learned from one private
@@ -87,6 +89,9 @@ def simulate(
     target = NoPrivacy() if privacy is None else privacy
     world = as_world(world)
     chosen = as_learner(learner)
+    first_run = check_count("first_run", first_run, at_least=0)
+    if behaviour is not None and first_run:
+        raise InvalidInput(f"data sets are drawn from run 0 on: leave first_run={first_run} out")
     if behaviour is not None:
         learned: OfflineResult = load("discreet.offline.data_sets:simulate_data_sets")(
             world, chosen, target, users=episodes, behaviour=behaviour, runs=runs, seed=seed,
@@ -96,11 +101,12 @@ def simulate(
     if known_rewards is not False:
         raise InvalidInput("known_rewards is about a data set: give its behaviour= policy too")
     privatizer = build(target, world.shape, episodes, chosen.needs)
-    return _simulate_users(world, chosen, target, privatizer, episodes, runs, seed, threads, progress, keep_release)
+    numbers = range(first_run, first_run + runs)
+    return _simulate_users(world, chosen, target, privatizer, episodes, numbers, seed, threads, progress, keep_release)
 
 
 def _simulate_users(
-    world: AnyWorld, learner: Learner, target: Target, privatizer: Privatizer, episodes: int, runs: int, seed: int,
+    world: AnyWorld, learner: Learner, target: Target, privatizer: Privatizer, episodes: int, runs: range, seed: int,
     threads: int, progress: bool, keep_release: bool,
 ) -> SimulationResult:  # fmt: skip
     """Users act while the learner learns."""
@@ -119,8 +125,8 @@ def _simulate_users(
         return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
 
     began = time.perf_counter()
-    with progress_bar(f"{learner.name}, {privatizer.guarantee.model}", runs * episodes, progress) as tick:
-        records = _in_threads(one, runs, min(threads, runs), tick, stop)
+    with progress_bar(f"{learner.name}, {privatizer.guarantee.model}", len(runs) * episodes, progress) as tick:
+        records = _in_threads(one, runs, min(threads, len(runs)), tick, stop)
     return SimulationResult(
         world=world.name,
         learner=learner.name,
@@ -135,6 +141,7 @@ def _simulate_users(
         deterministic_switches=np.array([record.deterministic_switches for record in records]),
         guarantee=privatizer.guarantee,
         seconds=time.perf_counter() - began,
+        remarks=tuple(record.remark for record in records),
         releases=tuple(record.release for record in records if record.release is not None),
         sizes=world.shape.words(),
     )
@@ -176,16 +183,16 @@ def _instance_of_run(seed: int, run: int) -> int:
 
 def _in_threads(
     one: Callable[[int, Callable[[int], None]], RunRecord],
-    runs: int,
+    runs: range,
     threads: int,
     tick: Callable[[int], None],
     stop: Event,
 ) -> list[RunRecord]:
     """Runs side by side; compiled code holds no lock. Ctrl-C stops every thread at its next look at the clock."""
     if threads == 1:
-        return [one(run, tick) for run in range(runs)]
+        return [one(run, tick) for run in runs]
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(one, run, tick) for run in range(runs)]
+        futures = [pool.submit(one, run, tick) for run in runs]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:

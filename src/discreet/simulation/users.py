@@ -184,7 +184,9 @@ class AtOnce:
         if self._bits is None:
             return False
         match encoder:
-            case SampledStep(steps=1) | JointHistogram():
+            case SampledStep(steps=1, reward_range=clipped):
+                return clipped == self._world.reward_range
+            case JointHistogram():
                 return True
             case ThreeTables(rounded=rounded):
                 return rounded or isinstance(self._world.rewards, Bernoulli)

@@ -12,6 +12,11 @@ from discreet.packages import lazily
 from discreet.worlds.registry import WORLDS
 
 if TYPE_CHECKING:  # type checkers do not read registries
+    from discreet.adversarial.catalogue import changing_arms as changing_arms
+    from discreet.adversarial.catalogue import kinds as kinds
+    from discreet.adversarial.catalogue import long_layers as long_layers
+    from discreet.adversarial.catalogue import river_layers as river_layers
+    from discreet.adversarial.catalogue import wide_layers as wide_layers
     from discreet.adversarial.world import LayeredWorld as LayeredWorld
     from discreet.adversarial.world import layered as layered
     from discreet.adversarial.world import unroll as unroll

@@ -41,6 +41,23 @@ WORLDS = Registry(
             "discreet.adversarial.world:layered",
             "random layers with losses that an adversary fixed beforehand, fresh per run",
         ),
+        "kinds": Named(
+            "discreet.adversarial.catalogue:kinds",
+            "layers of good and bad states: losses depend on where one is, so only transitions can be learned",
+        ),
+        "river-layers": Named(
+            "discreet.adversarial.catalogue:river_layers", "RiverSwim with a layer per step, for losses"
+        ),
+        "long-layers": Named(
+            "discreet.adversarial.catalogue:long_layers", "twenty random layers of three states, fresh per run"
+        ),
+        "wide-layers": Named(
+            "discreet.adversarial.catalogue:wide_layers", "random layers 1,8,8,8,1 with five actions, fresh per run"
+        ),
+        "changing-arms": Named(
+            "discreet.adversarial.catalogue:changing_arms",
+            "one step, three arms; after a quarter of the episodes another arm is the best",
+        ),
         "linear-benchmark": Named(
             "discreet.linear.world:linear_benchmark", "linear in ten features, for offline learners, fresh per run"
         ),
