@@ -27,7 +27,8 @@ Behaviour: TypeAlias = Annotated[
     typer.Option(
         "--behaviour",
         metavar="FILE",
-        help="The policy that users followed, if it is known (a policy file, or uniform): narrower intervals.",
+        help="The policy that users followed, if it is known (a policy file, or uniform): narrower intervals, and "
+        "apvi falls back on it.",
         rich_help_panel=_PANEL,
     ),
 ]
