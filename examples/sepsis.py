@@ -38,7 +38,7 @@ def main() -> None:
                 runs=given.runs,
                 seed=given.seed,
                 known_rewards=True,
-                options={"penalty_scale": 0.1},
+                options={"penalty": "tight", "penalty_scale": 0.1},
                 progress=True,
             )
             results.append(result)

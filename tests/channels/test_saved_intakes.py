@@ -116,6 +116,7 @@ def run(world, privatizer, learner, *, interrupted, seed=0):
             coins = np.random.default_rng()
             coins.bit_generator.state = position
             intake = privatizer.resume(kept, TOTAL, SimulatedNoise(coins))
+            assert [*map(saving.to_bytes, intake.save())] == [*map(saving.to_bytes, kept)]
             state = load_state(learner, problem, intake.release_now(), content)
             assert save_state(learner, state) == content
     return said, learner.recommend(state)
@@ -273,6 +274,7 @@ def test_a_collection_that_is_interrupted_goes_on_bit_for_bit(options, name):
                 content, kept = save_state(learner, state), through_bytes(intake)
                 assert not kept.secret
                 intake = privatizer.resume(kept, TOTAL)
+                assert saving.to_bytes(intake.save().public) == saving.to_bytes(kept.public)
                 state = load_state(learner, problem, intake.release_now(), content)
         assert not release.guarantee.simulated
         assert release.users == 5 * ROUNDS + 3 * (ROUNDS - 1)

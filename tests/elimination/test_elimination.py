@@ -103,7 +103,7 @@ def test_whole_tables_where_a_recipe_has_nothing_narrower():
     requests, _, _ = play(CLEAR, discreet.NoPrivacy(), 100)
     assert all(request.what is None for request in requests)
     with pytest.raises(Unsupported, match="Layer"):
-        play(PolicyElimination(), discreet.NoPrivacy(), 100)
+        play(PolicyElimination(), discreet.Central(1.0, 1e-5, recipe="central/joint-histogram-gaussian"), 100)
 
 
 @pytest.mark.parametrize("rule", ["data", "sink"])

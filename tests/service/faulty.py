@@ -8,18 +8,20 @@ hash of what was released.
 **Faults** strike at a statement of SQL, before or after it is carried out, or at a point that the coordinator names.
 A *crash* is an exception that nobody catches; from then on the dead object cannot run another statement, and its
 connections are dropped as those of a killed process are. An *error* is one of the database, after which the same object
-goes on: a full disk, or a COMMIT whose outcome nobody knows.
+goes on: a full disk, or a COMMIT whose outcome nobody knows. Both also strike where a file is written beside the
+database (a round's key, the external head); a *torn* write leaves half a line of the external head behind.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,11 +31,14 @@ import numpy as np
 import pytest
 
 from discreet.channels.sampled_item import ReportChannel
+from discreet.errors import InvalidInput
 from discreet.ledger.heads import make_key
 from discreet.saved_arrays import from_bytes
 from discreet.service import coordinator as coordinating
+from discreet.service import sealing
 from discreet.service.coordinator import Coordinator
 from discreet.service.database import Database
+from discreet.service.heads import ExternalHead
 from discreet.service.mechanism import Mechanism, prepare
 from discreet.service.places import Places, places_of
 from discreet.service.study import Study, declare
@@ -64,7 +69,7 @@ class Crash(BaseException):
 class Faults:
     """What will happen next, and whether it has: ``strike`` is asked before and after every statement and at points."""
 
-    kind: str = ""  # crash, error, before-commit, after-commit, race; empty: nothing
+    kind: str = ""  # crash, error, before-commit, after-commit, torn, race; empty: nothing
     after: int = 0  # how many moments pass first
     dead: bool = False
     struck: int = 0
@@ -84,6 +89,8 @@ class Faults:
                 self._fired()
                 raise sqlite3.OperationalError("disk I/O error")
             return
+        if self.kind == "torn":
+            return
         if self.kind == "race":
             if moment == "point" and statement in OPEN_POINTS and self._due():
                 self._fired()
@@ -95,7 +102,17 @@ class Faults:
             raise Crash
         if self.kind == "error" and moment == "before" and statement != "ROLLBACK" and self._due():
             self._fired()
+            if statement in FILES:
+                raise InvalidInput("cannot write: No space left on device")
             raise sqlite3.OperationalError("database or disk is full")
+
+    def tear(self) -> bool:
+        """Whether the write that comes is to be cut short by a crash."""
+        if self.kind != "torn":
+            return False
+        self._fired()
+        self.dead = True
+        return True
 
     def _due(self) -> bool:
         self.after -= 1
@@ -104,6 +121,39 @@ class Faults:
     def _fired(self) -> None:
         self.failures += self.kind != "race"
         self.kind, self.struck = "", self.struck + 1
+
+
+FILES = ("head", "key")
+CURRENT = [Faults()]  # of the coordinator that works now
+
+
+@contextmanager
+def struck_by(faults: Faults) -> Iterator[None]:
+    """Files that are written here belong to a coordinator with these faults."""
+    CURRENT.append(faults)
+    try:
+        yield
+    finally:
+        CURRENT.pop()
+
+
+def _append(self: ExternalHead, handle: int, head: Any) -> None:
+    faults = CURRENT[-1]
+    faults.strike("before", "head")
+    if faults.tear():
+        os.pwrite(handle, b'{"key":"12', os.fstat(handle).st_size)
+        raise Crash
+    _APPEND(self, handle, head)
+    faults.strike("after", "head")
+
+
+def _write_secret(file: Path, content: bytes) -> None:
+    CURRENT[-1].strike("before", "key")
+    _WRITE_SECRET(file, content)
+    CURRENT[-1].strike("after", "key")
+
+
+_APPEND, _WRITE_SECRET = ExternalHead._append, sealing.write_secret
 
 
 class FaultyCursor(sqlite3.Cursor):
@@ -202,6 +252,8 @@ def mechanism_of(text: str, recipe: str | None) -> Mechanism:
 def prepared_once():
     """Coordinators of one study share their mechanism, which is a function of the declaration."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ExternalHead, "_append", _append)
+        patch.setattr(sealing, "write_secret", _write_secret)
         patch.setattr(coordinating, "prepare", lambda study, recipe=None: mechanism_of(study.text, recipe))
         yield
 
@@ -225,10 +277,11 @@ class Site:
         """A coordinator of a process of its own."""
         database = FaultyDatabase(self.places.database, faults)
         try:
-            made = Coordinator(
-                self.study, database, self.places, noise=FreshNoise(), clock=lambda: f"second {self.clock}",
-                point=lambda name: faults.strike("point", name),
-            )  # fmt: skip
+            with struck_by(faults):
+                made = Coordinator(
+                    self.study, database, self.places, noise=FreshNoise(), clock=lambda: f"second {self.clock}",
+                    point=lambda name: faults.strike("point", name),
+                )  # fmt: skip
         except BaseException:
             database.drop()
             raise

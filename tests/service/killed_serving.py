@@ -1,11 +1,12 @@
 """A process that kills coordinators and sends them reports.
 
-``python -m tests.service.killed_serving MODEL FOLDER DATABASE KILLS``; an empty DATABASE is a SQLite file.
+``python -m tests.service.killed_serving MODEL FOLDER DATABASE KILLS SERVERS``; an empty DATABASE is a SQLite file.
 
 Coordinators run what ``discreet serve`` runs, in processes of their own that are forked after everything has been
 imported, so that each kill hits the work and not the start of Python. Several clients send reports at once over HTTP
 and send the same bytes again until they have a final answer. SIGKILL comes at a random moment, often in the middle of
-a request, a commit or a closing; then the next coordinator starts on the same files.
+a request, a commit or a closing; then the next coordinator starts on the same files. With several SERVERS the others
+go on meanwhile, and close the rounds that the dead one has left.
 
 Every report holds a pair of states that no other report holds, so the released transitions count zeros and ones. In
 central studies epsilon is so large that noise stays far below one; nothing about the code is changed for that. What
@@ -76,8 +77,8 @@ def declare(folder: Path, model: str) -> Path:
 class Crowd:
     """Devices: each has one report, whose bytes never change, and sends it until it has a final answer."""
 
-    def __init__(self, model: str, study: str, url: str) -> None:
-        self.model, self.study, self.url = model, study, url
+    def __init__(self, model: str, study: str, urls: list[str]) -> None:
+        self.model, self.study, self.urls = model, study, urls
         self.pending: list[bytes] = []
         self.made: dict[str, int] = {}  # id: which pair of states
         self.accepted: set[str] = set()
@@ -89,19 +90,19 @@ class Crowd:
     async def send(self, new: int, seconds: float) -> None:
         """Send what waits and some new reports, by several clients at once, as long as the coordinator lives."""
         self.left, self.until, self.gone = new, time.monotonic() + seconds, False
-        async with httpx.AsyncClient(base_url=self.url, timeout=10.0) as client:
-            await asyncio.gather(*(self._client(client) for _ in range(CLIENTS)))
+        async with httpx.AsyncClient(timeout=10.0) as client:
+            await asyncio.gather(*(self._client(client, self.urls[i % len(self.urls)]) for i in range(CLIENTS)))
 
-    async def _client(self, client: httpx.AsyncClient) -> None:
+    async def _client(self, client: httpx.AsyncClient, url: str) -> None:
         while time.monotonic() < self.until and not self.ended and (self.pending or self.left > 0):
             if self.gone:
                 return
             body = self.pending.pop() if self.pending else None
             try:
                 if body is None:
-                    body = await self._made(client)
+                    body = await self._made(client, url)
                     continue
-                answer = await client.post("/v1/reports", content=body)
+                answer = await client.post(f"{url}/v1/reports", content=body)
             except httpx.TransportError as error:
                 if body is not None:
                     self.pending.append(body)
@@ -110,9 +111,9 @@ class Crowd:
                 continue
             self._answered(body, answer)
 
-    async def _made(self, client: httpx.AsyncClient) -> None:
+    async def _made(self, client: httpx.AsyncClient, url: str) -> None:
         """A new device takes the policy and has its report ready."""
-        answer = await client.get("/v1/policy")
+        answer = await client.get(f"{url}/v1/policy")
         if answer.status_code == 410:
             self.ended = True
             return
@@ -157,7 +158,7 @@ def warm(model: str) -> None:
         file = declare(Path(folder), model)
         at = open_coordinator(file, None)
         while at.published.row.number < 3:
-            crowd = Crowd(model, at.declared.hash, "")
+            crowd = Crowd(model, at.declared.hash, [])
             crowd.add(at.policy())
             at.accept(crowd.pending.pop())
             at.close_if_full()
@@ -188,29 +189,23 @@ def answers(port: int, child: int) -> bool:
         time.sleep(0.005)
 
 
-def main(model: str, folder: Path, db: str | None, kills: int) -> None:
+def main(model: str, folder: Path, db: str | None, kills: int, servers: int) -> None:
     """Serve, send, kill; in the end look."""
-    file = declare(folder, model)
-    study = read_study(file)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    crowd, coins, log = (
-        Crowd(model, study.hash, f"http://127.0.0.1:{port}"),
-        random.Random(os.urandom(8)),
-        folder / "log",
-    )
+    file, log = declare(folder, model), folder / "log"
+    ports = [_free_port() for _ in range(servers)]
+    crowd = Crowd(model, read_study(file).hash, [f"http://127.0.0.1:{port}" for port in ports])
+    coins, silent = random.Random(os.urandom(8)), 0
     warm(model)
     open_coordinator(file, db).stop()
     began = time.monotonic()
-    child = forked(file, db, port, log)
-    assert answers(port, child), log.read_text()
+    children = [forked(file, db, port, log) for port in ports]
+    assert all(answers(*pair) for pair in zip(ports, children, strict=True)), log.read_text()
     start = time.monotonic() - began
     asyncio.run(crowd.send(PER_KILL, 20.0))
     whole = time.monotonic() - began
-    silent = 0
     for number in range(kills):
-        killed, victim = time.monotonic(), child
+        which = coins.randrange(servers)
+        victim, port = children[which], ports[which]
 
         def kill(*_: Any, victim: int = victim) -> None:
             os.kill(victim, signal.SIGKILL)
@@ -219,20 +214,26 @@ def main(model: str, folder: Path, db: str | None, kills: int) -> None:
         signal.signal(signal.SIGALRM, kill)
         earliest = start if number % 4 else 1e-3  # most kills hit the work, some the start
         signal.setitimer(signal.ITIMER_REAL, coins.uniform(earliest, whole))
-        if answers(port, child):
+        if answers(port, victim):
             asyncio.run(crowd.send(PER_KILL, whole * 1.5))
         else:
             silent += 1
-        assert time.monotonic() - killed < 120
-        assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), "the coordinator ended by itself: " + log.read_text()[-2000:]
-        child = forked(file, db, port, log)
-    assert answers(port, child)
+        assert os.WIFSIGNALED(os.waitpid(victim, 0)[1]), "the coordinator ended by itself: " + log.read_text()[-2000:]
+        children[which] = forked(file, db, port, log)
+    assert all(answers(*pair) for pair in zip(ports, children, strict=True))
     asyncio.run(crowd.send(0, 60.0))
     assert not crowd.pending
-    os.kill(child, signal.SIGTERM)
-    os.waitpid(child, 0)
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
     rounds = look(file, db, crowd)
     print(kills, silent, len(crowd.made), len(crowd.accepted), crowd.again, rounds, f"{start:.2f}", f"{whole:.2f}")
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def look(file: Path, db: str | None, crowd: Crowd) -> int:
@@ -274,4 +275,4 @@ def transitions(file: Path, db: str | None, public: bytes, served: int) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3] or None, int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3] or None, int(sys.argv[4]), int(sys.argv[5]))

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from tests.service.faulty import CELLS, Crash, Faults, Site, prepared_once, study_of, tally  # noqa: F401
+from tests.service.faulty import CELLS, Crash, Faults, Site, prepared_once, struck_by, study_of, tally  # noqa: F401
 from tests.service.soundness import heads_are_a_chain, the_ledger_is_sound
 
 from discreet.errors import InvalidInput
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("prepared_once")
 
 WHICH = st.integers(0, 1)
 MOMENTS = st.one_of(st.integers(0, 12), st.integers(0, 90))
-FAULTS = st.sampled_from(["crash", "crash", "error", "before-commit", "after-commit", "race", "race"])
+FAULTS = st.sampled_from(["crash", "crash", "error", "before-commit", "after-commit", "race", "race", "torn"])
 TRANSIENT = ("busy", "rate")
 
 
@@ -111,7 +111,8 @@ class Study(RuleBasedStateMachine):
         faults = self.desks[which][2]
         before = faults.failures
         try:
-            return work(self._desk(which))
+            with struck_by(faults):
+                return work(self._desk(which))
         except Refused as refusal:
             return refusal
         except Crash:
@@ -362,9 +363,9 @@ class MatrixStudy(Study):
 MACHINES = {"local": Study, "central": CentralStudy, "matrix": MatrixStudy}
 
 
-def run(machine: type[Study], schedules: int) -> None:
+def run(machine: type[Study], schedules: int, steps: int) -> None:
     options = settings(
-        max_examples=schedules, stateful_step_count=16, deadline=None, derandomize=True, database=None,
+        max_examples=schedules, stateful_step_count=steps, deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck), print_blob=False,
         phases=[Phase.explicit, Phase.generate],  # a failing schedule is printed as it is: making it shorter takes long
     )  # fmt: skip
@@ -374,10 +375,10 @@ def run(machine: type[Study], schedules: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "schedules"), [("local", 80), ("central", 60), ("matrix", 60)])
 def test_200_schedules_of_faults(model, schedules):
-    run(MACHINES[model], schedules)
+    run(MACHINES[model], schedules, 12)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("model", "schedules"), [("local", 800), ("central", 600), ("matrix", 600)])
 def test_2000_schedules_of_faults(model, schedules):
-    run(type(f"Long{model}", (MACHINES[model],), {}), schedules)
+    run(type(f"Long{model}", (MACHINES[model],), {}), schedules, 20)

@@ -212,6 +212,18 @@ def test_a_deleted_database_is_noticed(tmp_path, rng):
         coordinator(file)
 
 
+def test_an_external_file_that_another_process_has_just_made_is_as_good_as_none(tmp_path):
+    file = declared(tmp_path)
+    places_of(file).head.touch()
+    assert coordinator(file).published.row.number == 1
+    places_of(file).head.write_bytes(b"")
+    with pytest.raises(InvalidInput, match="missing"):
+        coordinator(file)
+    places_of(file).head.write_bytes(b"nonsense\n")
+    with pytest.raises(InvalidInput, match="no head"):
+        coordinator(file)
+
+
 def test_a_missing_external_head_is_noticed(tmp_path, rng):
     file = declared(tmp_path)
     coordinator(file).stop()

@@ -140,6 +140,7 @@ def test_the_public_page_escapes_what_the_study_says(tmp_path):
     file = declared(tmp_path, {'title = "Which reminder helps?"': 'title = "<script>alert(1)</script>"'})
     with Served(file) as served:
         page = served.client.get("/").text
+        assert "default-src 'none'" in served.client.get("/").headers["content-security-policy"]
         assert "<script>" not in page
         assert served.at.declared.hash in page
         assert served.client.get("/healthz").json() == {"status": "ok"}
@@ -165,6 +166,7 @@ def test_a_database_that_cannot_store_is_said_and_nothing_is_acknowledged(served
     body = report(served.at, rng)
     answer = served.client.post("/v1/reports", json=body)
     assert (answer.status_code, answer.json()["error"]) == (503, "busy")
+    assert answer.headers["retry-after"] == "1"
     served.at.accept_all = real
     assert served.client.post("/v1/reports", json=body).status_code == 200
 

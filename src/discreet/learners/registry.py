@@ -54,7 +54,7 @@ LEARNERS = Registry(
             "offline: pessimistic value iteration, plans with a penalty for what the data do not show",
             "Yin and Wang (2021); DP-APVI, Qiao and Wang (2023)",
             kind="offline",
-            standing="proved lower bound on the value, per step; heuristic where steps are pooled",
+            standing="heuristic penalty; the lower bound that train states apart is proved, pooled steps included",
         ),
         "policy-elimination": Named(
             "discreet.elimination.learner:PolicyElimination",

@@ -38,6 +38,7 @@ from discreet.types import Floats
 SCALES = ("quick", "paper")
 VERSIONS = ("published", "certified", "ours")
 REFERENCE = "reference"
+_LABELS = ("version", "name", "line", "most_runs")  # what a figure says about a job, and its runs do not depend on
 MEASURED = "measured"  # the only version of a figure without jobs
 UNIFORM = "uniform play"  # the learner of a line that is computed, not simulated: all actions alike, for ever
 DRAWINGS = ("regret", "regret, log", "per episode", "by epsilon", "by users", "by switches", "histogram")
@@ -72,6 +73,9 @@ class Job:
     behaviour: str = "uniform"
     statistic: tuple[str, int, int] | None = None  # keep this count of (state, action) from the last release
     episodes: int | None = None  # where the figure fixes them, whatever the scale
+    most_runs: int | None = (
+        None  # of a reference that is slow and hardly varies; comparisons take the runs that both have
+    )
 
     @property
     def key(self) -> str:
@@ -91,7 +95,7 @@ class Task:
     def as_dict(self) -> dict[str, Any]:
         """What its runs depend on, as plain data, which is saved beside them: not their number, and no labels."""
         job = {**asdict(self.job), "statistic": self.job.statistic and [*self.job.statistic]}
-        simulated = {name: value for name, value in job.items() if name not in ("version", "name", "line")}
+        simulated = {name: value for name, value in job.items() if name not in _LABELS}
         return {"job": simulated, "episodes": self.episodes, "seed": self.seed}
 
 
@@ -265,7 +269,10 @@ class Figure:
 
     def tasks(self, scale: Scale) -> list[Task]:
         """All jobs at a scale."""
-        return [Task(job, job.episodes or scale.episodes, scale.runs, scale.seed) for job in self.jobs]
+        return [
+            Task(job, job.episodes or scale.episodes, min(scale.runs, job.most_runs or scale.runs), scale.seed)
+            for job in self.jobs
+        ]
 
     def verdicts(self, found: Any) -> dict[str, dict[str, Verdict]]:
         """For each claim, the verdict in each version; ``found`` are results by job, or what was measured."""

@@ -38,6 +38,8 @@ from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
 
 _TOGETHER = 1000  # reports of one commit
 _LONGEST_TOKEN = 200
+_LATER = (429, 500, 503)  # statuses after which the same may be sent again
+_SEALED_PAGE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'", "cache-control": "no-store"}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -189,7 +191,7 @@ class Service:
         return _json({"status": "ok"})
 
     async def _page(self, request: Request) -> Response:
-        return HTMLResponse(_page_of(self.coordinator.study(), self.coordinator.head()))
+        return HTMLResponse(_page_of(self.coordinator.study(), self.coordinator.head()), headers=_SEALED_PAGE)
 
     # The rest
 
@@ -288,7 +290,8 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _json_bytes(content: bytes, status: int = 200) -> Response:
-    return Response(content, status, {"cache-control": "no-store"}, "application/json")
+    headers = {"cache-control": "no-store"} | ({"retry-after": "1"} if status in _LATER else {})
+    return Response(content, status, headers, "application/json")
 
 
 def _page_of(study: dict[str, Any], head: dict[str, Any]) -> str:

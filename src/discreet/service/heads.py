@@ -76,11 +76,12 @@ class ExternalHead:
         self.file = file
 
     def read(self) -> Head | None:
-        """The last head; None if there is no file. ``round`` is 0 before anything was handed out."""
+        """The last head; None if there is none. ``round`` is 0 before anything was handed out."""
         try:
             with open(self.file, "rb") as opened:
                 opened.seek(max(0, os.fstat(opened.fileno()).st_size - _LARGEST))
-                return self._head(_whole_lines(opened.read()))
+                lines = _whole_lines(opened.read())
+                return self._head(lines) if lines else None  # another process may just have made the file
         except FileNotFoundError:
             return None
         except OSError as error:
