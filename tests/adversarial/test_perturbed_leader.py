@@ -109,6 +109,8 @@ def test_errors_of_rows_are_those_of_noise_and_of_drawing():
     rows = Rows(np.concatenate([[50.0, 50.0] * 2, [20.0, 30.0, 50.0] * 4]), *(np.full(6, v) for v in (100.0, 9.0, 4.0)))
     errors = estimated_rows(LAYERS, rows)[1].errors
     assert errors == pytest.approx((9.0 + 4.0 * (1 / 3) * (2 / 3)) / 100.0**2)
+    loud = estimated_rows(LAYERS, rows._replace(counts=RNG.normal(40, 20, LAYERS.unknown), noise=np.full(6, 1e6)))
+    assert all(layer.laws.sum(axis=1) == pytest.approx(np.ones(len(layer.laws))) for layer in loud)
 
 
 def test_what_follows_is_exact_without_noise_and_the_mean_of_all_rows_in_much_noise():
