@@ -44,7 +44,7 @@ def _rarely(recipe):
 
 SERVES = {recipe.name: problem for problem in (TABULAR, HEAVY, LAYERED) for recipe in recipes(problem=problem)}
 RECIPES = {recipe.name: recipe for recipe in recipes() if recipe.name in SERVES}
-ONLINE = [name for name in LEARNERS if "matrix" not in LEARNERS[name].make.needs]
+ONLINE = [name for name in LEARNERS if "matrix" not in LEARNERS[name].make().needs]
 NEEDS = {name: make_learner(name).needs for name in ONLINE}
 COUNTS = frozenset({"visits", "transitions", "rewards", MIXED})
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}

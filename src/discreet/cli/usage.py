@@ -7,6 +7,7 @@ right is shown as it should be.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -112,7 +113,7 @@ def _meant(text: str | None, whole: bool) -> str:
         number = float(digits) * _MANY.get(found[2], 1)
     except ValueError:
         return ""
-    if whole and (number != int(number) or number > 10**15):
+    if not math.isfinite(number) or (whole and (number != int(number) or number > 10**15)):
         return ""
     return f": write {int(number)}" if whole else f": write {number:g}"
 
