@@ -57,6 +57,7 @@ CERTIFIED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "delta", "shape"), CERTIFIED)
 def test_no_certified_recipe_is_convicted(name, delta, shape):
     target = TRUST[name.split("/")[0]](1.0, delta, recipe=name)
