@@ -120,7 +120,7 @@ def make_study(folder: Path, options: list[str]) -> None:
         open_coordinator(file, None).stop()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
 def test_python_runs(page, visits, capsys, monkeypatch):
     """As one program from a file of its own; recipes that a page registers are forgotten afterwards."""
@@ -135,7 +135,7 @@ def test_python_runs(page, visits, capsys, monkeypatch):
         runpy.run_path(str(program), run_name="page")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_commands_run(page, command, visits, capsys, monkeypatch):
     for name, figure in FIGURES.items():
