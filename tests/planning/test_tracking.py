@@ -45,4 +45,5 @@ def test_a_mean_that_nobody_looks_at_keeps_its_level_and_gets_uncertain():
     later = track(track(seen, 10, 0.01, *nobody), 10, 0.01, *nobody)
     assert later.level == pytest.approx(seen.level)
     assert later.total == pytest.approx(seen.total + 20 * seen.level)
+    assert later.level_variance == pytest.approx(seen.level_variance + 0.02)
     assert later.total_variance[0] > 2 * seen.total_variance[0]
