@@ -57,7 +57,22 @@ class Expected:
 
 @dataclass(frozen=True)
 class Plan:
-    """The table of expectations, row by row, and what it was computed for."""
+    """The table of expectations, row by row, and what it was computed for.
+
+    Args:
+        shape: The sizes that it is about.
+        rows: One for each number of users and epsilon.
+        delta: Of all rows.
+        holdout: The share of users who judge.
+        cells: Noisy numbers of the release.
+        runs: Worlds of each kind behind an average.
+
+    Examples:
+        >>> import discreet
+        >>> made = discreet.offline.plan(discreet.Shape(2, 2, 2), users=200, epsilons=[1.0], runs=1)
+        >>> [row.epsilon for row in made.rows]
+        [1.0, None]
+    """
 
     shape: Shape
     rows: tuple[Expected, ...]
@@ -97,8 +112,25 @@ def plan(
 ) -> Plan:
     """Noise against counts, the gap and the intervals to be expected: a rehearsal that sees no data and costs nothing.
 
-    ``users`` is how many there are, or several numbers to compare. Every row is an average over ``runs`` worlds of each
-    kind, whose users act uniformly at random; a last row for each number of users has no privacy.
+    Every row is an average over ``runs`` worlds of each kind, whose users act uniformly at random; a last row for each
+    number of users has no privacy.
+
+    Args:
+        shape: The public sizes of the table.
+        users: How many there are, or several numbers to compare.
+        epsilons: To compare.
+        delta: Of all rows.
+        holdout: The share of users who judge.
+        returns: The range of the sum of rewards from any step on.
+        runs: Worlds of each kind.
+        seed: The seed of all randomness.
+        progress: Show how far it is.
+
+    Examples:
+        >>> import discreet
+        >>> made = discreet.offline.plan(discreet.Shape(2, 2, 2), users=200, epsilons=[1.0], runs=1)
+        >>> made.rows[0].users
+        200
     """
     if not isinstance(shape, Shape):
         raise InvalidInput(f"plan needs a Shape (states, actions, horizon), got {type(shape).__name__}")

@@ -69,7 +69,23 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results with a label each, in the order in which they were given; ``refused`` could not be run, and why."""
+    """Results with a label each, in the order in which they were given; ``refused`` could not be run, and why.
+
+    Args:
+        results: What is compared; the first is what the others are compared with.
+        labels: A name for each.
+        confidence: With this probability all intervals of one table hold together.
+        refused: Combinations of a sweep that nobody can serve, and why.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> first = discreet.simulate(world, "ucbvi", episodes=50, runs=2)
+        >>> second = discreet.simulate(world, "psrl", episodes=50, runs=2)
+        >>> both = discreet.compare({"optimism": first, "posterior": second})
+        >>> both.labels, both.rows[1].against
+        (('optimism', 'posterior'), 'optimism')
+    """
 
     results: tuple[AnyResult, ...]
     labels: tuple[str, ...]

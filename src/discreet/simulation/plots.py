@@ -83,6 +83,22 @@ def plot_values(
     """Draw the learned value against the number of users, one line per label; bars are standard errors.
 
     Labels are guarantees unless they are given. Where the picture goes is as in :func:`plot_results`.
+
+    Args:
+        results: Of offline learning.
+        path: The file to write.
+        ax: Axes of yours.
+        labels: One for each result; equal labels are one line.
+        title: Above the picture; the name of the world without it.
+
+    Examples:
+        >>> import discreet.offline
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> results = [discreet.offline.simulate(world, users=users, runs=2) for users in (50, 100)]
+        >>> import matplotlib.figure
+        >>> axes = discreet.offline.plot_values(results, ax=matplotlib.figure.Figure().add_subplot())
+        >>> axes.get_xlabel()
+        'users'
     """
     file = None if path is None else checked_plot(path)
     axes = _axes(file, ax)
