@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
@@ -11,12 +12,16 @@ EXTRAS := plots,gym,data,ledger,serve,dev
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Runs what is quiet, and says every few seconds that it still runs.
+PATIENTLY := sh -c '"$$@" & pid=$$!; t=0; \
+	while kill -0 $$pid 2>/dev/null; do sleep 1; t=$$((t + 1)); \
+	if [ $$((t % 4)) -eq 0 ]; then echo "  still installing, $$t seconds"; fi; done; wait $$pid' --
 # Of make fuzz; SEED=n repeats a run.
 INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo study test-quick test test-all mutants fuzz lint types check bench docs clean
+.PHONY: help setup demo study test-quick test test-all test-oldest mutants fuzz lint types check bench docs gallery package clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
@@ -30,19 +35,25 @@ help:
 	@echo "make setup       only set up $(VENV)"
 	@echo "make bench       speed against careful NumPy, as ratios measured in one run"
 	@echo "make docs        the documentation as a site, in site/"
+	@echo "make gallery     the pictures of the documentation, drawn anew by the lines that stand beside them"
+	@echo "make package     a wheel and a source archive, in dist/"
+	@echo "make test-oldest what every user does first, and the quick tests of the command line and of tables, with the oldest versions allowed"
 	@echo "make clean       remove $(VENV) and caches"
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
-	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[$(EXTRAS)]'
+	@echo "Installing into $(VENV), once: a minute or two with a fast connection."
+	@echo "1 of 2: an environment of its own"
+	@test -x $(BIN)/python || $(PATIENTLY) $(PYTHON) -m venv $(VENV)
+	@echo "2 of 2: discreet and what it needs (NumPy, SciPy, Numba, OpenDP, DuckDB, Matplotlib, tools for tests), about 400 MB"
+	@$(PATIENTLY) $(PIP) --editable '.[$(EXTRAS)]'
+	@echo "Installed."
 	@touch $(STAMP)
 
 $(STAMP_ALL): $(STAMP)
-	$(PIP) --editable '.[$(EXTRAS_ALL)]'
+	$(PATIENTLY) $(PIP) --editable '.[$(EXTRAS_ALL)]'
 	@touch $(STAMP_ALL)
 
 demo: setup
@@ -79,8 +90,22 @@ bench: setup
 	$(BIN)/python -m benchmarks.loops
 
 docs: setup
-	$(PIP) --editable '.[docs]'
+	$(PATIENTLY) $(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+gallery: setup
+	$(BIN)/python docs/draw_gallery.py
+	$(BIN)/discreet demo --out $(VENV)/demo.html --plot docs/regret.png
+	$(BIN)/discreet demo --out $(VENV)/demo.html --plot docs/regret-dark.png --theme dark
+
+package: setup
+	$(BIN)/python -m build
+
+test-oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
+	$(OLDEST)/bin/python tests/packaging/smoke.py
+	$(OLDEST)/bin/python -m pytest -m 'not slow and not long and not service' tests/cli tests/data tests/ledger tests/test_notebook.py
+
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

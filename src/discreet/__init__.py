@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from discreet.moved import install
 from discreet.packages import lazily
 
 if TYPE_CHECKING:
@@ -98,3 +99,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)
+install()

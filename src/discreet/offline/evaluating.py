@@ -101,11 +101,14 @@ class Evaluation:
             raise InvalidInput(f"receipts of evaluations end in .json, got {shortened(file.name)}")
         write_atomically(file, json.dumps(self.facts, indent=1, allow_nan=False) + "\n")
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the three intervals (.png, .svg, .pdf)."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw the three intervals and return the axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
         from discreet.offline.pictures import plot_intervals
 
-        plot_intervals(self.facts["evaluation"], path)
+        return plot_intervals(self.facts["evaluation"], path, ax=ax, theme=theme)
 
 
 def evaluate(

@@ -91,11 +91,14 @@ class Plan:
             "rows": [asdict(row) for row in self.rows],
         }  # fmt: skip
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the expected gap and the expected width against epsilon (.png, .svg, .pdf)."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw the expected gap and the expected width against epsilon, and return the two axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are two axes of yours to draw into.
+        """
         from discreet.offline.pictures import plot_plan
 
-        plot_plan(self, path)
+        return plot_plan(self, path, ax=ax, theme=theme)
 
 
 def plan(

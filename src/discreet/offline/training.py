@@ -131,13 +131,16 @@ class Fit:
         """One line: what was released and what it promises."""
         return f"{self.facts['learner']['name']} by {self.recipe}: {self.guarantee.statement()}"
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw what the policy and the behaviour are worth, with intervals; needs ``holdout``."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw what the policy and the behaviour are worth, with intervals, and return the axes; needs ``holdout``.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
         from discreet.offline.pictures import plot_intervals
 
         if self.facts["evaluation"] is None:
             raise InvalidInput("nobody judged this policy: train with holdout=0.35 to draw what it is worth")
-        plot_intervals(self.facts["evaluation"], path)
+        return plot_intervals(self.facts["evaluation"], path, ax=ax, theme=theme)
 
 
 def train(

@@ -207,15 +207,18 @@ class Comparison:
         }  # fmt: skip
         return {name: [value] for name, value in facts.items()}
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
-        """Draw all results into one picture and return its axes; a path (.png, .svg, .pdf) writes it to a file."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw all results into one picture and return its axes; a path (.png, .svg, .pdf) writes it to a file.
+
+        ``theme`` is "light" or "dark"; axes of yours (``ax``) keep their own paper.
+        """
         from discreet.simulation.plots import plot_results, plot_values
 
         online = [result for result in self.results if isinstance(result, SimulationResult)]
         if online:
-            return plot_results(online, path, ax=ax, labels=self.labels)
+            return plot_results(online, path, ax=ax, labels=self.labels, theme=theme)
         learned = [result for result in self.results if isinstance(result, OfflineResult)]
-        return plot_values(learned, path, ax=ax, labels=self.labels)
+        return plot_values(learned, path, ax=ax, labels=self.labels, theme=theme)
 
 
 def paired_difference(values: Floats, first: Floats, confidence: float, together: int = 1) -> Difference:

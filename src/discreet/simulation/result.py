@@ -191,14 +191,22 @@ class SimulationResult:
 
         return make_frame(columns_of(self, rows), library)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, label: str | None = None) -> Any:
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ax: Any = None,
+        label: str | None = None,
+        theme: str | None = None,
+    ) -> Any:
         """Draw the regret curve with its spread over runs, and return the axes.
 
-        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        With a path (.png, .svg, .pdf) the picture is written there, on "light" or "dark" paper (``theme``); ``ax`` are
+        axes of yours to draw into.
         """
         from discreet.simulation.plots import plot_results
 
-        return plot_results([self], path, ax=ax, labels=None if label is None else [label])
+        return plot_results([self], path, ax=ax, labels=None if label is None else [label], theme=theme)
 
 
 @dataclass(frozen=True)
@@ -331,14 +339,15 @@ class OfflineResult:
 
         return make_frame(offline_columns_of(self, rows), library)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
         """Draw the values of the runs between those of the behaviour policy and of the best one; return the axes.
 
-        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        With a path (.png, .svg, .pdf) the picture is written there, on "light" or "dark" paper (``theme``); ``ax`` are
+        axes of yours to draw into.
         """
         from discreet.simulation.plots import plot_values
 
-        return plot_values([self], path, ax=ax)
+        return plot_values([self], path, ax=ax, theme=theme)
 
 
 def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
