@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-OLDEST := .venv-oldest
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
@@ -12,16 +11,14 @@ EXTRAS := plots,gym,data,ledger,serve,dev
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Runs what is quiet, and says every few seconds that it still runs.
-PATIENTLY := sh -c '"$$@" & pid=$$!; t=0; \
-	while kill -0 $$pid 2>/dev/null; do sleep 1; t=$$((t + 1)); \
-	if [ $$((t % 4)) -eq 0 ]; then echo "  still installing, $$t seconds"; fi; done; wait $$pid' --
+# A dot every four seconds while a command that says nothing runs.
+ALIVE := sh -c '(while sleep 4; do printf .; done) & trap "kill $$!; echo" EXIT; trap "exit 130" INT TERM; "$$@"' alive
 # Of make fuzz; SEED=n repeats a run.
 INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo study test-quick test test-all test-oldest mutants fuzz lint types check bench docs gallery package clean
+.PHONY: help setup demo study test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
@@ -37,23 +34,20 @@ help:
 	@echo "make docs        the documentation as a site, in site/"
 	@echo "make gallery     the pictures of the documentation, drawn anew by the lines that stand beside them"
 	@echo "make package     a wheel and a source archive, in dist/"
-	@echo "make test-oldest what every user does first, and the quick tests of the command line and of tables, with the oldest versions allowed"
+	@echo "make test-oldest a smoke test and quick tests with the oldest versions of what discreet needs"
 	@echo "make clean       remove $(VENV) and caches"
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
-	@echo "Installing into $(VENV), once: a minute or two with a fast connection."
-	@echo "1 of 2: an environment of its own"
-	@test -x $(BIN)/python || $(PATIENTLY) $(PYTHON) -m venv $(VENV)
-	@echo "2 of 2: discreet and what it needs (NumPy, SciPy, Numba, OpenDP, DuckDB, Matplotlib, tools for tests), about 400 MB"
-	@$(PATIENTLY) $(PIP) --editable '.[$(EXTRAS)]'
-	@echo "Installed."
+	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
+	@test -x $(BIN)/python || $(ALIVE) $(PYTHON) -m venv $(VENV)
+	@$(ALIVE) $(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
 
 $(STAMP_ALL): $(STAMP)
-	$(PATIENTLY) $(PIP) --editable '.[$(EXTRAS_ALL)]'
+	$(PIP) --editable '.[$(EXTRAS_ALL)]'
 	@touch $(STAMP_ALL)
 
 demo: setup
@@ -90,8 +84,10 @@ bench: setup
 	$(BIN)/python -m benchmarks.loops
 
 docs: setup
-	$(PATIENTLY) $(PIP) --editable '.[docs]'
+	@$(ALIVE) $(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.PHONY: gallery package test-oldest
 
 gallery: setup
 	$(BIN)/python docs/draw_gallery.py
@@ -101,11 +97,12 @@ gallery: setup
 package: setup
 	$(BIN)/python -m build
 
+# An environment of its own; on Python 3.11, which all of the oldest versions know.
 test-oldest:
-	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
-	$(OLDEST)/bin/python tests/packaging/smoke.py
-	$(OLDEST)/bin/python -m pytest -m 'not slow and not long and not service' tests/cli tests/data tests/ledger tests/test_notebook.py
+	$(PYTHON) -m venv .venv-oldest
+	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
+	.venv-oldest/bin/python tests/packaging/smoke.py
+	.venv-oldest/bin/python -m pytest -m 'not slow and not long and not service' tests/cli tests/data tests/ledger tests/test_notebook.py
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
