@@ -176,7 +176,12 @@ def test_the_navigation_names_pages_that_exist():
 
 
 def test_every_page_is_in_the_navigation():
-    listed = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    hooks = runpy.run_path(str(DOCS / "hooks.py"))
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert f"  - {hooks['FIGURES']}:" in settings
+    figures = {page for page, title in hooks["figure_pages"](DOCS) if title}
+    listed = set(re.findall(r"[\w./-]+\.md", settings)) | figures
+    assert len(figures) > 10
     assert [named(page) for page in PAGES if named(page) not in listed] == []
 
 
