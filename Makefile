@@ -102,7 +102,7 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
 	.venv-oldest/bin/python tests/packaging/smoke.py
-	.venv-oldest/bin/python -m pytest -m 'not slow and not long and not service' tests/cli tests/data tests/ledger tests/test_notebook.py
+	.venv-oldest/bin/python -m pytest -m 'not slow and not long and not service' tests/cli/test_cli_mistakes.py tests/test_notebook.py
 
 clean:
 	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
