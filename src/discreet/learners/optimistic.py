@@ -26,7 +26,7 @@ known of an arm. There the reward is that of KL-UCB (Garivier and Cappe, "The KL
 bandits and beyond", 2011) instead of Bernstein's, and noise counts more for an arm that had less than its share:
 
     reward   = min(1, q + noise_scale (1 + patience sqrt(2 ln(1 + (1 + k) / (A n)))) sqrt(sd_r^2 + r^2 sd_n^2) / n)
-    q        = the largest q >= r with  n kl(r, q) <= reward_scale L(n),   kl(r, q) that of two coins
+    q        = the largest q >= r with  n kl(r, q) <= arm_scale L(n),   kl(r, q) that of two coins
 
 With few users in an arm, Bernstein's L(n) / n is far above 1 and makes everybody try every arm again and again; q is
 below 1 from the first user on. In longer worlds patience would cost more than it saves (RiverSwim-4 at (1, 1e-5): a
@@ -81,6 +81,7 @@ class UCBVIArrays(NamedTuple):
     noise_scale: float
     threshold: float
     patience: float  # how much longer an arm is tried that had less than its share; 0 unless there is one step
+    arm_scale: float  # takes the place of reward_scale there
     bandit: bool  # whether there is one step, so that rewards are bounded as those of arms
     unseen: float  # what a row is worth that was not seen: 1 everything that is possible, 0 nothing
     clock: Floats  # (1,) users whose releases were seen
@@ -107,11 +108,20 @@ class UCBVI(PlansBackwards):
     noise_scale: float = 0.2
     threshold: float = 1.5
     patience: float = 1.5
+    arm_scale: float = 0.6
     name: ClassVar[str] = "ucbvi"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        for knob in ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold", "patience"):
+        for knob in (
+            "reward_scale",
+            "spread_scale",
+            "range_scale",
+            "noise_scale",
+            "threshold",
+            "patience",
+            "arm_scale",
+        ):
             check_not_negative(knob, getattr(self, knob))
 
     def arrays(self, problem: Problem) -> UCBVIArrays:
@@ -128,6 +138,7 @@ class UCBVI(PlansBackwards):
             noise_scale=self.noise_scale,
             threshold=self.threshold,
             patience=self.patience if shape.horizon == 1 else 0.0,
+            arm_scale=self.arm_scale,
             bandit=shape.horizon == 1,
             unseen=1.0,
             clock=np.zeros(1),
@@ -152,7 +163,7 @@ class UCBVI(PlansBackwards):
 
     def recommending(self, problem: Problem) -> UCBVIArrays:
         """The arrays of the plan without bonus: noise counts against a row, and unseen rows are worth nothing."""
-        certain = replace(self, reward_scale=0.0, spread_scale=0.0, range_scale=0.0, noise_scale=0.0, patience=0.0)
+        certain = replace(self, reward_scale=0.0, spread_scale=0.0, range_scale=0.0, patience=0.0, arm_scale=0.0)
         return certain.arrays(problem)._replace(noise_scale=-_DOUBT, unseen=0.0)
 
 
@@ -241,7 +252,7 @@ def bound_arms(learner: UCBVIArrays, statistics: Statistics) -> None:
             continue  # unseen
         n = max(1.0, statistics.visits[row])
         r = min(1.0, max(0.0, statistics.rewards[row] / n))
-        q = largest_mean(r, learner.reward_scale * fast_log(1.0 + users / n) / n)
+        q = largest_mean(r, learner.arm_scale * fast_log(1.0 + users / n) / n)
         patience = 1.0 + learner.patience * math.sqrt(2.0 * fast_log(1.0 + users / (arms * n)))
         noise = math.sqrt(statistics.reward_noise[row] ** 2 + (r * statistics.visit_noise[row]) ** 2)
         learner.reward[row] = min(1.0, q + learner.noise_scale * patience * noise / n)
