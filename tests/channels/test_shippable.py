@@ -75,7 +75,7 @@ def test_users_who_come_back_are_refused_where_releases_share_noise(recipe):
     ("target", "reason"),
     [
         (discreet.NoPrivacy(), "promises nothing"),
-        (discreet.Shuffle(1.0, 1e-3), "needs a shuffler"),
+        (discreet.Shuffle(1.0, 1e-3, recipe="shuffle/first-visit-binomial"), "send true bits in clear"),
         (discreet.Local(1.0, recipe="local/three-tables-laplace"), "take recipe 'local/sampled-step'"),
         (discreet.Local(1.0, recipe="local/three-tables-randomised-response"), "take recipe 'local/sampled-step'"),
         (discreet.Local(1.0, 1e-5, recipe="local/three-tables-bounded"), "take recipe 'local/sampled-step'"),

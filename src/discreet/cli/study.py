@@ -25,13 +25,29 @@ Db: TypeAlias = Annotated[
 _PACKAGES = ("msgspec", "cryptography", "starlette", "uvicorn", "prometheus_client")
 
 
-def new(study: StudyFile) -> None:
-    """Write a commented study file, a signing key and an operator's token beside it."""
-    from discreet.service.places import new_study
+def new(
+    study: StudyFile,
+    model: Annotated[
+        str, typer.Option(help="Whom participants trust: local, shuffle or central.", metavar="MODEL")
+    ] = "local",
+) -> None:
+    """Write a commented study file, a signing key and an operator's token beside it; for two parties keys of both."""
+    from discreet.service.places import new_study, shuffler_folder
 
-    places = new_study(study)
-    print_facts([("study", str(study)), ("signing key", str(places.signing)), ("operator", str(places.operator))])
+    places, apart = new_study(study, model), shuffler_folder(study)
+    facts = [("study", str(study)), ("signing key", str(places.signing)), ("operator", str(places.operator))]
+    if model == "shuffle":
+        facts += [
+            ("sealing key", f"{places.sealing}: opens messages, only the coordinator may have it"),
+            ("shuffler", f"{apart}: signs batches, only the shuffler may have it"),
+        ]
+    print_facts(facts)
     typer.echo(f"change {study} as you need it, then:  discreet study check {study}")
+    if model == "shuffle":
+        typer.echo(
+            f"two parties: when {study.name} is final, copy it into {apart} and hand that folder to whoever runs the "
+            "shuffler, who must be somebody else than the coordinator; keep no copy of it, and give none of yours away"
+        )
 
 
 def check(

@@ -20,16 +20,17 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from discreet.accumulators.base import NoiseSource, SecureNoise
+from discreet.channels.base import MessageTerms
 from discreet.errors import InvalidInput
 from discreet.ledger.budget import make_budget
 from discreet.ledger.spending import declare_rounds, now, open_data_set
 from discreet.noise.law import secure_library
-from discreet.service import closing, rounds
+from discreet.service import batches, closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
 from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
 from discreet.service.heads import ExternalHead, Signer, check_not_behind
 from discreet.service.mechanism import policy_from, prepare
-from discreet.service.messages import Accepted, Refused, ReportMessage, decode
+from discreet.service.messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
 from discreet.service.places import Places
 from discreet.service.reports import (
     ENDED,
@@ -42,7 +43,7 @@ from discreet.service.reports import (
     token_digest,
 )
 from discreet.service.rounds import RoundRow, StudyRow
-from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal
+from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal, sealing_key
 from discreet.service.study import Study
 
 _MOST_HEADS = 1000  # of one answer
@@ -81,8 +82,9 @@ class Coordinator:
         self.mechanism = prepare(study, None if found is None else found.recipe)
         self.format = ReportFormat(self.mechanism)
         self._desk = Desk(
-            self.mechanism, self.format, self._signer, self._keys, self._noise, clock, lambda name: self.point(name)
-        )
+            self.mechanism, self.format, self._signer, self._keys, self._noise, clock, lambda name: self.point(name),
+            sealing_key(places.sealing, study.sealing_key) if study.shuffled else None,
+        )  # fmt: skip
         if found is None:
             self._open()
         self._published: Published | None = None
@@ -134,6 +136,8 @@ class Coordinator:
 
     def check(self, body: bytes, token: str | None = None) -> Incoming:
         """Decode and check one report and make it ready to be stored; touches the database for late rounds only."""
+        if self.declared.shuffled:
+            raise Refused("malformed", "this study takes no report from a device: send it, sealed, to the shuffler")
         message = decode(body)
         if message.study != self.declared.hash:
             raise Refused("unknown", "this is another study than the one that the report names")
@@ -187,6 +191,41 @@ class Coordinator:
                 for each in incoming
             ]
         return [Refused("busy", "the coordinator is not sure about this report: send the same again")] * len(incoming)
+
+    def accept_batch(self, body: bytes) -> BatchAccepted:
+        """Take in the batch of the open round, from the shuffler; durable when this returns, and counted once."""
+        if not self.declared.shuffled:
+            raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
+        message, row = batches.check_batch(body, self.declared)
+        self.refresh()
+        published = self.published
+        terms, policy = self._terms(published), published.row.signed["policy"]
+        try:
+            with self._link as link:
+                with link.writing():
+                    self.point("batch: locked")
+                    latest = rounds.last_round(link)
+                    if latest is not None and latest.number != published.row.number:
+                        raise Refused("busy", "the round has just changed: send the same again")
+                    accepted = batches.admit(link, message, row, terms, policy)
+                    self.point("batch: written")
+                self.point("batch: committed")
+        except Unsure:
+            raise Refused("busy", "the coordinator is not sure about this batch: send the same again") from None
+        except database_errors():
+            raise Refused("busy", "the coordinator cannot store the batch now: send the same again later") from None
+        self.full = True
+        return accepted
+
+    def largest_batch(self) -> int:
+        """The most bytes that the batch of the open round has."""
+        published = self.published
+        return batches.largest_batch(published.row.wanted, self._terms(published))
+
+    def _terms(self, published: Published) -> MessageTerms:
+        if published.ended is not None:
+            return MessageTerms(0, 0, ())
+        return self.mechanism.terms(policy_from(json.loads(published.row.policy)), published.row.wanted)
 
     def _rules_of(self, number: int) -> RoundRules:
         found = self._rules.get(number)
@@ -283,8 +322,8 @@ class Coordinator:
         message = {"study": self.declared.hash, "round": row.number, "policy": policy, "head": row.signed}
         message["wanted"] = row.wanted
         key = None
-        if not self.declared.sealed:
-            message["laws"] = self.mechanism.laws(policy_from(policy))
+        if not self.declared.sealed and study.ended is None:
+            message["laws"] = self.mechanism.laws(policy_from(policy), row.wanted)
         elif study.ended is None:
             key = self._keys.get(row.number)
             if key.public != row.public_key:

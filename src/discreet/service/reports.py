@@ -57,6 +57,8 @@ class ReportFormat:
 
     def rules(self, policy: AnyPolicy) -> RoundRules:
         """The rules of a round with this policy."""
+        if self._mechanism.study.shuffled:
+            return RoundRules((), None)  # the coordinator takes no report, only batches
         if self._mechanism.study.sealed:
             return RoundRules((), _playable(policy, self._shape.actions))
         assert isinstance(policy, Policy)

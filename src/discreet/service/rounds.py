@@ -56,6 +56,16 @@ class ReportRow(NamedTuple):
     content: bytes
 
 
+class BatchRow(NamedTuple):
+    """One shuffled batch as it is stored."""
+
+    id: str
+    round: int
+    users: int
+    fingerprint: str
+    content: bytes
+
+
 class StateRow(NamedTuple):
     """What intake and learner remember when a round opens."""
 
@@ -117,10 +127,30 @@ def close_round(link: Link, number: int, time: str, how: str) -> None:
 
 
 def waiting(link: Link) -> int:
-    """How many accepted reports have not been counted."""
-    row = link.row("SELECT count(*) FROM reports WHERE counted IS NULL")
+    """How many accepted reports have not been counted, those of shuffled batches among them."""
+    row = link.row(
+        "SELECT (SELECT count(*) FROM reports WHERE counted IS NULL)"
+        " + (SELECT coalesce(sum(users), 0) FROM batches WHERE counted IS NULL)"
+    )
     assert row is not None
     return int(row[0])
+
+
+def waiting_batch(link: Link) -> tuple[int, bytes] | None:
+    """Users and content of the shuffled batch that has not been counted; a round has one."""
+    row = link.row("SELECT users, content FROM batches WHERE counted IS NULL")
+    return None if row is None else (int(row[0]), bytes(row[1]))
+
+
+def known_batch(link: Link, batch: str) -> tuple[int, str] | None:
+    """Round and fingerprint of a batch that was taken before."""
+    row = link.row("SELECT round, fingerprint FROM batches WHERE id = ?", batch)
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def add_batch(link: Link, row: BatchRow) -> None:
+    """Enter a batch."""
+    link.run("INSERT INTO batches (id, round, users, fingerprint, content) VALUES (?, ?, ?, ?, ?)", *row)
 
 
 def waiting_reports(link: Link) -> list[tuple[int, bytes]]:
@@ -132,6 +162,7 @@ def waiting_reports(link: Link) -> list[tuple[int, bytes]]:
 def mark_counted(link: Link, number: int) -> None:
     """All waiting reports were counted by the closing of this round; their content goes, their ids stay."""
     link.run("UPDATE reports SET counted = ?, content = NULL WHERE counted IS NULL", number)
+    link.run("UPDATE batches SET counted = ?, content = NULL WHERE counted IS NULL", number)
 
 
 def known_reports(link: Link, ids: Sequence[str]) -> dict[str, tuple[int, str, str | None]]:
