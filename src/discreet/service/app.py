@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -243,10 +243,16 @@ class Service:
         self.log.failure(event, error)
 
 
+class _Failing(Protocol):
+    metrics: Metrics
+
+    def _failed(self, event: str, error: BaseException) -> None: ...
+
+
 class _Plainly:
     """Everything that is raised becomes a code and a sentence; nothing of it reaches the server's own log."""
 
-    def __init__(self, inner: Starlette, service: Service) -> None:
+    def __init__(self, inner: Starlette, service: _Failing) -> None:
         self._inner: ASGIApp = inner
         self._service = service
         for kind in (Refused, DiscreetError, HTTPException, ClientDisconnect, Exception):

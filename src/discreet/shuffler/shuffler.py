@@ -20,9 +20,12 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from discreet.client.errors import ClientError
 from discreet.client.heads import SplitView
@@ -33,9 +36,10 @@ from discreet.ledger.budget import make_budget
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.heads import private_key, public_digits
 from discreet.ledger.spending import declare_rounds, now, open_data_set, spend
+from discreet.policies import StochasticPolicy
 from discreet.service import rounds
 from discreet.service.batches import pieces, signed_text, written
-from discreet.service.database import Database, Held, Point, Unsure, no_fault, storing_errors
+from discreet.service.database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
 from discreet.service.heads import ExternalHead
 from discreet.service.mechanism import prepare
 from discreet.service.messages import Accepted, Refused, decode_sealed
@@ -297,6 +301,18 @@ class Shuffler:
                 f"{self.database.named} knows of {last} at most: it was restored from a backup, and other "
                 "people's messages could be mixed under the same round; bring the latest database back"
             )
+
+    @contextmanager
+    def reading(self) -> Iterator[Link]:
+        """A connection for looking only."""
+        with self._reader as link:
+            yield link
+
+    def most_messages(self) -> int:
+        """How many messages a device of this study sends at most, whatever the policy of its round is."""
+        shape = self.declared.shape
+        anything = StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
+        return self.mechanism.terms(anything, self.declared.total).messages
 
     def stop(self) -> None:
         """Give connections back."""
