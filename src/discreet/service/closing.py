@@ -54,6 +54,7 @@ class Desk:
     noise: NoiseSource
     clock: Callable[[], str]
     point: Point
+    check: Callable[[Link], None] = lambda _link: None  # whether the database holds what was acknowledged
 
 
 class Live(NamedTuple):
@@ -76,6 +77,7 @@ def close(link: Link, desk: Desk, live: Live | None, *, ending: str | None = Non
     """Close the open round if it is full; with ``ending`` close it as it is, and the study. None: nothing was done."""
     with link.writing():
         desk.point("close: locked")
+        desk.check(link)
         study, row = rounds.study_row(link), rounds.last_round(link)
         if study is None or row is None or study.ended is not None:
             return None

@@ -5,6 +5,7 @@
 ``NAME.operator``       the operator's token, for metrics and status
 ``NAME.keys/``          private keys of rounds (central studies); never part of a backup
 ``NAME.head``           the head of the chain, outside the database
+``NAME.marks/``         what was acknowledged last in the open round, outside the database; a file for each process
 ``NAME.db``             the database, unless another one is named
 """
 
@@ -32,13 +33,14 @@ class Places(NamedTuple):
     keys: Path
     head: Path
     database: Path
+    marks: Path
 
 
 def places_of(study_file: Path) -> Places:
     """The usual places: beside the study file, under its name."""
     stem = study_file.with_suffix("")
-    named = (stem.with_name(stem.name + ending) for ending in (".signing.pem", ".operator", ".keys", ".head", ".db"))
-    return Places(*named)
+    endings = (".signing.pem", ".operator", ".keys", ".head", ".db", ".marks")
+    return Places(*(stem.with_name(stem.name + ending) for ending in endings))
 
 
 def make_operator_token(file: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from discreet.service.database import Link
 
+GIVEN_UP = ("abandoned", "lost")  # rounds that take no late reports, and whose reports nobody looks for
 _AT_ONCE = 500  # parameters of a query
 _ROUND = "SELECT number, policy, head, public_key, wanted, served, opened, closed, how FROM rounds"
 
@@ -100,6 +101,12 @@ def rounds_from(link: Link, first: int, most: int) -> list[RoundRow]:
     """Rounds in order, from one number on."""
     rows = link.rows(f"{_ROUND} WHERE number >= ? ORDER BY number LIMIT ?", first, most)
     return [found for row in rows if (found := _round(row)) is not None]
+
+
+def given_up(link: Link, numbers: Sequence[int]) -> set[int]:
+    """Which of these rounds were abandoned or lost."""
+    query = f"SELECT number FROM rounds WHERE how IN {GIVEN_UP} AND number IN ({{}})"
+    return {int(number) for (number,) in _in_pieces(link, query, numbers)}
 
 
 def add_round(link: Link, row: RoundRow) -> None:
@@ -195,7 +202,7 @@ def _round(row: tuple[Any, ...] | None) -> RoundRow | None:
     )
 
 
-def _in_pieces(link: Link, query: str, values: Sequence[str]) -> list[tuple[Any, ...]]:
+def _in_pieces(link: Link, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for first in range(0, len(values), _AT_ONCE):
         piece = values[first : first + _AT_ONCE]
