@@ -29,7 +29,7 @@ from discreet.errors import InvalidInput
 from discreet.learners.saved import load_state, save_state
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.spending import spend
-from discreet.policies import AnyPolicy, Policy
+from discreet.policies import AnyPolicy
 from discreet.release import Release
 from discreet.service import rounds
 from discreet.service.database import Link, Point
@@ -162,11 +162,10 @@ def _count(link: Link, desk: Desk, intake: Intake, row: RoundRow, waiting: list[
     return intake.take(tally_records(intake.encoders(context), context, records), len(waiting), context)
 
 
-def _policy(link: Link, number: int) -> Policy:
+def _policy(link: Link, number: int) -> AnyPolicy:
     row = rounds.round_at(link, number)
-    policy: AnyPolicy | None = None if row is None else policy_from(json.loads(row.policy))
-    assert isinstance(policy, Policy)
-    return policy
+    assert row is not None
+    return policy_from(json.loads(row.policy))
 
 
 def _enter(link: Link, desk: Desk, saved: SavedIntake, number: int, reports: int) -> str:

@@ -60,7 +60,6 @@ class ReportFormat:
         """The rules of a round with this policy."""
         if self._mechanism.study.sealed:
             return RoundRules((), _playable(policy, self._shape.actions))
-        assert isinstance(policy, Policy)
         return RoundRules(items_of(self._mechanism.channel, policy, self._mechanism.privatizer.masked), None)
 
     def pack(self, report: Items | Bits | Record, rules: RoundRules) -> bytes:
