@@ -53,8 +53,11 @@ def test_reports_of_devices_can_be_shipped(response):
     for name in ("ucbvi", "obi"):
         check_shippable(privatizer, needs=make_learner(name).needs)
     for name in ("ucbpo", "psrl"):
-        with pytest.raises(Unsupported, match="mixes actions: take the learner 'ucbvi' or 'obi'"):
+        with pytest.raises(Unsupported, match=r"mixes actions.*own_actions"):
             check_shippable(privatizer, needs=make_learner(name).needs)
+    drawing = build(discreet.Local(2.0, options={**options, "own_actions": True}), SWIM, USERS)
+    check_shippable(drawing, needs=make_learner("ucbpo").needs)
+    assert drawing.guarantee.epsilon <= 2.0
     assert privatizer.collect(USERS).left == USERS
 
 

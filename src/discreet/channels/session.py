@@ -29,7 +29,7 @@ from discreet.channels.user_side import Report, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
-from discreet.policies import MIXED, AnyPolicy, Policy
+from discreet.policies import MIXED, AnyPolicy
 from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.release import ESTIMATES, Estimate, Layer, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
@@ -185,7 +185,7 @@ class Intake:
         self._book(context.policy, users)
         return self.release_now()
 
-    def receive(self, groups: Iterable[tuple[Policy, Sequence[Sequence[Report]]]]) -> Release:
+    def receive(self, groups: Iterable[tuple[AnyPolicy, Sequence[Sequence[Report]]]]) -> Release:
         """Take in messages of devices, and release: for each policy the messages of those who acted under it.
 
         Several policies at once are for messages that come late: they count under the policy that they name. Messages

@@ -52,14 +52,15 @@ def check_shippable(privatizer: Privatizer, reports_per_user: int = 1, needs: fr
 
 
 def _check_local(privatizer: Privatizer, needs: frozenset[str]) -> None:
-    if [type(channel) for channel in privatizer.channels] != [ReportChannel]:
+    (channel, *others) = privatizer.channels
+    if others or not isinstance(channel, ReportChannel):
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no randomiser for devices yet: take recipe 'local/sampled-step'"
         )
-    if MIXED in needs:
+    if MIXED in needs and not channel.own_actions:
         raise Unsupported(
-            "in the local model devices follow policies that say one action in each state, and this learner mixes "
-            "actions: take the learner 'ucbvi' or 'obi'"
+            "this learner mixes actions, and nobody but a device knows which one it has drawn: set own_actions = true "
+            "in the options of the recipe, or take the learner 'ucbvi', 'obi' or 'psrl'"
         )
 
 

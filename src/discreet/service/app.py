@@ -32,6 +32,7 @@ from discreet.errors import DiscreetError
 from discreet.ledger.spending import balance
 from discreet.service.coordinator import Coordinator
 from discreet.service.database import storing_errors
+from discreet.service.heads import Behind
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
 from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
@@ -241,6 +242,8 @@ class Service:
     def _failed(self, event: str, error: BaseException) -> None:
         self.metrics.failed.inc()
         self.log.failure(event, error)
+        if isinstance(error, Behind):
+            self.log.write("behind", remedy="discreet study restored")
 
 
 class _Failing(Protocol):

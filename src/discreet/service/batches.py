@@ -27,7 +27,7 @@ from discreet.errors import InvalidInput
 from discreet.ledger.chain import canonical
 from discreet.service import rounds
 from discreet.service.database import Link
-from discreet.service.messages import BatchAccepted, BatchMessage, Refused, decode_batch
+from discreet.service.messages import BatchMessage, Refused, decode_batch
 from discreet.service.reports import ENDED
 from discreet.service.rounds import BatchRow
 from discreet.service.sealing import RoundKey, bound_to
@@ -80,13 +80,16 @@ def check_batch(body: bytes, study: Study) -> tuple[BatchMessage, BatchRow]:
     return message, row
 
 
-def admit(link: Link, message: BatchMessage, row: BatchRow, terms: MessageTerms, policy: str) -> BatchAccepted:
-    """Enter a batch, inside the transaction: the only one of the open round, whole, under the round's policy."""
+def admit(link: Link, message: BatchMessage, row: BatchRow, terms: MessageTerms, policy: str) -> bool:
+    """Enter a batch, inside the transaction: the only one of the open round, whole, under the round's policy.
+
+    False if the same batch was entered before.
+    """
     known = rounds.known_batch(link, row.id)
     if known is not None:
         if known != (row.round, row.fingerprint):
             raise Refused("conflict", "another batch has this id already")
-        return BatchAccepted(row.id)
+        return False
     found, latest = rounds.study_row(link), rounds.last_round(link)
     assert found is not None
     assert latest is not None
@@ -103,7 +106,7 @@ def admit(link: Link, message: BatchMessage, row: BatchRow, terms: MessageTerms,
             "malformed", f"the batch of this round has {latest.wanted} users with {terms.messages} messages of each"
         )
     rounds.add_batch(link, row)
-    return BatchAccepted(row.id)
+    return True
 
 
 def counted(content: bytes, key: RoundKey, study: str, number: int, terms: MessageTerms) -> Integers:

@@ -29,7 +29,7 @@ from discreet.errors import InvalidInput
 from discreet.learners.saved import load_state, save_state
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.spending import spend
-from discreet.policies import AnyPolicy, Policy
+from discreet.policies import AnyPolicy
 from discreet.release import Release
 from discreet.service import batches, rounds
 from discreet.service.database import Link, Point
@@ -54,6 +54,7 @@ class Desk:
     noise: NoiseSource
     clock: Callable[[], str]
     point: Point
+    check: Callable[[Link], None] = lambda _link: None  # whether the database holds what was acknowledged
     opener: RoundKey | None = None  # shuffled studies: what opens messages
 
 
@@ -77,6 +78,7 @@ def close(link: Link, desk: Desk, live: Live | None, *, ending: str | None = Non
     """Close the open round if it is full; with ``ending`` close it as it is, and the study. None: nothing was done."""
     with link.writing():
         desk.point("close: locked")
+        desk.check(link)
         study, row = rounds.study_row(link), rounds.last_round(link)
         if study is None or row is None or study.ended is not None:
             return None
@@ -174,11 +176,10 @@ def _count_batch(link: Link, desk: Desk, intake: Intake, row: RoundRow) -> Relea
     return intake.receive_batch(said, users, policy)
 
 
-def _policy(link: Link, number: int) -> Policy:
+def _policy(link: Link, number: int) -> AnyPolicy:
     row = rounds.round_at(link, number)
-    policy: AnyPolicy | None = None if row is None else policy_from(json.loads(row.policy))
-    assert isinstance(policy, Policy)
-    return policy
+    assert row is not None
+    return policy_from(json.loads(row.policy))
 
 
 def _enter(link: Link, desk: Desk, saved: SavedIntake, number: int, reports: int) -> str:

@@ -28,7 +28,7 @@ from discreet.learners.base import Learner, Problem
 from discreet.learners.posterior import PSRL
 from discreet.learners.registry import make_learner
 from discreet.learners.saved import check_savable
-from discreet.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
 from discreet.privacy.words import rounded_up
 from discreet.recipes.choice import choose
@@ -214,7 +214,7 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     target = study.target(recipe)
     options = dict(target.options)
     if study.model == "local" and target.recipe in ("auto", _LOCAL):
-        options = {"early_end": study.early_end, **options}
+        options = {"early_end": study.early_end, "own_actions": MIXED in learner.needs, **options}
         target = type(target)(target.epsilon, target.delta, recipe=_LOCAL, options=options)
     if target.recipe != "auto":
         return build(target, study.shape, study.total, learner.needs)

@@ -5,6 +5,7 @@
 ``NAME.operator``       the operator's token, for metrics and status
 ``NAME.keys/``          private keys of rounds (central studies); never part of a backup
 ``NAME.head``           the head of the chain, outside the database
+``NAME.marks/``         what was acknowledged last in the open round, outside the database; a file for each process
 ``NAME.db``             the database, unless another one is named
 ``NAME.sealing.key``    shuffled studies: the key that opens messages; only the coordinator has it
 
@@ -38,6 +39,7 @@ class Places(NamedTuple):
     keys: Path
     head: Path
     database: Path
+    marks: Path
     sealing: Path
 
 
@@ -49,7 +51,7 @@ class ShufflerPlaces(NamedTuple):
     database: Path
 
 
-_ENDINGS = (".signing.pem", ".operator", ".keys", ".head", ".db", ".sealing.key")
+_ENDINGS = (".signing.pem", ".operator", ".keys", ".head", ".db", ".marks", ".sealing.key")
 
 
 def places_of(study_file: Path) -> Places:

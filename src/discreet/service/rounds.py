@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from discreet.service.database import Link
 
+GIVEN_UP = ("abandoned", "lost")  # rounds that take no late reports, and whose reports nobody looks for
 _AT_ONCE = 500  # parameters of a query
 _ROUND = "SELECT number, policy, head, public_key, wanted, served, opened, closed, how FROM rounds"
 
@@ -112,6 +113,12 @@ def rounds_from(link: Link, first: int, most: int) -> list[RoundRow]:
     return [found for row in rows if (found := _round(row)) is not None]
 
 
+def given_up(link: Link, numbers: Sequence[int]) -> set[int]:
+    """Which of these rounds were abandoned or lost."""
+    query = f"SELECT number FROM rounds WHERE how IN {GIVEN_UP} AND number IN ({{}})"
+    return {int(number) for (number,) in _in_pieces(link, query, numbers)}
+
+
 def add_round(link: Link, row: RoundRow) -> None:
     """Enter a round."""
     link.run(
@@ -146,6 +153,11 @@ def known_batch(link: Link, batch: str) -> tuple[int, str] | None:
     """Round and fingerprint of a batch that was taken before."""
     row = link.row("SELECT round, fingerprint FROM batches WHERE id = ?", batch)
     return None if row is None else (int(row[0]), str(row[1]))
+
+
+def known_batches(link: Link, ids: Sequence[str]) -> set[str]:
+    """Which of these are batches that were taken before."""
+    return {str(id) for (id,) in _in_pieces(link, "SELECT id FROM batches WHERE id IN ({})", ids)}
 
 
 def add_batch(link: Link, row: BatchRow) -> None:
@@ -226,7 +238,7 @@ def _round(row: tuple[Any, ...] | None) -> RoundRow | None:
     )
 
 
-def _in_pieces(link: Link, query: str, values: Sequence[str]) -> list[tuple[Any, ...]]:
+def _in_pieces(link: Link, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for first in range(0, len(values), _AT_ONCE):
         piece = values[first : first + _AT_ONCE]
