@@ -25,7 +25,8 @@ from discreet.channels.base import AnyChannel, WidthOf
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
-from discreet.channels.user_side import Report, count_messages
+from discreet.channels.shuffled_item import ItemChannel, ItemRun
+from discreet.channels.user_side import Report, count_items, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
@@ -203,6 +204,20 @@ class Intake:
                 self._book(policy, users)
         return self.release_now()
 
+    def receive_batch(self, policy: AnyPolicy, messages: Sequence[int], planned: int) -> Release:
+        """Take in the messages of one batch as a shuffler hands them on, one item each, and release.
+
+        ``planned`` is the size of the batch that devices were told: their law is the one for that size.
+        """
+        run = self._runs[0]
+        if not self._collects or not isinstance(run, ItemRun):
+            raise Unsupported("batches of items are received where devices send one each: open the intake with collect")
+        sent = count_items(run.channel, policy, messages, masked=self.privatizer.masked)
+        self._check_left(len(messages))
+        run.add_batch(sent, len(messages), policy, planned=planned)
+        self._book(policy, len(messages))
+        return self.release_now()
+
     def _collecting(self) -> ReportRun:
         run = self._runs[0]
         if not self._collects or not isinstance(run, ReportRun):
@@ -290,10 +305,11 @@ class Intake:
 
 def _check_collected(privatizer: Privatizer) -> None:
     """Refuse to collect messages that no device makes yet."""
-    if privatizer.guarantee.model != "local" or [type(c) for c in privatizer.channels] != [ReportChannel]:
+    made = {"local": [ReportChannel], "shuffle": [ItemChannel]}.get(privatizer.guarantee.model)
+    if made is None or [type(channel) for channel in privatizer.channels] != made:
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take the recipe "
-            "'local/sampled-step', or take_in where a trusted curator adds the noise"
+            "'local/sampled-step' or 'shuffle/sampled-item', or take_in where a trusted curator adds the noise"
         )
 
 
