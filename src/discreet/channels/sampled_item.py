@@ -324,18 +324,27 @@ class ReportRun(PlainRun):
             self._largest[g] = np.maximum(self._largest[g], (shares > 0) * encoder.scale / step.weight)
 
     def _bound(self, always: bool) -> WidthOf:
-        single, squared = self._one_cell[..., 0].copy(), self._one_cell[..., 1].copy()
-        visits, largest = self._values["visits"].copy(), self._largest.copy()
         unary = self._channel.response == "unary"
+        return report_width(self._one_cell, self._values["visits"], self._largest, always=always, unary=unary)
 
-        def width(cells_summed: int, failure_probability: float) -> Floats:
-            # Unary bits are independent; a k-ary report lands in at most one of the cells.
-            empty = cells_summed * (single - squared) if unary else cells_summed * single - cells_summed**2 * squared
-            step = largest * (cells_summed if unary else 1)
-            per_visit = largest * (2 if unary else 1)
-            return _with_visits(np.maximum(empty, 0.0), per_visit, visits, step, failure_probability, always)
 
-        return width
+def report_width(one_cell: Floats, visits: Floats, largest: Floats, *, always: bool, unary: bool = False) -> WidthOf:
+    """Bernstein's bound on the error of a sum of decoded cells of each row; ``always``: for all releases at once.
+
+    ``one_cell`` has, for each row, the sums over reports of P0 / tau^2 and (P0 / tau)^2 of a single cell, ``largest``
+    the largest step of the estimate that one report can cause.
+    """
+    single, squared = one_cell[..., 0].copy(), one_cell[..., 1].copy()
+    visits, largest = visits.copy(), largest.copy()
+
+    def width(cells_summed: int, failure_probability: float) -> Floats:
+        # Unary bits are independent; a k-ary report lands in at most one of the cells.
+        empty = cells_summed * (single - squared) if unary else cells_summed * single - cells_summed**2 * squared
+        step = largest * (cells_summed if unary else 1)
+        per_visit = largest * (2 if unary else 1)
+        return _with_visits(np.maximum(empty, 0.0), per_visit, visits, step, failure_probability, always)
+
+    return width
 
 
 def draw_reports(
