@@ -49,7 +49,7 @@ SLICES = set(STATIONS)
 
 _RAW = {"trajectories", "encoders"}
 _MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
-_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "service", "ledger"}
+_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "service", "ledger", "dashboard"}
 _PROBLEM = {"worlds", "planning", "learners"}
 FORBIDDEN = {
     "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
@@ -76,6 +76,8 @@ FORBIDDEN = {
     "reproduce": {"cli", "service"},
     # A study uses what there is; nothing but the command line knows of it.
     "service": {"cli", "reproduce", "audit", "papers", "offline", "evaluation", "data"},
+    # Pages are functions of plain data, which others gather; what an epsilon means in words is privacy's.
+    "dashboard": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"dashboard"}) | {"release", "policies", "shape", "client"},
     "cli": set(),
     # A device runs it alone: it imports nothing of the rest, not even errors.
     "client": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape", "privacy"} | GROUND,

@@ -5,6 +5,9 @@ has come, stores it in one transaction and answers all of it after the COMMIT. S
 reports, and nothing is acknowledged that could be lost. Another thread closes rounds, and looks now and then whether
 a coordinator elsewhere has.
 
+The operator's page is told what happens by a stream of events: where the study stands, sent when that has changed, a
+few times a second at most, and a beat when nothing has (:meth:`Service.events`).
+
 Everything that goes wrong is a code and a sentence as JSON. Errors that nobody foresaw are logged by their kind and
 place, never by their message, and answered by 500.
 """
@@ -13,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import html
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -24,22 +26,27 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from discreet.dashboard.files import HEADERS, operator_page, static_files
+from discreet.dashboard.public import participants_page
 from discreet.errors import DiscreetError
-from discreet.ledger.spending import balance
-from discreet.service.coordinator import Coordinator
+from discreet.ledger.spending import now
+from discreet.service.coordinator import Coordinator, Published
 from discreet.service.database import storing_errors
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
-from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
+from discreet.service.watching import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts, told_to_stop
+from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
-_SEALED_PAGE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'", "cache-control": "no-store"}
+_PAGE = {**HEADERS, "cache-control": "no-store"}
+_BETWEEN, _BEAT = 0.3, 5.0  # seconds between two events at least, and at most
+_MOST_STREAMS = 32
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -49,7 +56,7 @@ class Service:
 
     def __init__(
         self, coordinator: Coordinator, operator_token: str, *, limits: Limits | None = None, log: Log | None = None,
-        look: float = 0.25,
+        look: float = 0.25, world: TabularWorld | None = None,
     ) -> None:  # fmt: skip
         self.coordinator, self._operator, self._look = coordinator, operator_token, look
         self.limits = usual_limits(coordinator) if limits is None else limits
@@ -58,6 +65,9 @@ class Service:
         self._full = asyncio.Event()
         self._writing, self._closing = ThreadPoolExecutor(1, "writing"), ThreadPoolExecutor(1, "closing")
         self._handed_out: tuple[object, bytes] = (None, b"")
+        self._watch = Watch(coordinator, self.metrics, world)
+        self._page_made: tuple[Published | None, str] = (None, "")
+        self._stopping, self._streams = asyncio.Event(), 0
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
 
     def _routes(self) -> list[Route]:
@@ -71,6 +81,10 @@ class Service:
             ("GET", "/metrics", self._metrics),
             ("GET", "/healthz", self._health),
             ("GET", "/", self._page),
+            ("GET", "/dashboard", self._dashboard),
+            ("GET", "/static/{name}", self._static),
+            ("GET", "/v1/operator/overview", self._overview),
+            ("GET", "/v1/operator/events", self._events),
         ]
         return [Route(path, handler, methods=[method]) for method, path, handler in found]
 
@@ -78,9 +92,12 @@ class Service:
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._close())]
         self.log.write("started", study=self.coordinator.declared.hash, round=self.coordinator.published.row.number)
+        loop = asyncio.get_running_loop()
         try:
-            yield
+            with told_to_stop(lambda: loop.call_soon_threadsafe(self._stopping.set)):
+                yield
         finally:
+            self._stopping.set()
             await self._queue.join()  # what was taken into the queue is stored and answered
             for task in tasks:
                 task.cancel()
@@ -168,18 +185,15 @@ class Service:
         return _json(self.coordinator.head())
 
     async def _heads(self, request: Request) -> Response:
-        first = request.query_params.get("from", "1")
-        if not (first.isascii() and first.isdigit() and len(first) <= 15):
-            raise Refused("malformed", "from is the number of a round")
-        return _json({"heads": await asyncio.to_thread(self.coordinator.heads, int(first))})
+        return _json({"heads": await asyncio.to_thread(self.coordinator.heads, _number(request, "from", "1"))})
 
     async def _status(self, request: Request) -> Response:
         self._check_operator(request)
-        return _json(await asyncio.to_thread(self._now))
+        return _json(await asyncio.to_thread(self._watch.now))
 
     async def _metrics(self, request: Request) -> Response:
         self._check_operator(request)
-        await asyncio.to_thread(self._now)
+        await asyncio.to_thread(self._watch.now)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def _health(self, request: Request) -> Response:
@@ -191,31 +205,54 @@ class Service:
         return _json({"status": "ok"})
 
     async def _page(self, request: Request) -> Response:
-        return HTMLResponse(_page_of(self.coordinator.study(), self.coordinator.head()), headers=_SEALED_PAGE)
+        published = self.coordinator.published
+        if self._page_made[0] is not published:
+            self._page_made = published, participants_page(await asyncio.to_thread(public_facts, self.coordinator))
+        return HTMLResponse(self._page_made[1], headers=_PAGE)
+
+    async def _dashboard(self, request: Request) -> Response:
+        return HTMLResponse(operator_page(), headers=_PAGE)
+
+    async def _static(self, request: Request) -> Response:
+        file = static_files().get(request.path_params["name"])
+        if file is None or file.kind.startswith("text/html"):
+            raise Refused("unknown", "there is nothing at this address for this method")
+        headers = {**HEADERS, "cache-control": "no-cache", "etag": file.tag}
+        if request.headers.get("if-none-match") == file.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers=headers, media_type=file.kind)
+
+    async def _overview(self, request: Request) -> Response:
+        self._check_operator(request)
+        first, entry = _number(request, "round", "1"), _number(request, "entry", "0")
+        return _json(await asyncio.to_thread(self._watch.overview, first, entry))
+
+    async def _events(self, request: Request) -> Response:
+        self._check_operator(request)
+        if self._streams >= _MOST_STREAMS:
+            raise Refused("rate", f"{_MOST_STREAMS} pages are watching already: close some of them")
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(self.events(), headers=headers, media_type="text/event-stream")
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Where the study stands, when it has changed, and the time, when it has not; until the service stops."""
+        sent, left = b"", 0.0
+        self._streams += 1
+        try:
+            while not self._stopping.is_set():
+                found = msgspec.json.encode(await asyncio.to_thread(self._watch.now))
+                if found != sent or left <= 0:
+                    sent, left = found, _BEAT
+                    yield b'data: {"time":"%s","now":%s}\n\n' % (now().encode(), found)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), _BETWEEN)
+                left -= _BETWEEN
+        except Exception as error:  # the page asks again, and is told what is wrong
+            self._failed("watching", error)
+        finally:
+            self._streams -= 1
 
     # The rest
-
-    def _now(self) -> dict[str, Any]:
-        coordinator = self.coordinator
-        (waiting, wanted), row = coordinator.waiting(), coordinator.published.row
-        self.metrics.round.set(row.number)
-        self.metrics.waiting.set(waiting)
-        self.metrics.counted.set(row.served)
-        with coordinator.reading() as link:
-            held = balance(link.raw, coordinator.declared.name)
-        budget = held.budget
-        return {
-            "study": coordinator.declared.hash,
-            "round": row.number,
-            "waiting": waiting,
-            "wanted": wanted,
-            "counted": row.served,
-            "total": coordinator.declared.total,
-            "ended": coordinator.published.ended,
-            "refused": self.metrics.refusals(),
-            "guarantee": coordinator.mechanism.statement,
-            "budget": {"spent": budget.words(held.spent), "left": budget.words(held.left, left=True)},
-        }
 
     def _check_operator(self, request: Request) -> None:
         token = _token(request) or ""
@@ -285,6 +322,14 @@ def _token(request: Request) -> str | None:
     return token
 
 
+def _number(request: Request, name: str, usual: str) -> int:
+    """A number in the address."""
+    text = request.query_params.get(name, usual)
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        raise Refused("malformed", f"{name} is a whole number")
+    return int(text)
+
+
 def _json(content: Any, status: int = 200) -> Response:
     return _json_bytes(msgspec.json.encode(content), status)
 
@@ -292,27 +337,3 @@ def _json(content: Any, status: int = 200) -> Response:
 def _json_bytes(content: bytes, status: int = 200) -> Response:
     headers = {"cache-control": "no-store"} | ({"retry-after": "1"} if status in _LATER else {})
     return Response(content, status, headers, "application/json")
-
-
-def _page_of(study: dict[str, Any], head: dict[str, Any]) -> str:
-    """The public page: what is asked, what leaves, what is promised, and what a device can compare."""
-    declared, local = study["study"], study["report"]["kind"] != "record"
-    leaves = (
-        "One report, randomised on your device before it leaves. Nobody ever sees what you did."
-        if local
-        else "What you did, encrypted as soon as it arrives. Only noisy sums over many participants are published."
-    )
-    facts = [
-        ("What is asked", declared["about"]),
-        ("What leaves your device", leaves),
-        ("What is promised", study["promise"]["words"]),
-        ("The study, as devices know it", study["hash"]),
-        ("The latest head", f"round {head['round']}, policy {head['policy']}, signature {head['signature']}"),
-    ]
-    rows = "".join(f"<h2>{html.escape(name)}</h2><p>{html.escape(text)}</p>" for name, text in facts)
-    title = html.escape(declared["title"] or declared["name"])
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{title}</title><style>:root{{color-scheme:light dark}}body{{font:1rem/1.5 system-ui;max-width:40rem;"
-        f"margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}}</style><h1>{title}</h1>{rows}</html>"
-    )

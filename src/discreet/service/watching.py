@@ -3,26 +3,48 @@
 There is no access log: who came when with what is nobody's business. A log line says that something happened to the
 service (it started, a round closed, an error of some kind at some line of the code), never what a request held.
 Refusals are counted by their code. Arrivals and refusals are for the operator alone, behind the operator's token.
+
+The pages of a study (:mod:`discreet.dashboard`) are functions of plain data, which is gathered here: :class:`Watch` for
+the operator, :func:`public_facts` for everybody. Texts that were hashed (declaration, policies, entries of the ledger)
+are handed on as they were hashed, so that a browser can compute the hashes anew.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from types import FrameType
+from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from discreet.ledger.spending import now
+from discreet.dashboard.policies import policy_table, settled
+from discreet.dashboard.public import ChargeRow, PublicFacts
+from discreet.dashboard.words import REFUSALS
+from discreet.ledger.chain import Entry, cost_in, first_hash
+from discreet.ledger.database import entries_of, entry_at
+from discreet.ledger.spending import Balance, balance, now
+from discreet.service import rounds
+from discreet.service.coordinator import Coordinator
+from discreet.service.database import Link
+from discreet.service.mechanism import policy_from
 from discreet.service.messages import STATUS, Refused
+from discreet.service.rounds import RoundRow
+from discreet.worlds.tabular import TabularWorld
 
 _MOST_ADDRESSES = 10_000
+_MOST_ROWS = 1000  # rounds or entries of one answer
+_LAST_CHARGES = 10  # that the public page shows, besides the first
+_LOOKED_BACK = 20  # rounds over which decisions count as settled
 
 
 class Log:
@@ -88,6 +110,10 @@ class Metrics:
                     found[sample.labels["code"]] = int(sample.value)
         return found
 
+    def value(self, name: str) -> float:
+        """The value of one of these counters or gauges."""
+        return self.registry.get_sample_value(name) or 0.0
+
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
         return bytes(generate_latest(self.registry))
@@ -128,3 +154,168 @@ class Rates:
 def largest_body(horizon: int, bits: int) -> int:
     """The most bytes that an honest message has: names and hashes, some digits for each step, a text of bits."""
     return 2048 + 64 * horizon + 2 * bits
+
+
+class Watch:
+    """What the operator's page shows of one coordinator, gathered as plain data.
+
+    ``world`` is that of a rehearsal: a world that is known, in which released policies can be judged exactly. Real
+    people live in no such world.
+    """
+
+    def __init__(self, coordinator: Coordinator, metrics: Metrics, world: TabularWorld | None = None) -> None:
+        self._at, self._metrics, self._world = coordinator, metrics, world
+        self._started = now()
+        self._values: dict[str, float] = {}
+
+    def now(self) -> dict[str, Any]:
+        """Where the study stands: small, for whoever asks often."""
+        at, metrics = self._at, self._metrics
+        (waiting, wanted), row = at.waiting(), at.published.row
+        metrics.round.set(row.number)
+        metrics.waiting.set(waiting)
+        metrics.counted.set(row.served)
+        with at.reading() as link:
+            held = balance(link.raw, at.declared.name)
+        return {
+            "study": at.declared.hash,
+            "round": row.number,
+            "opened": row.opened,
+            "waiting": waiting,
+            "wanted": wanted,
+            "counted": row.served,
+            "total": at.declared.total,
+            "ended": at.published.ended,
+            "refused": metrics.refusals(),
+            "guarantee": at.mechanism.statement,
+            "budget": _account(held),
+            "entries": held.head.number,
+            "process": {
+                "started": self._started,
+                "accepted": int(metrics.value("discreet_reports_accepted_total")),
+                "failures": int(metrics.value("discreet_failures_total")),
+                "closed": int(metrics.value("discreet_closing_seconds_count")),
+                "closing_seconds": round(metrics.value("discreet_closing_seconds_sum"), 3),
+            },
+        }
+
+    def overview(self, first_round: int, first_entry: int) -> dict[str, Any]:
+        """Everything that grows round by round, from these numbers on; at most a thousand rounds and entries."""
+        at, row = self._at, self._at.published.row
+        with at.reading() as link:
+            found = [each for each in rounds.rounds_from(link, first_round, _MOST_ROWS) if each.number <= row.number]
+            recent = rounds.rounds_from(link, max(1, row.number - _LOOKED_BACK + 1), _LOOKED_BACK)
+            after = rounds.round_at(link, found[-1].number + 1) if found else None
+            entries = _entries(link, at.declared.name, first_entry)
+        policies = [json.loads(each.policy) for each in recent if each.number <= row.number and each.how != "lost"]
+        problem = at.declared.declaration["problem"]
+        return {
+            "study": {**at.study(), "text": at.declared.text},
+            "recipe": at.mechanism.privatizer.recipe,
+            "rounds": [self._round(one, two) for one, two in zip(found, [*found[1:], after], strict=True)],
+            "policy": {
+                "round": row.number,
+                "text": row.policy,
+                "table": policy_table(policies[-1], problem).as_dict(),
+                "settled": settled(policies),
+                "over": len(policies),
+            },
+            "ledger": {"first": first_hash(at.declared.name), "entries": entries},
+            "rehearsal": None if self._world is None else {"world": self._world.name, "best": self._best},
+            "refusals": REFUSALS,
+        }
+
+    def _round(self, row: RoundRow, after: RoundRow | None) -> dict[str, Any]:
+        """A round, with how many reports its closing counted, and in a rehearsal what its policy is worth."""
+        return {
+            "number": row.number,
+            "opened": row.opened,
+            "closed": row.closed,
+            "how": row.how,
+            "wanted": row.wanted,
+            "counted": None if after is None else after.served - row.served,
+            "value": None if self._world is None or row.how == "lost" else self._value(row.policy),
+        }
+
+    @property
+    def _best(self) -> float:
+        assert self._world is not None
+        return self._world.optimal_value
+
+    def _value(self, text: str) -> float:
+        """The exact value of a policy in the world of the rehearsal."""
+        assert self._world is not None
+        if text not in self._values:
+            self._values[text] = self._world.value(policy_from(json.loads(text)))
+            while len(self._values) > _MOST_ROWS:
+                self._values.pop(next(iter(self._values)))
+        return self._values[text]
+
+
+def public_facts(at: Coordinator) -> PublicFacts:
+    """What everybody may see: a function of the published round and of what was charged for it."""
+    published, study = at.published, at.study()
+    row = published.row
+    with at.reading() as link:
+        held = balance(link.raw, at.declared.name)
+        numbers = {1, *range(max(1, held.head.number - _LAST_CHARGES + 1), held.head.number + 1)}
+        entries = [entry_at(link.raw, at.declared.name, number) for number in sorted(numbers)]
+    return PublicFacts(
+        study=study, declaration=at.declared.text, round=row.number, opened=row.opened, ended=published.ended,
+        head=row.signed, head_text=row.head, policy_text=row.policy,
+        policy=policy_table(json.loads(row.policy), study["study"]["problem"]), counted=row.served,
+        total=at.declared.total, budget=_account(held), entries=held.head.number,
+        charges=[_charge(each, held) for each in entries if each is not None],
+    )  # fmt: skip
+
+
+@contextmanager
+def told_to_stop(stop: Callable[[], object]) -> Iterator[None]:
+    """Call ``stop`` when the process is asked to end, before whoever listens now.
+
+    A web server waits for answers that it has begun before it tells its application that it stops, and a stream of
+    events would never end. Signals reach the main thread alone, so elsewhere nothing is done.
+    """
+    before: dict[int, Any] = {}
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        stop()
+        before[number](number, frame)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if callable(listener := signal.getsignal(number)):
+                before[number] = listener
+                signal.signal(number, heard)
+    try:
+        yield
+    finally:
+        for caught, listener in before.items():
+            signal.signal(caught, listener)
+
+
+def _account(held: Balance) -> dict[str, Any]:
+    """A budget and what was spent of it, in words, and as a share."""
+    budget = held.budget
+    shares = [spent / limit for spent, limit in zip(held.spent, budget.limit, strict=True) if limit]
+    return {
+        "limit": budget.words(budget.limit),
+        "spent": budget.words(held.spent),
+        "left": budget.words(held.left, left=True),
+        "share": min(1.0, max(shares, default=0.0)),
+    }
+
+
+def _charge(entry: Entry, held: Balance) -> ChargeRow:
+    content = entry.content
+    return ChargeRow(entry.number, content["time"], content["what"], held.budget.words(cost_in(content, "cost")))
+
+
+def _entries(link: Link, data_set: str, first: int) -> list[dict[str, Any]]:
+    """Entries of the ledger with the texts that were hashed."""
+    found = []
+    for entry in entries_of(link.raw, data_set, first):
+        found.append({"number": entry.number, "body": entry.body, "hash": entry.hash})
+        if len(found) == _MOST_ROWS:
+            break
+    return found
