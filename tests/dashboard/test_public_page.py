@@ -146,7 +146,7 @@ def test_epsilon_in_words_never_sounds_better_than_it_is():
 
 
 def test_what_holds_if_parties_collude_is_what_the_study_computed():
-    assert collude_words("shuffle", {"collusion": "epsilon 22 is left"}) == "epsilon 22 is left"
+    assert collude_words("shuffle", {"alone": {"words": "epsilon 22 is left"}}) == "epsilon 22 is left"
     assert set(LEAVES) == set(COLLUDE) == {"local", "central", "shuffle"}
 
 

@@ -62,10 +62,12 @@ def serve(
     rehearsal = None if world is None else {"world": world, "sizes": sizes, "options": world_option}
     settings = {"study": str(study), "db": db, "rate": rate, "rehearsal": rehearsal}
     from discreet.service.places import operator_token, places_of
+    from discreet.service.study import read_study
 
     operator_token(places_of(study).operator)
+    if rehearsal is not None:
+        _rehearsed(rehearsal, read_study(study))  # before anything is opened
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
-    _rehearsed(rehearsal, coordinator.declared)
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)

@@ -101,7 +101,7 @@ def _asked(facts: PublicFacts) -> str:
     times = "one episode" if most == 1 else f"up to {most:,} episodes"
     about = f"<p>{_text(declared['about'])}</p>" if declared["about"] else ""
     rows = [
-        ("Takes part", f"{declared['users']['number']:,} people with {times} each"),
+        ("Who takes part", f"{declared['users']['number']:,} people with {times} each"),
         ("An episode", "one step" if problem["horizon"] == 1 else f"{problem['horizon']:,} steps"),
         ("Situations", _listed(policy.states)),
         ("Choices", _listed(policy.actions)),

@@ -15,9 +15,8 @@ _LARGE = 5.0  # from here on odds grow by more than a hundred
 LEAVES = {
     "local": "One report, randomised on your device before it leaves. Nobody ever sees what you did.",
     "central": "What you did, encrypted as soon as it arrives. Only noisy sums over many participants are published.",
-    "shuffle": "A fixed number of messages of one size, sealed for the coordinator and handed to a shuffler, which "
-    "cannot open them. It mixes them with those of many others, so that the coordinator, which can, does not learn "
-    "whose they are.",
+    "shuffle": "Small messages, randomised on your device and sealed. The shuffler sees who sends and cannot read "
+    "them; the coordinator reads them, mixed with those of many others, and cannot see who sent which.",
 }
 COLLUDE = {
     "local": "Nothing changes. The report is random before it leaves your device, so the promise holds even if the "
@@ -60,4 +59,5 @@ def odds_words(epsilon: float, delta: float) -> list[str]:
 
 def collude_words(model: str, promise: Mapping[str, Any]) -> str:
     """What holds if parties work together: what the study has computed, or what its model means."""
-    return str(promise.get("collusion") or COLLUDE[model])
+    computed = promise.get("alone") or {}
+    return str(computed.get("words") or COLLUDE[model])

@@ -68,6 +68,7 @@ class Service:
         self._watch = Watch(coordinator, self.metrics, world)
         self._page_made: tuple[Published | None, str] = (None, "")
         self._stopping, self._streams = asyncio.Event(), 0
+        self._looking, self._looked = asyncio.Lock(), (-_BEAT, b"")
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
 
     def _routes(self) -> list[Route]:
@@ -240,7 +241,7 @@ class Service:
         self._streams += 1
         try:
             while not self._stopping.is_set():
-                found = msgspec.json.encode(await asyncio.to_thread(self._watch.now))
+                found = await self._look_around()
                 if found != sent or left <= 0:
                     sent, left = found, _BEAT
                     yield b'data: {"time":"%s","now":%s}\n\n' % (now().encode(), found)
@@ -251,6 +252,14 @@ class Service:
             self._failed("watching", error)
         finally:
             self._streams -= 1
+
+    async def _look_around(self) -> bytes:
+        """Where the study stands; looked up once for all who watch."""
+        async with self._looking:
+            if perf_counter() - self._looked[0] >= _BETWEEN / 2:
+                found = msgspec.json.encode(await asyncio.to_thread(self._watch.now))
+                self._looked = perf_counter(), found
+            return self._looked[1]
 
     # The rest
 

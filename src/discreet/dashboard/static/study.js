@@ -81,7 +81,7 @@ export class Study {
     const facts = [
       ["Guarantee", this.latest.guarantee],
       ["In words", study.promise.words],
-      ["If parties collude", study.promise.collusion || null],
+      ["If parties collude", study.promise.alone?.words ?? null],
       ["Model and recipe", `${declared.privacy.model}, ${recipe}`],
       ["Study", make("span", {}, make("code", { class: "hash" }, study.hash), " ", mark(named))],
     ];
