@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -36,6 +36,7 @@ from discreet.errors import DiscreetError
 from discreet.ledger.spending import now
 from discreet.service.coordinator import Coordinator, Published
 from discreet.service.database import storing_errors
+from discreet.service.heads import Behind
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
 from discreet.service.watching import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts, told_to_stop
@@ -76,6 +77,7 @@ class Service:
             ("GET", "/v1/study", self._study),
             ("GET", "/v1/policy", self._policy),
             ("POST", "/v1/reports", self._report),
+            ("POST", "/v1/batches", self._batch),
             ("GET", "/v1/head", self._head),
             ("GET", "/v1/heads", self._heads),
             ("GET", "/v1/status", self._status),
@@ -182,6 +184,15 @@ class Service:
         self.metrics.accepted.inc()
         return _json(answer)
 
+    async def _batch(self, request: Request) -> Response:
+        self._rates.check(request.client.host if request.client else "")
+        if not self.coordinator.declared.shuffled:
+            raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
+        body = await _body(request, await asyncio.to_thread(self.coordinator.largest_batch))
+        answer = await asyncio.get_running_loop().run_in_executor(self._writing, self.coordinator.accept_batch, body)
+        self._full.set()
+        return _json(answer)
+
     async def _head(self, request: Request) -> Response:
         return _json(self.coordinator.head())
 
@@ -271,12 +282,20 @@ class Service:
     def _failed(self, event: str, error: BaseException) -> None:
         self.metrics.failed.inc()
         self.log.failure(event, error)
+        if isinstance(error, Behind):
+            self.log.write("behind", remedy="discreet study restored")
+
+
+class _Failing(Protocol):
+    metrics: Metrics
+
+    def _failed(self, event: str, error: BaseException) -> None: ...
 
 
 class _Plainly:
     """Everything that is raised becomes a code and a sentence; nothing of it reaches the server's own log."""
 
-    def __init__(self, inner: Starlette, service: Service) -> None:
+    def __init__(self, inner: Starlette, service: _Failing) -> None:
         self._inner: ASGIApp = inner
         self._service = service
         for kind in (Refused, DiscreetError, HTTPException, ClientDisconnect, Exception):
@@ -318,7 +337,7 @@ async def _body(request: Request, largest: int) -> bytes:
     async for chunk in request.stream():
         content += chunk
         if len(content) > largest:
-            raise Refused("large", f"a report has at most {largest} bytes")
+            raise Refused("large", f"a message here has at most {largest} bytes")
     return bytes(content)
 
 
