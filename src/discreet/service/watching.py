@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 import traceback
@@ -18,10 +19,12 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from discreet.ledger.spending import now
 from discreet.service.messages import STATUS, Refused
 
+WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _MOST_ADDRESSES = 10_000
 
 
@@ -57,7 +60,11 @@ class ServerLog(logging.Handler):
 
 
 class Metrics:
-    """Counters and gauges of one process, in a registry of their own."""
+    """Counters and gauges, in a registry of their own.
+
+    ``discreet serve --workers N`` names a folder in PROMETHEUS_MULTIPROC_DIR, by which the package prometheus_client
+    adds up what all workers have counted, whichever of them is asked. Otherwise they are those of one process.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -71,26 +78,37 @@ class Metrics:
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
         )  # fmt: skip
         self.closing = Histogram("discreet_closing_seconds", "Time to close a round", registry=self.registry)
-        self.round = Gauge("discreet_round", "The open round", registry=self.registry)
-        self.waiting = Gauge("discreet_reports_waiting", "Reports accepted and not counted", registry=self.registry)
-        self.counted = Gauge("discreet_reports_counted", "Reports counted", registry=self.registry)
+        self.round = self._gauge("discreet_round", "The open round")
+        self.waiting = self._gauge("discreet_reports_waiting", "Reports accepted and not counted")
+        self.counted = self._gauge("discreet_reports_counted", "Reports counted")
+
+    def _gauge(self, name: str, words: str) -> Gauge:
+        """A gauge that is read from the database, so the latest reading is everybody's."""
+        return Gauge(name, words, registry=self.registry, multiprocess_mode="mostrecent")
 
     def count(self, refusal: Refused) -> None:
         """Count a refusal by its code."""
         self.refused.labels(refusal.code).inc()
 
     def refusals(self) -> dict[str, int]:
-        """How often each code was answered by this process."""
+        """How often each code was answered."""
         found: dict[str, int] = {}
-        for metric in self.refused.collect():
+        for metric in self._added_up().collect():
             for sample in metric.samples:
-                if sample.name.endswith("_total") and sample.value:
+                if sample.name == "discreet_refused_total" and sample.value:
                     found[sample.labels["code"]] = int(sample.value)
         return found
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return bytes(generate_latest(self.registry))
+        return bytes(generate_latest(self._added_up()))
+
+    def _added_up(self) -> CollectorRegistry:
+        if not os.environ.get(WORKERS_FOLDER):
+            return self.registry
+        together = CollectorRegistry()
+        MultiProcessCollector(together)
+        return together
 
 
 @dataclass(frozen=True)
