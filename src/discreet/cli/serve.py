@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,10 +77,22 @@ def serve(
     typer.echo(f"dashboard  http://{host}:{port}/dashboard  with the token in {places_of(study).operator}", err=True)
     coordinator.stop()
     os.environ[_SETTINGS] = json.dumps(settings)
-    uvicorn.run(
-        "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
-        log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
-    )  # fmt: skip
+    with _counted_together(workers):
+        uvicorn.run(
+            "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
+            log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
+        )  # fmt: skip
+
+
+@contextmanager
+def _counted_together(workers: int) -> Iterator[None]:
+    """Let several workers add up their metrics, in a temporary folder that they are told of before they start."""
+    if workers == 1:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="discreet-metrics-") as folder:
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        yield
 
 
 def worker() -> ASGIApp:

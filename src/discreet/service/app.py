@@ -1,9 +1,9 @@
 """The coordinator over HTTP: small handlers, one writer, one that closes rounds.
 
-Reports are committed in groups: handlers check what arrives and put it into a queue; one task takes everything that
-has come, stores it in one transaction and answers all of it after the COMMIT. So a commit is paid once for many
-reports, and nothing is acknowledged that could be lost. Another thread closes rounds, and looks now and then whether
-a coordinator elsewhere has.
+Reports are committed in groups: handlers check what arrives and put it into a queue; one thread waits for its turn to
+write, takes everything that has come by then, stores it in one transaction and answers all of it after the COMMIT. So a
+commit is paid once for many reports, and nothing is acknowledged that could be lost. Another thread closes rounds, and
+looks now and then whether a coordinator elsewhere has.
 
 The operator's page is told what happens by a stream of events: where the study stands, sent when that has changed, a
 few times a second at most, and a beat when nothing has (:meth:`Service.events`).
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -43,6 +44,7 @@ from discreet.service.watching import Limits, Log, Metrics, Rates, Watch, larges
 from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit
+_PAUSE = 0.005  # seconds between two looks whether everything was answered
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
 _PAGE = {**HEADERS, "cache-control": "no-store"}
@@ -62,7 +64,8 @@ class Service:
         self.coordinator, self._operator, self._look = coordinator, operator_token, look
         self.limits = usual_limits(coordinator) if limits is None else limits
         self.log, self.metrics, self._rates = Log() if log is None else log, Metrics(), Rates(self.limits)
-        self._queue: asyncio.Queue[tuple[Incoming, asyncio.Future[Answer]]] = asyncio.Queue(self.limits.queue)
+        self._queue: deque[tuple[Incoming, asyncio.Future[Answer]]] = deque()  # filled here, emptied by the writer
+        self._unanswered, self._arrived = 0, asyncio.Event()
         self._full = asyncio.Event()
         self._writing, self._closing = ThreadPoolExecutor(1, "writing"), ThreadPoolExecutor(1, "closing")
         self._handed_out: tuple[object, bytes] = (None, b"")
@@ -101,7 +104,8 @@ class Service:
                 yield
         finally:
             self._stopping.set()
-            await self._queue.join()  # what was taken into the queue is stored and answered
+            while self._unanswered:  # what was taken into the queue is stored and answered
+                await asyncio.sleep(_PAUSE)
             for task in tasks:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -117,24 +121,34 @@ class Service:
         """Store what has arrived, all of it in one transaction, and answer after its commit."""
         loop = asyncio.get_running_loop()
         while True:
-            batch = [await self._queue.get()]
-            while len(batch) < _TOGETHER and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
+            await self._arrived.wait()
+            self._arrived.clear()
+            if not self._queue:
+                continue  # what has arrived was taken by the commit before
+            batch: list[tuple[Incoming, asyncio.Future[Answer]]] = []
             try:
                 answers = await loop.run_in_executor(
-                    self._writing, self.coordinator.accept_all, [incoming for incoming, _ in batch]
+                    self._writing, self.coordinator.accept_waiting, lambda batch=batch: self._take(batch)
                 )
             except Exception as error:
                 self._failed("storing", error)
-                answers = [Refused("busy", "the coordinator cannot store reports now: send the same again later")]
-                answers *= len(batch)
+                busy = Refused("busy", "the coordinator cannot store reports now: send the same again later")
+                answers = [busy for _ in batch or self._take(batch)]
             self.metrics.commits.observe(len(batch))
             for (_, waiting), answer in zip(batch, answers, strict=True):
                 if not waiting.done():
                     waiting.set_result(answer)
-                self._queue.task_done()
+            self._unanswered -= len(batch)
+            if self._queue:
+                self._arrived.set()
             if self.coordinator.full:
                 self._full.set()
+
+    def _take(self, batch: list[tuple[Incoming, asyncio.Future[Answer]]]) -> list[Incoming]:
+        """Move what waits into the batch, up to the most that one commit holds."""
+        while self._queue and len(batch) < _TOGETHER:
+            batch.append(self._queue.popleft())
+        return [incoming for incoming, _ in batch]
 
     async def _close(self) -> None:
         """Close rounds when they are full; look now and then, for there may be other coordinators."""
@@ -174,10 +188,11 @@ class Service:
         self._rates.check(request.client.host if request.client else "")
         incoming = self.coordinator.check(await _body(request, self.limits.largest), _token(request))
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        try:
-            self._queue.put_nowait((incoming, waiting))
-        except asyncio.QueueFull:
-            raise Refused("rate", "too many reports at once: wait a moment and send the same again") from None
+        if len(self._queue) >= self.limits.queue:
+            raise Refused("rate", "too many reports at once: wait a moment and send the same again")
+        self._queue.append((incoming, waiting))
+        self._unanswered += 1
+        self._arrived.set()
         answer = await waiting
         if isinstance(answer, Refused):
             raise answer

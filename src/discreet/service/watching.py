@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import sys
 import threading
@@ -26,6 +27,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from discreet.dashboard.policies import policy_table, settled
 from discreet.dashboard.public import ChargeRow, PublicFacts
@@ -41,6 +43,7 @@ from discreet.service.messages import STATUS, Refused
 from discreet.service.rounds import RoundRow
 from discreet.worlds.tabular import TabularWorld
 
+WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _MOST_ADDRESSES = 10_000
 _MOST_ROWS = 1000  # rounds or entries of one answer
 _LAST_CHARGES = 10  # that the public page shows, besides the first
@@ -79,7 +82,11 @@ class ServerLog(logging.Handler):
 
 
 class Metrics:
-    """Counters and gauges of one process, in a registry of their own."""
+    """Counters and gauges, in a registry of their own.
+
+    ``discreet serve --workers N`` names a folder in PROMETHEUS_MULTIPROC_DIR, by which the package prometheus_client
+    adds up what all workers have counted, whichever of them is asked. Otherwise they are those of one process.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -93,30 +100,42 @@ class Metrics:
             buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
         )  # fmt: skip
         self.closing = Histogram("discreet_closing_seconds", "Time to close a round", registry=self.registry)
-        self.round = Gauge("discreet_round", "The open round", registry=self.registry)
-        self.waiting = Gauge("discreet_reports_waiting", "Reports accepted and not counted", registry=self.registry)
-        self.counted = Gauge("discreet_reports_counted", "Reports counted", registry=self.registry)
+        self.round = self._gauge("discreet_round", "The open round")
+        self.waiting = self._gauge("discreet_reports_waiting", "Reports accepted and not counted")
+        self.counted = self._gauge("discreet_reports_counted", "Reports counted")
+
+    def _gauge(self, name: str, words: str) -> Gauge:
+        """A gauge that is read from the database, so the latest reading is everybody's."""
+        return Gauge(name, words, registry=self.registry, multiprocess_mode="mostrecent")
 
     def count(self, refusal: Refused) -> None:
         """Count a refusal by its code."""
         self.refused.labels(refusal.code).inc()
 
     def refusals(self) -> dict[str, int]:
-        """How often each code was answered by this process."""
+        """How often each code was answered."""
         found: dict[str, int] = {}
-        for metric in self.refused.collect():
+        for metric in self._added_up().collect():
             for sample in metric.samples:
-                if sample.name.endswith("_total") and sample.value:
+                if sample.name == "discreet_refused_total" and sample.value:
                     found[sample.labels["code"]] = int(sample.value)
         return found
 
-    def value(self, name: str) -> float:
-        """The value of one of these counters or gauges."""
-        return self.registry.get_sample_value(name) or 0.0
+    def totals(self) -> dict[str, float]:
+        """All counts without labels, by their names."""
+        samples = (sample for metric in self._added_up().collect() for sample in metric.samples)
+        return {sample.name: sample.value for sample in samples if not sample.labels}
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return bytes(generate_latest(self.registry))
+        return bytes(generate_latest(self._added_up()))
+
+    def _added_up(self) -> CollectorRegistry:
+        if not os.environ.get(WORKERS_FOLDER):
+            return self.registry
+        together = CollectorRegistry()
+        MultiProcessCollector(together)
+        return together
 
 
 @dataclass(frozen=True)
@@ -177,6 +196,7 @@ class Watch:
         metrics.counted.set(row.served)
         with at.reading() as link:
             held = balance(link.raw, at.declared.name)
+        totals = metrics.totals()
         return {
             "study": at.declared.hash,
             "round": row.number,
@@ -192,10 +212,10 @@ class Watch:
             "entries": held.head.number,
             "process": {
                 "started": self._started,
-                "accepted": int(metrics.value("discreet_reports_accepted_total")),
-                "failures": int(metrics.value("discreet_failures_total")),
-                "closed": int(metrics.value("discreet_closing_seconds_count")),
-                "closing_seconds": round(metrics.value("discreet_closing_seconds_sum"), 3),
+                "accepted": int(totals.get("discreet_reports_accepted_total", 0)),
+                "failures": int(totals.get("discreet_failures_total", 0)),
+                "closed": int(totals.get("discreet_closing_seconds_count", 0)),
+                "closing_seconds": round(totals.get("discreet_closing_seconds_sum", 0.0), 3),
             },
         }
 
