@@ -73,7 +73,7 @@ def test_the_public_page_changes_when_a_round_closes_and_at_no_other_time(tmp_pa
         assert (status["waiting"], status["refused"]["malformed"]) == (1, 918_273)
         assert status["wanted"] > 1
         assert served.client.get("/").text == before
-        served.service._page_made = (None, "")  # also when it is made anew
+        served.service._pages._made = (None, "")  # also when it is made anew
         assert served.client.get("/").text == before
         settle(served, rng, status["wanted"] - 1)
         after = served.client.get("/").text
@@ -134,27 +134,27 @@ def test_a_rehearsal_is_judged_exactly(tmp_path, rng):
 
 
 def test_events_come_when_something_has_changed_and_end_when_the_service_stops(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("discreet.service.app._BETWEEN", 0.001)
+    monkeypatch.setattr("discreet.dashboard.serving._BETWEEN", 0.001)
     at = coordinator(declared(tmp_path))
     service = Service(at, "operators-token", log=Log(open(os.devnull, "w")))  # noqa: SIM115
 
     async def listen():
-        stream = service.events()
+        stream = service._pages.events()
         first = await anext(stream)
-        assert service._streams == 1
+        assert service._pages.streams == 1
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0.05)
         assert not waiting.done()  # nothing has changed: nothing is sent
         at.accept(report(at, rng))
         second = await waiting
-        service._stopping.set()
+        service._pages.stopping.set()
         assert [rest async for rest in stream] == []
         return first, second
 
     first, second = (json.loads(each.removeprefix(b"data: ")) for each in asyncio.run(listen()))
     assert (first["now"]["waiting"], second["now"]["waiting"]) == (0, 1)
     assert second["time"] >= first["time"]
-    assert service._streams == 0
+    assert service._pages.streams == 0
     at.stop()
 
 
@@ -166,10 +166,10 @@ def test_a_stream_whose_database_fails_ends_and_is_logged(tmp_path, monkeypatch)
         def broken():
             raise OSError("a secret of somebody")
 
-        monkeypatch.setattr(service._watch, "now", broken)
+        monkeypatch.setattr(service._pages, "now", broken)
 
         async def listen():
-            return [each async for each in service.events()]
+            return [each async for each in service._pages.events()]
 
         assert asyncio.run(listen()) == []
         out.seek(0)
@@ -178,7 +178,7 @@ def test_a_stream_whose_database_fails_ends_and_is_logged(tmp_path, monkeypatch)
 
 
 def test_too_many_watchers_are_refused(served):
-    served.service._streams = 32
+    served.service._pages.streams = 32
     answer = served.client.get("/v1/operator/events", headers=OPERATOR)
     assert (answer.status_code, answer.json()["error"]) == (429, "rate")
 

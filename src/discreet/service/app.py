@@ -5,9 +5,6 @@ write, takes everything that has come by then, stores it in one transaction and 
 commit is paid once for many reports, and nothing is acknowledged that could be lost. Another thread closes rounds, and
 looks now and then whether a coordinator elsewhere has.
 
-The operator's page is told what happens by a stream of events: where the study stands, sent when that has changed, a
-few times a second at most, and a beat when nothing has (:meth:`Service.events`).
-
 Everything that goes wrong is a code and a sentence as JSON. Errors that nobody foresaw are logged by their kind and
 place, never by their message, and answered by 500.
 """
@@ -27,15 +24,14 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from discreet.dashboard.files import HEADERS, operator_page, static_files
-from discreet.dashboard.public import participants_page
+from discreet.dashboard.serving import MOST_STREAMS, Pages
 from discreet.errors import DiscreetError
 from discreet.ledger.spending import now
-from discreet.service.coordinator import Coordinator, Published
+from discreet.service.coordinator import Coordinator
 from discreet.service.database import storing_errors
 from discreet.service.heads import Behind
 from discreet.service.messages import Refused
@@ -47,9 +43,7 @@ _TOGETHER = 1000  # reports of one commit
 _PAUSE = 0.005  # seconds between two looks whether everything was answered
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
-_PAGE = {**HEADERS, "cache-control": "no-store"}
-_BETWEEN, _BEAT = 0.3, 5.0  # seconds between two events at least, and at most
-_MOST_STREAMS = 32
+_NOTHING = "there is nothing at this address for this method"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -70,9 +64,7 @@ class Service:
         self._writing, self._closing = ThreadPoolExecutor(1, "writing"), ThreadPoolExecutor(1, "closing")
         self._handed_out: tuple[object, bytes] = (None, b"")
         self._watch = Watch(coordinator, self.metrics, world)
-        self._page_made: tuple[Published | None, str] = (None, "")
-        self._stopping, self._streams = asyncio.Event(), 0
-        self._looking, self._looked = asyncio.Lock(), (-_BEAT, b"")
+        self._pages = Pages(self._watch.now, lambda: public_facts(coordinator), now, self._failed)
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
 
     def _routes(self) -> list[Route]:
@@ -100,10 +92,10 @@ class Service:
         self.log.write("started", study=self.coordinator.declared.hash, round=self.coordinator.published.row.number)
         loop = asyncio.get_running_loop()
         try:
-            with told_to_stop(lambda: loop.call_soon_threadsafe(self._stopping.set)):
+            with told_to_stop(lambda: loop.call_soon_threadsafe(self._pages.stopping.set)):
                 yield
         finally:
-            self._stopping.set()
+            self._pages.stopping.set()
             while self._unanswered:  # what was taken into the queue is stored and answered
                 await asyncio.sleep(_PAUSE)
             for task in tasks:
@@ -232,22 +224,16 @@ class Service:
         return _json({"status": "ok"})
 
     async def _page(self, request: Request) -> Response:
-        published = self.coordinator.published
-        if self._page_made[0] is not published:
-            self._page_made = published, participants_page(await asyncio.to_thread(public_facts, self.coordinator))
-        return HTMLResponse(self._page_made[1], headers=_PAGE)
+        return await self._pages.participants(self.coordinator.published)
 
     async def _dashboard(self, request: Request) -> Response:
-        return HTMLResponse(operator_page(), headers=_PAGE)
+        return self._pages.operator()
 
     async def _static(self, request: Request) -> Response:
-        file = static_files().get(request.path_params["name"])
-        if file is None or file.kind.startswith("text/html"):
-            raise Refused("unknown", "there is nothing at this address for this method")
-        headers = {**HEADERS, "cache-control": "no-cache", "etag": file.tag}
-        if request.headers.get("if-none-match") == file.tag:
-            return Response(status_code=304, headers=headers)
-        return Response(file.content, headers=headers, media_type=file.kind)
+        found = self._pages.file(request.path_params["name"], request.headers.get("if-none-match"))
+        if found is None:
+            raise Refused("unknown", _NOTHING)
+        return found
 
     async def _overview(self, request: Request) -> Response:
         self._check_operator(request)
@@ -256,36 +242,9 @@ class Service:
 
     async def _events(self, request: Request) -> Response:
         self._check_operator(request)
-        if self._streams >= _MOST_STREAMS:
-            raise Refused("rate", f"{_MOST_STREAMS} pages are watching already: close some of them")
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self.events(), headers=headers, media_type="text/event-stream")
-
-    async def events(self) -> AsyncIterator[bytes]:
-        """Where the study stands, when it has changed, and the time, when it has not; until the service stops."""
-        sent, left = b"", 0.0
-        self._streams += 1
-        try:
-            while not self._stopping.is_set():
-                found = await self._look_around()
-                if found != sent or left <= 0:
-                    sent, left = found, _BEAT
-                    yield b'data: {"time":"%s","now":%s}\n\n' % (now().encode(), found)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), _BETWEEN)
-                left -= _BETWEEN
-        except Exception as error:  # the page asks again, and is told what is wrong
-            self._failed("watching", error)
-        finally:
-            self._streams -= 1
-
-    async def _look_around(self) -> bytes:
-        """Where the study stands; looked up once for all who watch."""
-        async with self._looking:
-            if perf_counter() - self._looked[0] >= _BETWEEN / 2:
-                found = msgspec.json.encode(await asyncio.to_thread(self._watch.now))
-                self._looked = perf_counter(), found
-            return self._looked[1]
+        if self._pages.streams >= MOST_STREAMS:
+            raise Refused("rate", f"{MOST_STREAMS} pages are watching already: close some of them")
+        return self._pages.stream()
 
     # The rest
 
@@ -326,7 +285,7 @@ class _Plainly:
 
     async def _answer(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            error = Refused("unknown", "there is nothing at this address for this method")
+            error = Refused("unknown", _NOTHING)
         if isinstance(error, Refused):
             self._service.metrics.count(error)
             return _json({"error": error.code, "reason": error.reason}, error.status)
