@@ -39,6 +39,23 @@ def test_a_study_is_written_checked_and_invited_to(tmp_path, capsys):
     assert not places_of(file).database.exists()
 
 
+@pytest.mark.parametrize(
+    ("reports", "recipe"), [(1, "central/first-visit-matrix"), (3, "central/joint-histogram-laplace")]
+)
+def test_auto_takes_what_can_be_served_and_says_where_it_differs(tmp_path, capsys, reports, recipe):
+    file = tmp_path / "reminders.toml"
+    assert run("study", "new", file) == 0
+    capsys.readouterr()
+    changes = {'"local"': '"central"', "4.0": "1.0", "delta = 0.0": "delta = 1e-5", "tokens = false": "tokens = true"}
+    for old, new in {**changes, "reports_per_user = 1": f"reports_per_user = {reports}"}.items():
+        file.write_text(file.read_text().replace(old, new, 1))
+    assert run("study", "check", file, "--runs", "0") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"recipe {recipe} " in shown
+    differs = "auto took a recipe that can be served; in simulations it takes 'central/first-visit-matrix', but"
+    assert (differs in shown) == (reports > 1)
+
+
 def test_the_rehearsal_says_what_to_expect(tmp_path, capsys):
     assert run("study", "check", declared(tmp_path, number=300), "--runs", "1") == 0
     assert "with 300 reports expect" in capsys.readouterr().out

@@ -40,7 +40,7 @@ def check(
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
     declared = _read(study)
-    from discreet.service.checking import device_cost, noise_of, rehearsed
+    from discreet.service.checking import device_cost, instead_of, noise_of, rehearsed
     from discreet.service.mechanism import prepare
 
     mechanism = prepare(declared)
@@ -58,6 +58,8 @@ def check(
                 f"{cost.milliseconds:.2g} ms of work"),
         ]
     )  # fmt: skip
+    if (usual := instead_of(mechanism)) is not None:
+        typer.echo(f"auto took a recipe that can be served; in simulations it takes {usual[0]!r}, but {usual[1]}")
     rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
     print_table(["count", "noise of a release (sd)", "noise at the end (sd)"], rows, right=["count"])
     if runs:
