@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import pytest
 from tests.service.small_studies import TOKENS, coordinator, declared, report
 
 from discreet.cli import main
+from discreet.service.database import Database
 from discreet.service.places import places_of
 
 
@@ -77,8 +80,13 @@ def test_tokens_are_in_the_file_and_only_their_digests_in_the_database(tmp_path,
 def test_an_early_end_and_what_cannot_be_ended_or_restored(tmp_path, capsys, rng):
     file = declared(tmp_path)
     assert run("study", "end", file) == 2
-    assert "not been opened" in capsys.readouterr().err
+    assert "discreet serve" in capsys.readouterr().err
     assert run("study", "restored", file) == 2
+    assert "small.head is missing" in capsys.readouterr().err
+    assert not places_of(file).database.exists()
+    Database(places_of(file).database).prepare()
+    assert run("study", "end", file) == 2
+    assert "not been opened" in capsys.readouterr().err
     at = coordinator(file)
     at.accept(report(at, rng))
     at.stop()
@@ -103,6 +111,18 @@ def test_serve_refuses_a_missing_operator_token_before_anything_is_opened(tmp_pa
     places_of(file).operator.unlink()
     assert run("serve", file) == 2
     assert "small.operator" in capsys.readouterr().err
+    assert not places_of(file).database.exists()
+
+
+def test_serve_refuses_an_address_that_it_cannot_have_before_anything_is_opened(tmp_path, capsys):
+    file = declared(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert run("serve", file, "--port", taken.getsockname()[1]) == 2
+        assert "cannot listen on 127.0.0.1 port" in capsys.readouterr().err
+    assert run("serve", file, "--host", "192.0.2.7") == 2
+    assert "192.0.2.7" in capsys.readouterr().err
     assert not places_of(file).database.exists()
 
 

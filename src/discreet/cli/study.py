@@ -39,7 +39,7 @@ def check(
     runs: Annotated[int, typer.Option(help="Runs of the rehearsal in each world; 0 leaves it out.", min=0)] = 2,
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
-    declared = _read(study)
+    declared = read_declared(study)
     from discreet.service.checking import device_cost, instead_of, noise_of, rehearsed
     from discreet.service.mechanism import prepare
 
@@ -121,6 +121,7 @@ def end(study: StudyFile, db: Db = None) -> None:
     from discreet.service import rounds
     from discreet.service.coordinator import Coordinator
 
+    database.check_exists()
     database.prepare()
     link = database.connect()
     try:
@@ -153,7 +154,8 @@ def open_coordinator(study_file: Path, db: str | None) -> Coordinator:
     return Coordinator(declared, database, places)
 
 
-def _read(study_file: Path) -> Study:
+def read_declared(study_file: Path) -> Study:
+    """The study of a file, where everything that serving needs is installed."""
     from discreet.service.study import file_name, read_study
 
     for package in _PACKAGES:
@@ -163,7 +165,7 @@ def _read(study_file: Path) -> Study:
 
 
 def _opened(study_file: Path, db: str | None) -> tuple[Study, Database, Places]:
-    declared = _read(study_file)
+    declared = read_declared(study_file)
     from discreet.service.database import Database
     from discreet.service.places import places_of
 
