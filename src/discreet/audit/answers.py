@@ -294,7 +294,7 @@ def _histograms(own: Floats, held: Floats, first: Floats, second: Floats, others
     Items that all of these laws send alike are counted together: how their number is split says nothing. Of more than
     four kinds those that tell the two items apart least are one; looking no closer is something that anybody may do.
     """
-    kinds, where = np.unique(np.stack([first, second, held]), axis=1, return_inverse=True)
+    where = np.unique(np.stack([first, second, held]), axis=1, return_inverse=True)[1]
     told = np.argsort(-np.bincount(where.ravel(), np.abs(first - second)), kind="stable")
     where = np.minimum(np.argsort(told)[where.ravel()], _KINDS - 1)
     chances = np.stack([np.bincount(where, law) for law in (own, held)])

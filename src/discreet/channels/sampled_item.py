@@ -352,8 +352,9 @@ def draw_reports(
 ) -> Floats:
     """How often each cell is reported, drawn exactly in law from the tally of clear items; cost independent of users.
 
-    Users without an item (their record ended, and ``early_end`` was not declared) report an even lie.
+    Users whose record has ended say so where ``early_end`` was declared; others without an item report an even lie.
     """
+    given = items.sum(axis=(1, 2, 3, 4))
     items = np.where(domain.cells, items, 0.0)
     reports = np.zeros(items.shape)
     for h, step in enumerate(domain.steps):
@@ -366,10 +367,12 @@ def draw_reports(
             reports[h][cells] = generator.binomial(truths, step.truth) + generator.binomial(others, step.lie)
             continue
         kept = generator.binomial(truths, step.weight)
+        said = int(generator.binomial(int(asked[h] - given[h]), step.weight)) if channel.encoder.early_end else 0
         share = np.broadcast_to(domain.shares[h][:, :, None, None], cells.shape)[cells]
         # Rounding must not push the sum above one, and what is left over is the "ended" symbol.
         share = share / max(1.0, share.sum())
-        lies = generator.multinomial(int(asked[h]) - int(kept.sum()), np.append(share, max(0.0, 1 - share.sum())))
+        left = int(asked[h]) - int(kept.sum()) - said
+        lies = generator.multinomial(left, np.append(share, max(0.0, 1 - share.sum())))
         reports[h][cells] = kept + lies[:-1]
     return reports
 

@@ -163,8 +163,8 @@ class ItemChannel(Tabular):
             copies * float(_lies(law, cells, shape.horizon))
             for cells, copies in ((row.sum(), 1), (row[:, 1].sum(), 1), (2.0, shape.states))
         )
-        # Drawn steps thin all counts of a row alike, so their ratios suffer little: an eighth fits measured regret.
-        thinned = visits * (shape.horizon / (law.p - law.q) - 1) / 8
+        # Drawn steps thin all counts of a row alike, and learners go by their ratios: charged once, for visits.
+        thinned = visits * (shape.horizon / (law.p - law.q) - 1)
         return self.block * (lies + thinned)
 
     def _anything(self) -> Floats:
