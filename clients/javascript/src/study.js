@@ -1,0 +1,127 @@
+/**
+ * A study as a device knows it: the declaration that a person agreed to, named by its hash, and what a report is.
+ *
+ * The hash is the study's name, so whoever serves it cannot change a word of it. What a report is (`report` in the
+ * answer of the service) is not part of the hash, and need not be: a device reports randomised items only, with laws
+ * that it has checked against the declared epsilon, unless the declaration itself says that the coordinator is trusted.
+ */
+import { Refused } from "./errors.js";
+import { exactly } from "./exact.js";
+import { digest, field, finite, whole } from "./words.js";
+
+/**
+ * @typedef {object} Kind what a report is: the record itself, or `steps` items, randomised by `response`
+ * @property {string} name @property {number} steps @property {string} response @property {boolean} masked
+ */
+/**
+ * @typedef {object} Study
+ * @property {string} hash @property {string} title @property {number} states @property {number} actions
+ * @property {number} horizon @property {string[] | null} stateLabels @property {string[] | null} actionLabels
+ * @property {number | null} start @property {[number, number]} rewards @property {boolean} earlyEnd
+ * @property {string} model @property {number} epsilon @property {number} delta @property {number} cap
+ * @property {number} window @property {string} key @property {Kind} kind
+ */
+/** @typedef {import("./words.js").Content} Content */
+
+const LARGEST = 1 << 22; // cells of a policy or of a step
+/** @type {{[unit: string]: number}} */
+const UNITS = { s: 1, m: 60, h: 3600, d: 86400 };
+
+/** The study in an answer of the service; refused unless its hash is the one that was agreed to. @param {Content} answer @param {string} agreed @returns {Promise<Study>} */
+export async function readStudy(answer, agreed) {
+  const declaration = field(answer, "study", "object");
+  const found = await digest(declaration);
+  if (found !== agreed) {
+    throw new Refused(
+      `this is not the study that was agreed to: its hash is ${found}, and ${agreed} was expected; do not take part ` +
+        "before you have read the new declaration",
+    );
+  }
+  const problem = field(declaration, "problem", "object");
+  const privacy = field(declaration, "privacy", "object");
+  const [states, stateLabels] = named(problem, "states");
+  const [actions, actionLabels] = named(problem, "actions");
+  const horizon = whole(problem, "horizon", 1, LARGEST);
+  if (states * actions * horizon > LARGEST) {
+    throw new Refused("this study has more states, actions and steps than a device can report on");
+  }
+  const study = {
+    hash: found,
+    title: field(declaration, "title", "text"),
+    states,
+    actions,
+    horizon,
+    stateLabels,
+    actionLabels,
+    start: startOf(problem, states, stateLabels),
+    rewards: rangeOf(problem),
+    earlyEnd: field(problem, "early_end", "flag"),
+    model: field(privacy, "model", "text"),
+    epsilon: finite(privacy.epsilon, "the field 'epsilon'"),
+    delta: finite(privacy.delta, "the field 'delta'"),
+    cap: whole(field(declaration, "users", "object"), "reports_per_user", 1, 1e9),
+    window: seconds(field(field(declaration, "reporting", "object"), "window", "text")),
+    key: field(field(declaration, "keys", "object"), "signing", "text"),
+  };
+  return Object.freeze({ ...study, kind: kindOf(field(answer, "report", "object"), study) });
+}
+
+/** What the item of one step may cost: the agreed epsilon, shared by all reports and their steps, exactly. @param {Study} study @returns {import("./exact.js").Fraction} */
+export function perStep({ epsilon, cap, kind }) {
+  const [mantissa, power] = exactly(epsilon);
+  const parts = BigInt(cap) * BigInt(kind.steps);
+  return power < 0n ? [mantissa, parts << -power] : [mantissa << power, parts];
+}
+
+/** A time such as "90s", "15m", "1h" or "7d", in seconds. @param {string} text */
+export function seconds(text) {
+  const match = /^([0-9]{1,6})([smhd])$/.exec(text);
+  if (!match) throw new Refused(`a time must be a whole number and a unit, as 30m or 1h, got '${text.slice(0, 20)}'`);
+  return Number(match[1]) * UNITS[match[2]];
+}
+
+/** @param {Content} report @param {Omit<Study, "kind">} study @returns {Kind} */
+function kindOf(report, study) {
+  const name = field(report, "kind", "text");
+  if (study.model === "central" && name === "record") return { name, steps: 0, response: "", masked: true };
+  if (study.model !== "local" || name !== "sampled-items") {
+    throw new Refused(
+      `the service asks for reports of kind '${name.slice(0, 30)}', which this client does not send in a study whose ` +
+        `model is '${study.model.slice(0, 20)}': nothing is sent`,
+    );
+  }
+  const response = field(report, "response", "text");
+  if (response !== "kary" && response !== "unary") {
+    throw new Refused(`this client answers by kary or unary response, and the service asks for '${response.slice(0, 30)}'`);
+  }
+  if (field(report, "early_end", "flag") !== study.earlyEnd) {
+    throw new Refused("the service and the declaration differ in whether records may end early: nothing is sent");
+  }
+  return { name, steps: whole(report, "steps", 1, study.horizon), response, masked: field(report, "masked", "flag") };
+}
+
+/** @param {Content} problem @param {string} name @returns {[number, string[] | null]} */
+function named(problem, name) {
+  const given = problem[name];
+  if (Array.isArray(given) && given.length && given.every((label) => typeof label === "string")) {
+    if (new Set(given).size < given.length) throw new Refused(`two of the labels of ${name} are the same`);
+    return [given.length, given];
+  }
+  return [whole(problem, name, 1, LARGEST), null];
+}
+
+/** @param {Content} problem @param {number} states @param {string[] | null} labels */
+function startOf(problem, states, labels) {
+  const given = problem.start ?? null;
+  if (given === null) return null;
+  return labels?.includes(given) ? labels.indexOf(given) : whole(problem, "start", 0, states - 1);
+}
+
+/** @param {Content} problem @returns {[number, number]} */
+function rangeOf(problem) {
+  const ends = field(problem, "rewards", "list").map((/** @type {any} */ end) => finite(end, "an end of the range of rewards"));
+  if (ends.length !== 2 || !(ends[0] < ends[1])) {
+    throw new Refused("the range of rewards must be two numbers, the smaller one first");
+  }
+  return ends;
+}
