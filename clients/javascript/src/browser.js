@@ -2,10 +2,11 @@
 import { Refused } from "./errors.js";
 
 /** @typedef {import("./store.js").State} State */
+/** @typedef {import("./store.js").Box} Box */
 
 const TABLE = "state";
 
-/** A database of this page's origin. Tabs share it; the browser, or who uses it, can delete it. @implements {import("./store.js").Box} */
+/** A database of this page's origin. Tabs share it; the browser, or who uses it, can delete it. @implements {Box} */
 export class BrowserBox {
   /** @param {string} name */
   constructor(name) {

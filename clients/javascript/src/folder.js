@@ -12,8 +12,9 @@ import { basename, join } from "node:path";
 import { Refused } from "./errors.js";
 
 /** @typedef {import("./store.js").State} State */
+/** @typedef {import("./store.js").Box} Box */
 
-/** @implements {import("./store.js").Box} */
+/** @implements {Box} */
 export class FolderBox {
   /** @param {string} path */
   constructor(path) {

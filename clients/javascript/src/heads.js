@@ -61,7 +61,7 @@ export async function checkChain(last, head, fetch, check) {
   }
 }
 
-/** The signature check of the platform, where it has one. @type {Verify} */
+/** The signature check of the platform, where it has one. @param {Uint8Array} key @param {Uint8Array} signature @param {Uint8Array} signed @returns {Promise<boolean>} */
 export async function platformVerify(key, signature, signed) {
   let known;
   try {
