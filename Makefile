@@ -7,8 +7,8 @@ STAMP_ALL := $(VENV)/.installed-all
 
 EXTRAS := plots,gym,data,ledger,serve,dev
 # What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java), and ledgers on a
-# server need PostgreSQL (.ci/ensure-postgresql).
-EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
+# server need PostgreSQL (.ci/ensure-postgresql), pages a browser (.ci/ensure-browser).
+EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench,browser
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Of make fuzz; SEED=n repeats a run.
@@ -23,7 +23,7 @@ help:
 	@echo "make study       a study with simulated people as real HTTP clients, and what they met: about a minute"
 	@echo "make test-quick  the fast tests, about a minute: for everyday work"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
-	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, long schedules"
+	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, a browser, long schedules"
 	@echo "make mutants     break compiled code on purpose, in copies of the source, and expect tests to fail there"
 	@echo "make fuzz        a million wrong inputs with a fresh seed, 12 minutes: only errors in one sentence may come out"
 	@echo "make lint        ruff alone; make types: mypy alone; make check: the same as make test"
