@@ -13,7 +13,7 @@ from discreet.cli.study import StudyFile
 from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
-    from discreet.service.crowd import CrowdResult
+    from discreet.crowd.people import CrowdResult
     from discreet.service.mechanism import Mechanism
     from discreet.worlds.tabular import TabularWorld
 
@@ -108,7 +108,7 @@ def _run(
 
     from discreet.cli.crowd_service import Served, served
     from discreet.client.transport import Connection
-    from discreet.service.crowd import crowd as run
+    from discreet.crowd.people import crowd as run
     from discreet.service.study import read_study
     from discreet.simulation.progress import progress_bar
 

@@ -18,7 +18,6 @@ file                  idea
 ``checking``          what a study will cost and bring, before anybody takes part
 ``watching``          logs, metrics and limits, without anything raw
 ``app``               the same over HTTP: group commit, closing in the background, a graceful stop
-``crowd``             simulated people as real HTTP clients
 ====================  ====================================================================================
 
 Nothing here is needed to simulate or to train; the extra ``serve`` has what it needs.
