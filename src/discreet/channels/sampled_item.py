@@ -23,6 +23,7 @@ bound the second by the estimate itself.
 **Actions.** A deterministic policy gives the action. With a stochastic policy or a mixture and one picked step, public
 coins draw the action of every (step, state) beforehand, which leaves the law of the trajectory as it is; with unary
 bits or several picked steps the action is part of the item instead, because there the lies of one user would share it.
+So it is with ``own_actions``: there devices draw actions by themselves, and nobody else knows which.
 
 **Formal guarantees.** Each report is pure epsilon / m for any two trajectories, whatever the policy, so the message is
 pure epsilon. The probabilities are the fractions that are really sent, and epsilon is certified from those.
@@ -86,6 +87,7 @@ class ReportChannel(Tabular):
     encoder: SampledStep
     epsilon: float
     response: str
+    own_actions: bool = False
 
     @property
     def shipped_epsilon(self) -> float:
@@ -137,7 +139,7 @@ class ReportChannel(Tabular):
         unit = min(1.0, pairs / shape.horizon) if shape.homogeneous else 1.0
         total = 0.0
         worth = self._reward_worth()
-        for h, step in enumerate(self._steps_for(False)):
+        for h, step in enumerate(self._steps_for(self.own_actions)):
             T = int(slots[h].sum())
             counts = [
                 (2 * T, 1.0, 1, 1.0),
@@ -152,7 +154,7 @@ class ReportChannel(Tabular):
 
     def variance_of_ones(self, users: float, visits: float) -> float:
         """The variance of a row's decoded ones if half of its visits are ones, and if it is played at every step."""
-        steps, slots = self._steps_for(False), self.encoder.slots()
+        steps, slots = self._steps_for(self.own_actions), self.encoder.slots()
         lies = sum(float(self._variances(s, int(slots[h].sum()), 1.0 / s.items)[0]) for h, s in enumerate(steps))
         per_visit = max(float(self._variances(step, 0, 0.0)[1]) for step in steps)
         return self.encoder.scale * (users * lies / self.encoder.shape.groups + visits * per_visit / 2)
@@ -178,7 +180,8 @@ class ReportChannel(Tabular):
         """What users can report under a policy, and where lies land."""
         encoder = self.encoder
         weights = action_weights(encoder.shape, policy) if masked else np.ones(encoder.table[:3])
-        in_item = not isinstance(policy, Policy) and (encoder.steps > 1 or self.response == "unary")
+        shared = self.own_actions or encoder.steps > 1 or self.response == "unary"
+        in_item = not isinstance(policy, Policy) and shared
         pairs = weights > 0
         slots = encoder.slots()
         choices = pairs.sum(axis=(1, 2)) if in_item or not masked else pairs.any(axis=2).sum(axis=1)

@@ -22,7 +22,7 @@ import numpy as np
 from discreet.channels.sampled_item import Domain, ReportChannel
 from discreet.encoders.base import Context, Encoder, encode_all, reward_bit
 from discreet.errors import InvalidInput, Unsupported
-from discreet.policies import Policy
+from discreet.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.trajectories import Trajectories
@@ -46,7 +46,7 @@ def pick_steps(channel: ReportChannel, coins: np.random.Generator) -> list[int]:
 def randomize_record(
     channel: ReportChannel,
     record: Trajectories,
-    policy: Policy,
+    policy: AnyPolicy,
     steps: Sequence[int],
     generator: np.random.Generator | None = None,
     *,
@@ -58,8 +58,7 @@ def randomize_record(
     """
     if len(record) != 1:
         raise InvalidInput(f"a device holds one user's record, got {len(record)}")
-    if not isinstance(policy, Policy):
-        raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
+    _check_followed(channel, policy)
     if len(set(steps)) != len(steps) or len(steps) != channel.encoder.steps:
         raise InvalidInput(f"this channel asks about {channel.encoder.steps} different steps, got {list(steps)}")
     domain = channel.domain(policy, masked=masked)
@@ -79,7 +78,7 @@ def randomize_record(
 
 
 def count_reports(
-    channel: ReportChannel, policy: Policy, reports: Iterable[Report], *, masked: bool = True
+    channel: ReportChannel, policy: AnyPolicy, reports: Iterable[Report], *, masked: bool = True
 ) -> tuple[Floats, Floats]:
     """How often each cell was reported by users under one policy, and how many were asked at each step."""
     table = channel.encoder.table
@@ -93,7 +92,7 @@ def count_reports(
     return counts.reshape(table), asked
 
 
-def check_message(channel: ReportChannel, policy: Policy, message: Sequence[Report], *, masked: bool = True) -> None:
+def check_message(channel: ReportChannel, policy: AnyPolicy, message: Sequence[Report], *, masked: bool = True) -> None:
     """Refuse a message that no device makes under this policy: other steps, other items, other numbers of bits."""
     items, asked = items_of(channel, policy, masked), [report.step for report in message]
     if len(asked) != channel.encoder.steps or not all(type(h) is int and 0 <= h < len(items) for h in asked):
@@ -109,12 +108,16 @@ def check_message(channel: ReportChannel, policy: Policy, message: Sequence[Repo
 
 
 @lru_cache(maxsize=64)
-def items_of(channel: ReportChannel, policy: Policy, masked: bool = True) -> tuple[int, ...]:
+def items_of(channel: ReportChannel, policy: AnyPolicy, masked: bool = True) -> tuple[int, ...]:
     """How many items a user can report at each step under a policy."""
+    _check_followed(channel, policy)
     shape = channel.encoder.shape
-    if not isinstance(policy, Policy):
-        raise Unsupported("devices report under policies that say one action: take a learner that does not mix actions")
-    if policy.actions.shape != (shape.horizon, shape.states) or int(policy.actions.max()) >= shape.actions:
+    table = (shape.horizon, shape.states)
+    if isinstance(policy, StochasticPolicy):
+        fits = policy.probabilities.shape == (*table, shape.actions)
+    else:
+        fits = isinstance(policy, Policy) and policy.actions.shape == table and policy.actions.max() < shape.actions
+    if not fits:
         raise InvalidInput(
             f"a policy must have an action below {shape.actions} for {shape.horizon} steps and {shape.states} states"
         )
@@ -122,7 +125,7 @@ def items_of(channel: ReportChannel, policy: Policy, masked: bool = True) -> tup
 
 
 def count_messages(
-    channel: ReportChannel, policy: Policy, messages: Sequence[Sequence[Report]], *, masked: bool = True
+    channel: ReportChannel, policy: AnyPolicy, messages: Sequence[Sequence[Report]], *, masked: bool = True
 ) -> tuple[Floats, Floats]:
     """The counts of whole messages, one of each user; all of them are checked before any is counted."""
     items_of(channel, policy, masked)
@@ -159,6 +162,16 @@ def _check_records(shape: Shape, records: Trajectories) -> None:
             raise InvalidInput(f"a record has {name} outside the declared domain 0..{end - 1}")
     if not (np.isfinite(t.rewards) | ~taken).all():
         raise InvalidInput("a record has a reward that is no finite number")
+
+
+def _check_followed(channel: ReportChannel, policy: AnyPolicy) -> None:
+    """Refuse policies whose actions a device would draw by itself where the server does not expect that."""
+    if isinstance(policy, Policy) or (channel.own_actions and isinstance(policy, StochasticPolicy)):
+        return
+    raise Unsupported(
+        "devices report under policies that say one action, and with own_actions=True under stochastic ones: take "
+        "those, or draw the actions with public coins before the user acts"
+    )
 
 
 def _positions(domain: Domain) -> list[Integers]:

@@ -41,6 +41,10 @@ def crowd(
             rich_help_panel=_CROWD,
         ),
     ] = None,
+    shuffler: Annotated[
+        str | None,
+        typer.Option(help="The address of the shuffler of a shuffled study that is running.", rich_help_panel=_CROWD),
+    ] = None,
     connections: Annotated[
         int, typer.Option(help="How many people are connected at a time.", min=1, max=256, rich_help_panel=_CROWD)
     ] = 16,
@@ -77,10 +81,12 @@ def crowd(
     )
     if declared.invited and url is not None and not invited:
         raise InvalidInput("this study takes invited people only: give their tokens by --tokens FILE")
+    if declared.shuffled and url is not None and shuffler is None and not declared.declaration["shuffle"]["address"]:
+        raise InvalidInput("this study has a shuffler: give its address by --shuffler, beside --url")
     if runs and people < declared.total:
         raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
     try:
-        result = _run(study, url, chosen, people, seed, connections, invited)
+        result = _run(study, url, shuffler, chosen, people, seed, connections, invited)
     except ClientError as refused:
         raise Unsupported(str(refused)) from None
     facts, compared = _facts(mechanism, chosen, result), {}
@@ -102,8 +108,9 @@ def _tabular(world: Any) -> TabularWorld:
 
 
 def _run(
-    file: Path, url: str | None, world: TabularWorld, people: int, seed: int, connections: int, tokens: list[str]
-) -> CrowdResult:
+    file: Path, url: str | None, shuffler: str | None, world: TabularWorld, people: int, seed: int, connections: int,
+    tokens: list[str],
+) -> CrowdResult:  # fmt: skip
     from contextlib import nullcontext
 
     from discreet.cli.crowd_service import Served, served
@@ -114,11 +121,15 @@ def _run(
 
     if url is not None:
         Connection(url)  # refused before anything is started
-    place = served(file, people) if url is None else nullcontext(Served(url, read_study(file).hash))
+    study = read_study(file)
+    second = shuffler or (study.declaration["shuffle"]["address"] if study.shuffled else None)
+    place = served(file, people) if url is None else nullcontext(Served(url, study.hash, shuffler=second))
     with place as there, progress_bar("crowd", people, True) as tick:
+        to_shuffler = there.shuffler
         return run(
             lambda: Connection(there.url), there.study_hash, world, people,
             seed=seed, connections=connections, tokens=there.tokens or tokens, tick=tick,
+            shuffler=None if to_shuffler is None else lambda: Connection(to_shuffler),
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ file                  idea
 ``places``            the files beside it: database, keys, head, operator's token
 ``mechanism``         what a declaration amounts to: privatizer, learner, guarantee, what a device sends
 ``messages``          what travels between devices and the coordinator, as strict types
+``batches``           shuffled batches: signed, taken once, opened and counted
 ``reports``           reports checked against what is public, packed, admitted or refused
 ``sealing``           keys of rounds, records sealed to them (HPKE), secret files
 ``heads``             the signed chain of policies and releases, and its head outside the database

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -32,6 +32,7 @@ from discreet.errors import DiscreetError
 from discreet.ledger.spending import balance
 from discreet.service.coordinator import Coordinator
 from discreet.service.database import storing_errors
+from discreet.service.heads import Behind
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
 from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
@@ -40,6 +41,12 @@ _TOGETHER = 1000  # reports of one commit
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
 _SEALED_PAGE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'", "cache-control": "no-store"}
+_LEAVES = {
+    "local": "One report, randomised on your device before it leaves. Nobody ever sees what you did.",
+    "shuffle": "Small messages, randomised on your device and sealed. The shuffler sees who sends and cannot read "
+    "them; the coordinator reads them, mixed with those of many others, and cannot see who sent which.",
+    "central": "What you did, encrypted as soon as it arrives. Only noisy sums over many participants are published.",
+}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -65,6 +72,7 @@ class Service:
             ("GET", "/v1/study", self._study),
             ("GET", "/v1/policy", self._policy),
             ("POST", "/v1/reports", self._report),
+            ("POST", "/v1/batches", self._batch),
             ("GET", "/v1/head", self._head),
             ("GET", "/v1/heads", self._heads),
             ("GET", "/v1/status", self._status),
@@ -164,6 +172,15 @@ class Service:
         self.metrics.accepted.inc()
         return _json(answer)
 
+    async def _batch(self, request: Request) -> Response:
+        self._rates.check(request.client.host if request.client else "")
+        if not self.coordinator.declared.shuffled:
+            raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
+        body = await _body(request, await asyncio.to_thread(self.coordinator.largest_batch))
+        answer = await asyncio.get_running_loop().run_in_executor(self._writing, self.coordinator.accept_batch, body)
+        self._full.set()
+        return _json(answer)
+
     async def _head(self, request: Request) -> Response:
         return _json(self.coordinator.head())
 
@@ -225,12 +242,20 @@ class Service:
     def _failed(self, event: str, error: BaseException) -> None:
         self.metrics.failed.inc()
         self.log.failure(event, error)
+        if isinstance(error, Behind):
+            self.log.write("behind", remedy="discreet study restored")
+
+
+class _Failing(Protocol):
+    metrics: Metrics
+
+    def _failed(self, event: str, error: BaseException) -> None: ...
 
 
 class _Plainly:
     """Everything that is raised becomes a code and a sentence; nothing of it reaches the server's own log."""
 
-    def __init__(self, inner: Starlette, service: Service) -> None:
+    def __init__(self, inner: Starlette, service: _Failing) -> None:
         self._inner: ASGIApp = inner
         self._service = service
         for kind in (Refused, DiscreetError, HTTPException, ClientDisconnect, Exception):
@@ -272,7 +297,7 @@ async def _body(request: Request, largest: int) -> bytes:
     async for chunk in request.stream():
         content += chunk
         if len(content) > largest:
-            raise Refused("large", f"a report has at most {largest} bytes")
+            raise Refused("large", f"a message here has at most {largest} bytes")
     return bytes(content)
 
 
@@ -296,16 +321,13 @@ def _json_bytes(content: bytes, status: int = 200) -> Response:
 
 def _page_of(study: dict[str, Any], head: dict[str, Any]) -> str:
     """The public page: what is asked, what leaves, what is promised, and what a device can compare."""
-    declared, local = study["study"], study["report"]["kind"] != "record"
-    leaves = (
-        "One report, randomised on your device before it leaves. Nobody ever sees what you did."
-        if local
-        else "What you did, encrypted as soon as it arrives. Only noisy sums over many participants are published."
-    )
+    declared = study["study"]
+    leaves = _LEAVES[declared["privacy"]["model"]]
     facts = [
         ("What is asked", declared["about"]),
         ("What leaves your device", leaves),
         ("What is promised", study["promise"]["words"]),
+        *([("If both parties collude", study["promise"]["alone"]["words"])] if "alone" in study["promise"] else []),
         ("The study, as devices know it", study["hash"]),
         ("The latest head", f"round {head['round']}, policy {head['policy']}, signature {head['signature']}"),
     ]

@@ -9,6 +9,7 @@ rounds      a round: its policy, its signed head, its public key, how many repor
 reports     a report: id, round, fingerprint, digest of the token, the round whose closing counted it, content
 states      what intake and learner remember after the last closing: public, sealed secret, learner
 tokens      the digest of an invitation token and how often it was used
+batches     shuffled studies: a batch: id, round, users, fingerprint, the closing that counted it, sealed messages
 ==========  ==================================================================================================
 
 The ledger's own tables (:mod:`discreet.ledger.database`) lie beside them, so that a charge and what it pays for are one
@@ -47,6 +48,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX reports_once ON reports (token, round) WHERE token IS NOT NULL",
         "CREATE TABLE states (round BIGINT PRIMARY KEY, public BYTEA NOT NULL, sealed BYTEA, learner BYTEA NOT NULL)",
         "CREATE TABLE tokens (digest TEXT PRIMARY KEY, used BIGINT NOT NULL)",
+    ),
+    (
+        "CREATE TABLE batches (id TEXT PRIMARY KEY, round BIGINT NOT NULL, users BIGINT NOT NULL, "
+        "fingerprint TEXT NOT NULL, counted BIGINT, content BYTEA)",
     ),
 )
 
@@ -106,8 +111,10 @@ class Link:
 class Database:
     """A database by its address; makes connections and brings the tables up to date."""
 
-    def __init__(self, address: str | os.PathLike[str]) -> None:
-        self.address = address
+    def __init__(
+        self, address: str | os.PathLike[str], migrations: Sequence[Sequence[str]] = MIGRATIONS, name: str = "study"
+    ) -> None:
+        self.address, self._migrations, self._name = address, migrations, name
         self._turn = threading.Lock()  # threads of one process queue here, and do not poll the database
         self.postgres = isinstance(address, str) and address.startswith(_ADDRESSES)
 
@@ -128,17 +135,18 @@ class Database:
             with self.plainly(), ledger_database.transaction(link.raw):
                 if not link.sqlite:
                     link.run("SELECT pg_advisory_xact_lock(64205110)")  # several workers start at once
-                link.run("CREATE TABLE IF NOT EXISTS study_schema (version BIGINT NOT NULL)")
-                row = link.row("SELECT version FROM study_schema")
+                schema = f"{self._name}_schema"
+                link.run(f"CREATE TABLE IF NOT EXISTS {schema} (version BIGINT NOT NULL)")
+                row = link.row(f"SELECT version FROM {schema}")
                 version = 0 if row is None else int(row[0])
-                if version > len(MIGRATIONS):
+                if version > len(self._migrations):
                     raise InvalidInput(f"{self.named} was changed by a later release: serve it with that one")
-                for statements in MIGRATIONS[version:]:
+                for statements in self._migrations[version:]:
                     for statement in statements:
                         link.run(statement)
                 ledger_database.create(link.raw)
-                link.run("DELETE FROM study_schema")
-                link.run("INSERT INTO study_schema (version) VALUES (?)", len(MIGRATIONS))
+                link.run(f"DELETE FROM {schema}")
+                link.run(f"INSERT INTO {schema} (version) VALUES (?)", len(self._migrations))
         finally:
             link.close()
 
