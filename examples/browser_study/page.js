@@ -163,7 +163,7 @@ const inWords = ({ state, action, followed, next }) =>
 async function explain() {
   const { connection, mine, study, lived } = day;
   const [{ body }] = (await mine.waiting()).slice(-1);
-  const round = readRound(connection.policy, await readStudy(connection.study, HASH));
+  const round = await readRound(connection.policy, await readStudy(connection.study, HASH));
   const [step] = body.report.steps;
   const [sent] = body.report.items;
   const { items, threshold } = round.laws[step];

@@ -1,7 +1,7 @@
 /** Milliseconds a report: the record in, the text that is sent out; and a whole episode with a store in memory. */
 import { Device } from "../src/index.js";
 import { Tape } from "../src/exact.js";
-import { pick, readRound, reportOf } from "../src/reports.js";
+import { readRound, reportOf } from "../src/reports.js";
 import { canonical } from "../src/words.js";
 import { Stub, declaration, lawsOf, parsed, readToy, studyAnswer } from "../test/helpers/toy.js";
 
@@ -25,7 +25,7 @@ const found = {};
 for (const response of ["kary", "unary"]) {
   const study = await readToy(studyAnswer(declaration(SHAPE), response, 1, false));
   const policy = { kind: "deterministic", actions: Array(3).fill(Array(12).fill(0)) };
-  const round = readRound(parsed({ study: study.hash, round: 0, policy, laws: lawsOf(study, policy) }), study);
+  const round = await readRound(parsed({ study: study.hash, round: 0, policy, laws: lawsOf(study, policy) }), study);
   if (round.items[0].size !== 2880) throw new Error("not 2,880 items");
   const [tape, record] = [new Tape(), [[0, 0, 0.3], [3, 0, 0.1], [5, 0, 1]]];
   found[response] = await milliseconds(2000, () => canonical({ report: reportOf(study, round, [0], record, tape) }));
@@ -37,6 +37,5 @@ for (const response of ["kary", "unary"]) {
     record.forEach(([state, , reward], step) => device.record(step, state, device.act(step, state), reward));
     await device.finish();
   });
-  void pick;
 }
 console.log(JSON.stringify(found));

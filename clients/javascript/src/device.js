@@ -14,6 +14,7 @@
  * store before the first attempt; a repeated attempt sends the same bytes. The time of sending is drawn when the episode
  * begins, and the report leaves at that time whether the episode was finished or not (then as the empty record).
  */
+import { messagesOf } from "./counters.js";
 import { Refused, Rejected, SplitView } from "./errors.js";
 import { Tape, systemEntropy } from "./exact.js";
 import { checkChain, platformVerify } from "./heads.js";
@@ -22,10 +23,10 @@ import { pick, reportOf } from "./reports.js";
 import { MemoryBox, Store } from "./store.js";
 import { seconds } from "./study.js";
 import { Connection, Service, checkToken } from "./transport.js";
-import { canonical, hex, parse } from "./words.js";
+import { canonical, digest, hex, parse } from "./words.js";
 
 /** @typedef {import("./study.js").Study} Study */
-/** @typedef {{id: string, study: Study, round: import("./reports.js").Round, steps: number[], due: number, record: [number, number, number][]}} Episode */
+/** @typedef {{id: string, study: Study, round: import("./reports.js").Round, head: import("./words.js").Content, steps: number[], due: number, record: [number, number, number][]}} Episode */
 
 /** One person's device in one study. `studyHash` is what the person agreed to. */
 export class Device {
@@ -42,6 +43,7 @@ export class Device {
   #clock;
   #entropy;
   #tape;
+  #seal;
 
   /**
    * @param {string | import("./transport.js").Asks} url
@@ -51,6 +53,8 @@ export class Device {
    * @param {string | null} [options.token] an invitation, where the study has them
    * @param {boolean} [options.signatures] false trusts the connection instead of signatures
    * @param {import("./heads.js").Verify} [options.verify] checks Ed25519 signatures where the platform cannot
+   * @param {string | import("./transport.js").Asks} [options.shuffler] the second party of a shuffled study, where the declaration names none
+   * @param {import("./sealing.js").Seal} [options.seal] seals messages of shuffled studies where the packages of HPKE cannot be loaded
    * @param {boolean} [options.atOnce] for rehearsals: sends when the episode is finished, so the time tells how long it took
    * @param {() => number} [options.clock] seconds; for tests
    * @param {import("./exact.js").Entropy} [options.entropy] for tests
@@ -61,8 +65,9 @@ export class Device {
       throw new Refused('studyHash must be "sha256:" and 64 hexadecimal digits: it stands on the invitation');
     }
     checkToken(token);
-    const connection = typeof url === "string" ? new Connection(url) : url;
-    this.#service = new Service(connection, studyHash, signatures ? verify : null);
+    const connected = (/** @type {any} */ to) => (typeof to === "string" ? new Connection(to) : to);
+    this.#service = new Service(connected(url), studyHash, signatures ? verify : null, connected(options.shuffler ?? null));
+    this.#seal = options.seal;
     this.#store = boxOf(store).then((box) => new Store(box, studyHash));
     this.#store.catch(() => {}); // said by whoever needs it
     this.#token = token;
@@ -117,12 +122,12 @@ export class Device {
       }
       const study = await this.study();
       if ((await store.count()) >= study.cap) throw usedUp(study);
-      const round = await this.#agreedRound(store);
+      const [round, head] = await this.#agreedRound(store);
       const steps = pick(study, this.#tape);
       const wait = this.#atOnce ? 0 : this.#tape.under(study.window);
       const id = hex(this.#entropy(16));
-      const episode = { id, study, round, steps, due: Math.floor(this.#clock()) + wait, record: [] };
-      const empty = { id, due: episode.due, body: this.#body(episode), state: "open" };
+      const episode = { id, study, round, head, steps, due: Math.floor(this.#clock()) + wait, record: [] };
+      const empty = { id, due: episode.due, body: await this.#body(episode), state: "open" };
       if (!(await store.begin(study.cap, empty))) throw usedUp(study);
       if (planned !== null) await store.planVisit(null);
       this.#episode = episode;
@@ -174,7 +179,7 @@ export class Device {
             "rest, or abandon() the episode, which sends the empty record",
         );
       }
-      const settled = await store.settle(episode.id, this.#body(episode));
+      const settled = await store.settle(episode.id, await this.#body(episode));
       this.#episode = null;
       if (!settled) throw new Refused("the report of this episode has left already, as the empty record: its time had come");
       return episode.due;
@@ -231,12 +236,17 @@ export class Device {
       throw error;
     }
     await store.keepHead(canonical(head));
-    return round;
+    return /** @type {const} */ ([round, head]);
   }
 
   /** @param {Episode} episode */
-  #body({ id, study, round, steps, record }) {
-    return canonical({ study: study.hash, round: round.number, id, report: reportOf(study, round, steps, record, this.#tape) });
+  async #body({ id, study, round, head, steps, record }) {
+    const named = { study: study.hash, round: round.number, id };
+    if (!round.counters) return canonical({ ...named, report: reportOf(study, round, steps, record, this.#tape) });
+    const messages = messagesOf(study, round.counters, round.laws[0].threshold, record, this.#tape);
+    const { sealed } = await import("./sealing.js");
+    const leaves = await sealed(messages, study.sealing, study.hash, round.number, this.#seal);
+    return canonical({ ...named, policy: head.policy, head: await digest(head), terms: round.terms, messages: leaves });
   }
 
   #running() {

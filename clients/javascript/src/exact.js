@@ -85,17 +85,19 @@ export class Tape {
 
   /** A bit for each of `items` items, as text; `threshold` of the numbers make a wrong one a one. @param {number} item @param {number} items @param {bigint} threshold */
   bits(item, items, threshold) {
-    const numbers = view(this.source(8 * items));
-    const [high, low] = words(threshold);
-    const [trueHigh, trueLow] = words(WHOLE / 2n);
-    let sent = "";
-    for (let i = 0; i < items; i++) {
+    return this.lies(items, threshold, item).map(Number).join("");
+  }
+
+  /** For each of `count` numbers whether it is below the threshold; that of `half` below one half. @param {number} count @param {bigint} threshold @param {number} half */
+  lies(count, threshold, half = -1) {
+    const numbers = view(this.source(8 * count));
+    const usual = words(threshold);
+    const even = words(WHOLE / 2n);
+    return Array.from({ length: count }, (_, i) => {
+      const [high, low] = i === half ? even : usual;
       const top = numbers.getUint32(8 * i + 4, true);
-      const rest = numbers.getUint32(8 * i, true);
-      const one = i === item ? less(top, rest, trueHigh, trueLow) : less(top, rest, high, low);
-      sent += one ? "1" : "0";
-    }
-    return sent;
+      return top < high || (top === high && numbers.getUint32(8 * i, true) < low);
+    });
   }
 }
 
@@ -126,11 +128,6 @@ export function exactly(value) {
 /** The words of 4 N: eight bytes, as a number, are below it exactly if their z is below N. @param {bigint} n */
 function words(n) {
   return [Number((4n * n) >> 32n), Number((4n * n) & 0xffffffffn)];
-}
-
-/** @param {number} top @param {number} rest @param {number} high @param {number} low */
-function less(top, rest, high, low) {
-  return top < high || (top === high && rest < low);
 }
 
 /** @param {Uint8Array} bytes */

@@ -6,15 +6,17 @@
  * action, successor and bit are an item; the item is randomised by the law of its step. If the record had ended before
  * the step, the item is "ended" where the study declares early ends; elsewhere, and for cells that cannot occur under
  * the policy, it is drawn evenly before it is randomised. Central studies (kind "record"): all H steps as
- * [state, action, reward bit], and [-1, -1, -1] after the end. The empty record goes through the same steps. Random
+ * [state, action, reward bit], and [-1, -1, -1] after the end. Shuffled studies (kind "answered-bits"): see counters.js;
+ * messages are sealed one by one (sealing.js). The empty record goes through the same steps. Random
  * numbers are read from the tape in exactly this order, so that every client gives the same report for the same bytes.
  */
+import { countersOf } from "./counters.js";
 import { Refused } from "./errors.js";
-import { rewardFraction } from "./exact.js";
+import { WHOLE, rewardFraction } from "./exact.js";
 import { checkLaw, readLaw } from "./laws.js";
 import { itemNumber, itemsOf, readPolicy } from "./policy.js";
 import { perStep } from "./study.js";
-import { field, whole } from "./words.js";
+import { digest, field, whole } from "./words.js";
 
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {import("./exact.js").Tape} Tape */
@@ -23,15 +25,18 @@ import { field, whole } from "./words.js";
  * @typedef {object} Round what a device agreed to for one episode
  * @property {number} number @property {import("./policy.js").Policy} policy
  * @property {import("./laws.js").Law[]} laws @property {import("./policy.js").Items[]} items
+ * @property {import("./counters.js").Counters} [counters] shuffled: what is answered
+ * @property {string} [terms] shuffled: the hash of laws and size of the batch, which the shuffler must have certified
  */
 
-/** The round in an answer of the service; refused unless its laws keep what was agreed to. @param {import("./words.js").Content} answer @param {Study} study @returns {Round} */
-export function readRound(answer, study) {
+/** The round in an answer of the service; refused unless its laws keep what was agreed to. @param {import("./words.js").Content} answer @param {Study} study @returns {Promise<Round>} */
+export async function readRound(answer, study) {
   if (field(answer, "study", "text") !== study.hash) throw new Refused("the service sent the policy of another study");
   const policy = readPolicy(field(answer, "policy", "object"), study);
   const number = whole(answer, "round", 0, Number.MAX_SAFE_INTEGER);
   if (study.kind.name === "record") return { number, policy, laws: [], items: [] };
   const laws = field(answer, "laws", "list").map(readLaw);
+  if (study.model === "shuffle") return shuffled(answer, study, number, policy, laws);
   if (laws.length !== study.horizon) {
     throw new Refused(`the service states ${laws.length} laws for ${study.horizon} steps`);
   }
@@ -48,6 +53,19 @@ export function readRound(answer, study) {
     return own;
   });
   return { number, policy, laws, items };
+}
+
+/** @param {import("./words.js").Content} answer @param {Study} study @param {number} number @param {import("./policy.js").Policy} policy @param {import("./laws.js").Law[]} laws @returns {Promise<Round>} */
+async function shuffled(answer, study, number, policy, laws) {
+  const counters = countersOf(study, policy);
+  const users = whole(answer, "wanted", 1, Number.MAX_SAFE_INTEGER);
+  if (laws.length !== 1 || laws[0].items !== counters.size || laws[0].threshold < 1n || laws[0].threshold > WHOLE / 2n) {
+    throw new Refused(
+      `the service does not state one law for the ${counters.size} counters of this round: nothing is sent, because ` +
+        "messages would be misread",
+    );
+  }
+  return { number, policy, laws, items: [], counters, terms: await digest({ laws: answer.laws, users }) };
 }
 
 /** The steps that a report is about, drawn before the episode begins. @param {Study} study @param {Tape} tape */

@@ -12,6 +12,7 @@ import { digest, field, finite, whole } from "./words.js";
 /**
  * @typedef {object} Kind what a report is: the record itself, or `steps` items, randomised by `response`
  * @property {string} name @property {number} steps @property {string} response @property {boolean} masked
+ * @property {string} layout @property {number} groups @property {boolean} firstVisits of answered bits (shuffled)
  */
 /**
  * @typedef {object} Study
@@ -19,7 +20,8 @@ import { digest, field, finite, whole } from "./words.js";
  * @property {number} horizon @property {string[] | null} stateLabels @property {string[] | null} actionLabels
  * @property {number | null} start @property {[number, number]} rewards @property {boolean} earlyEnd
  * @property {string} model @property {number} epsilon @property {number} delta @property {number} cap
- * @property {number} window @property {string} key @property {Kind} kind
+ * @property {number} window @property {string} key @property {string} sealing the key that messages are sealed to
+ * @property {string} shuffler where they are sent, if the declaration says so @property {Kind} kind
  */
 /** @typedef {import("./words.js").Content} Content */
 
@@ -45,6 +47,9 @@ export async function readStudy(answer, agreed) {
   if (states * actions * horizon > LARGEST) {
     throw new Refused("this study has more states, actions and steps than a device can report on");
   }
+  const keys = field(declaration, "keys", "object");
+  const model = field(privacy, "model", "text");
+  const shuffled = model === "shuffle";
   const study = {
     hash: found,
     title: field(declaration, "title", "text"),
@@ -56,12 +61,14 @@ export async function readStudy(answer, agreed) {
     start: startOf(problem, states, stateLabels),
     rewards: rangeOf(problem),
     earlyEnd: field(problem, "early_end", "flag"),
-    model: field(privacy, "model", "text"),
+    model,
     epsilon: finite(privacy.epsilon, "the field 'epsilon'"),
     delta: finite(privacy.delta, "the field 'delta'"),
     cap: whole(field(declaration, "users", "object"), "reports_per_user", 1, 1e9),
     window: seconds(field(field(declaration, "reporting", "object"), "window", "text")),
-    key: field(field(declaration, "keys", "object"), "signing", "text"),
+    key: field(keys, "signing", "text"),
+    sealing: shuffled ? field(keys, "sealing", "text") : "",
+    shuffler: shuffled ? field(field(declaration, "shuffle", "object"), "address", "text") : "",
   };
   return Object.freeze({ ...study, kind: kindOf(field(answer, "report", "object"), study) });
 }
@@ -83,21 +90,28 @@ export function seconds(text) {
 /** @param {Content} report @param {Omit<Study, "kind">} study @returns {Kind} */
 function kindOf(report, study) {
   const name = field(report, "kind", "text");
-  if (study.model === "central" && name === "record") return { name, steps: 0, response: "", masked: true };
-  if (study.model !== "local" || name !== "sampled-items") {
+  const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false };
+  if (study.model === "central" && name === "record") return kind;
+  const bits = study.model === "shuffle" && name === "answered-bits";
+  if (!bits && (study.model !== "local" || name !== "sampled-items")) {
     throw new Refused(
       `the service asks for reports of kind '${name.slice(0, 30)}', which this client does not send in a study whose ` +
         `model is '${study.model.slice(0, 20)}': nothing is sent`,
     );
   }
-  const response = field(report, "response", "text");
-  if (response !== "kary" && response !== "unary") {
-    throw new Refused(`this client answers by kary or unary response, and the service asks for '${response.slice(0, 30)}'`);
+  const [what, known] = bits ? ["layout", ["joint", "tables"]] : ["response", ["kary", "unary"]];
+  const chosen = field(report, what, "text");
+  if (!known.includes(chosen)) {
+    throw new Refused(`this client knows a ${what} of ${known.join(" or ")}, and the service asks for '${chosen.slice(0, 30)}'`);
   }
   if (field(report, "early_end", "flag") !== study.earlyEnd) {
     throw new Refused("the service and the declaration differ in whether records may end early: nothing is sent");
   }
-  return { name, steps: whole(report, "steps", 1, study.horizon), response, masked: field(report, "masked", "flag") };
+  const stated = { ...kind, [what]: chosen, masked: field(report, "masked", "flag") };
+  if (!bits) return { ...stated, steps: whole(report, "steps", 1, study.horizon) };
+  const groups = whole(report, "groups", 1, study.horizon);
+  if (groups !== 1 && groups !== study.horizon) throw new Refused("counters are of all steps together, or of each: nothing is sent");
+  return { ...stated, groups, firstVisits: field(report, "first_visits", "flag") };
 }
 
 /** @param {Content} problem @param {string} name @returns {[number, string[] | null]} */

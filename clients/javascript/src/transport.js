@@ -60,8 +60,9 @@ export class Service {
   /** @type {Promise<import("./study.js").Study> | null} */
   #study = null;
 
-  /** @param {Asks} connection @param {string} agreed @param {import("./heads.js").Verify | null} verify null: signatures are not checked */
-  constructor(connection, agreed, verify) {
+  /** @param {Asks} connection @param {string} agreed @param {import("./heads.js").Verify | null} verify null: signatures are not checked @param {Asks | null} shuffler */
+  constructor(connection, agreed, verify, shuffler) {
+    this.shuffler = shuffler;
     this.connection = connection;
     this.agreed = agreed;
     this.verify = verify;
@@ -100,9 +101,12 @@ export class Service {
     return listed.map((/** @type {any} */ head) => known(head, "object", "a head"));
   }
 
-  /** Send a report, with an invitation where there are any; resolves when the service says that it was accepted. @param {string} body @param {string | null} token */
+  /** Send a report, with an invitation where there are any; resolves when the service says that it was accepted. In shuffled studies it goes to the shuffler, and never to the coordinator. @param {string} body @param {string | null} token */
   async send(body, token) {
-    const answer = await this.connection.ask("POST", "/v1/reports", body, token);
+    const study = await this.study();
+    const shuffled = study.model === "shuffle";
+    const [to, path] = shuffled ? [this.#toShuffler(study), "/v1/sealed"] : [this.connection, "/v1/reports"];
+    const answer = await to.ask("POST", path, body, token);
     let accepted = false;
     const content = checked(answer);
     try {
@@ -111,6 +115,19 @@ export class Service {
       // not even JSON
     }
     if (!accepted) throw notTheService(answer);
+  }
+
+  /** @param {import("./study.js").Study} study */
+  #toShuffler(study) {
+    if (!this.shuffler && !study.shuffler) {
+      throw new Refused("this study has a shuffler, and no address of it is known: give Device shuffler: ADDRESS");
+    }
+    this.shuffler ??= new Connection(study.shuffler);
+    if (this.shuffler.private) return this.shuffler;
+    throw new Refused(
+      "the address of the shuffler begins with http: whoever listens on the way could tell the coordinator which " +
+        "messages are yours; take the https address",
+    );
   }
 
   async #agreedStudy() {
@@ -127,7 +144,7 @@ export class Service {
   /** @param {Content} answer @returns {Promise<[import("./reports.js").Round, Content]>} */
   async #understood(answer) {
     const head = field(answer, "head", "object");
-    const round = readRound(answer, await this.study());
+    const round = await readRound(answer, await this.study());
     await this.checkHead(head);
     await checkPolicy(head, answer.policy, round.number);
     return [round, head];

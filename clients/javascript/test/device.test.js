@@ -7,8 +7,8 @@ import { test } from "node:test";
 import { Device, MemoryBox, Refused, Rejected, Unreachable } from "../src/index.js";
 import { perStep } from "../src/study.js";
 import { Connection } from "../src/transport.js";
-import { canonical } from "../src/words.js";
-import { Stub, json, lawsOf, threshold } from "./helpers/toy.js";
+import { canonical, digest } from "../src/words.js";
+import { Stub, json, lawsOf, readToy, threshold } from "./helpers/toy.js";
 
 const folder = () => mkdtempSync(join(tmpdir(), "device-"));
 const deviceOf = (stub, options = {}) =>
@@ -267,7 +267,7 @@ test("another study than the agreed one is refused", async () => {
 
 test("reports that would show more than was agreed are refused", async () => {
   for (const [change, words] of [
-    [{ response: "plain" }, /kary or unary/], [{ kind: "record" }, /does not send in a study/], [{ early_end: true }, /may end early/],
+    [{ response: "plain" }, /response of kary or unary/], [{ kind: "record" }, /does not send in a study/], [{ early_end: true }, /may end early/],
     [{ kind: "noisy-table" }, /does not send in a study/], [{ steps: 5 }, /between 1 and 4/], [{ steps: true }, /whole number/], [{ masked: 1 }, /true or false/],
   ]) {
     const stub = await opened();
@@ -405,4 +405,52 @@ test("stores that are none are refused, and any box can be one", async () => {
   const box = new MemoryBox();
   await finished(stub, { store: box });
   await refuses(deviceOf(stub, { store: box }).begin(), /allows/);
+});
+
+const BITS = { kind: "answered-bits", layout: "joint", groups: 1, masked: true, early_end: false, first_visits: false };
+
+/** A shuffled study: nothing of it reaches the coordinator but requests for study, policy and heads. */
+async function shuffledStub(address = "") {
+  const stub = await Stub.make({ model: "shuffle", address });
+  Object.assign(stub.answer.report, BITS);
+  stub.study = await readToy(stub.answer);
+  await stub.openRound();
+  Object.assign(stub.rounds[0], { laws: [{ items: 3 * 2 * 4, lie: String((1n << 61n) - 5n) }], wanted: 9 });
+  return stub;
+}
+
+/** In place of HPKE: the message in the clear, in 52 bytes. */
+const inTheClear = async (key, info, contents) => contents.map((content) => Uint8Array.of(...Array(48).fill(0), ...content));
+
+test("messages of a shuffled study go to the shuffler, sealed one by one, bound to study and round", async () => {
+  const [stub, shuffler] = [await shuffledStub(), await Stub.make()];
+  const asked = [];
+  const seal = (...all) => (asked.push(all), inTheClear(...all));
+  await (await finished(stub, { shuffler, seal })).send();
+  assert.equal(stub.bodies.length, 0);
+  const [sent] = shuffler.sent;
+  assert.deepEqual(Object.keys(sent).sort(), ["head", "id", "messages", "policy", "round", "study", "terms"]);
+  assert.equal(sent.policy, stub.rounds[0].head.policy);
+  assert.equal(sent.head, await digest(stub.rounds[0].head));
+  assert.equal(sent.terms, await digest({ laws: stub.rounds[0].laws, users: 9 }));
+  assert.deepEqual(sent.messages.map((text) => Buffer.from(text, "base64url").readUInt32LE(48) >> 1), [...Array(24).keys()]);
+  assert.equal(Buffer.from(asked[0][1]).toString(), `discreet message 1\n${stub.study.hash}\n0`);
+  assert.equal(Buffer.from(asked[0][0]).toString("hex"), stub.answer.study.keys.sealing);
+});
+
+test("shuffled studies are refused without an address, over http, or with another law than one for all counters", async () => {
+  const seal = inTheClear;
+  await refuses((await finished(await shuffledStub(), { seal })).send(), /shuffler: ADDRESS/);
+  const open = await shuffledStub("http://shuffler.example.org");
+  await refuses((await finished(open, { seal })).send(), /take the https address/);
+  for (const change of [(laws) => laws.push(laws[0]), (laws) => (laws[0].items = 23), (laws) => (laws[0].lie = String((1n << 61n) + 1n)), (laws) => (laws[0].lie = "0")]) {
+    const stub = await shuffledStub();
+    change(stub.rounds[0].laws);
+    await refuses(deviceOf(stub, { seal }).begin(), /one law for the 24 counters/);
+  }
+  for (const [change, words] of [[{ layout: "heap" }, /layout of joint or tables/], [{ groups: 2 }, /all steps together/], [{ kind: "record" }, /does not send/], [{ first_visits: 1 }, /true or false/]]) {
+    const stub = await shuffledStub();
+    Object.assign(stub.answer.report, change);
+    await refuses(deviceOf(stub, { seal }).begin(), words);
+  }
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { messagesOf } from "../src/counters.js";
 import { Tape, given, rewardFraction } from "../src/exact.js";
 import { itemNumber } from "../src/policy.js";
 import { pick, readRound, reportOf } from "../src/reports.js";
@@ -27,9 +28,13 @@ async function run(vector, tape) {
   }
   const setting = SHARED.settings[vector.setting];
   setting.read ??= await readToy(setting.study);
-  setting.round ??= readRound(setting.policy, setting.read);
+  setting.round ??= await readRound(setting.policy, setting.read);
   if (vector.what === "item") return itemNumber(setting.round.items[vector.step], ...vector.cell);
   const record = vector.record.map((step) => step.map(plain));
+  if (vector.what === "messages") {
+    assert.equal(setting.round.terms, vector.terms);
+    return messagesOf(setting.read, setting.round.counters, setting.round.laws[0].threshold, record, tape);
+  }
   return reportOf(setting.read, setting.round, pick(setting.read, tape), record, tape);
 }
 
@@ -45,7 +50,7 @@ test("every shared vector gives its result and reads its whole tape", async () =
     assert.equal(source.read, bytes.length);
     kinds.add(vector.what);
   }
-  assert.ok(kinds.size >= 7);
+  assert.ok(kinds.size >= 8);
 });
 
 test("a wrong byte changes reports: the vectors can fail", async () => {

@@ -39,6 +39,10 @@ export interface Options {
   signatures?: boolean;
   /** Checks signatures where the platform has no Ed25519. */
   verify?: Verify;
+  /** The second party of a shuffled study, where the declaration names none. */
+  shuffler?: string | Asks;
+  /** Seals the messages of shuffled studies, where @hpke/core cannot be loaded: HPKE, one-time key and ciphertext. */
+  seal?: (key: Uint8Array, info: Uint8Array, contents: Uint8Array[]) => Promise<Uint8Array[]>;
   /** For rehearsals: reports leave when the episode is finished, so their time tells how long it took. */
   atOnce?: boolean;
   /** Seconds since 1970; for tests. */
@@ -65,7 +69,17 @@ export interface Study {
   readonly cap: number;
   readonly window: number;
   readonly key: string;
-  readonly kind: { readonly name: string; readonly steps: number; readonly response: string; readonly masked: boolean };
+  readonly sealing: string;
+  readonly shuffler: string;
+  readonly kind: {
+    readonly name: string;
+    readonly steps: number;
+    readonly response: string;
+    readonly masked: boolean;
+    readonly layout: string;
+    readonly groups: number;
+    readonly firstVisits: boolean;
+  };
 }
 
 /** A report that has not been answered yet: when it leaves, and exactly what. */
@@ -73,7 +87,7 @@ export interface Waiting {
   id: string;
   due: number;
   state: string;
-  body: { study: string; round: number; id: string; report: { kind: string; steps?: unknown; [name: string]: unknown } };
+  body: { study: string; round: number; id: string; [name: string]: unknown };
 }
 
 export class Device {

@@ -11,7 +11,7 @@ export const FALSE_ALARM = 1e-9;
 export async function setting(response, epsilon) {
   const study = await readToy(studyAnswer(declaration({ horizon: 3, rewards: [-1, 1], epsilon }), response));
   const policy = { kind: "deterministic", actions: [[0, 1, 0], [1, 1, 0], [0, 0, 1]] };
-  const round = readRound(parsed({ study: study.hash, round: 0, policy, laws: lawsOf(study, policy) }), study);
+  const round = await readRound(parsed({ study: study.hash, round: 0, policy, laws: lawsOf(study, policy) }), study);
   return { study, round, record: [[0, 0, 1], [1, 1, response === "kary" ? -0.4 : 1], [2, 1, -1]] };
 }
 

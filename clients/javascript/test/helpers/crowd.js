@@ -1,11 +1,11 @@
 /**
- * People of a study over HTTP, each a device of its own: node crowd.js URL HASH NUMBER CHANCES, where CHANCES are those
+ * People of a study over HTTP, each a device of its own: node crowd.js URL HASH NUMBER CHANCES [SHUFFLER], where CHANCES are those
  * of a reward of one, [state][action]; people stay in their state. Prints what each of them earned, without those whose
  * round had closed before they reported (central studies refuse them).
  */
 import { Device, Rejected, Unreachable } from "../../src/index.js";
 
-const [url, studyHash, number, chances] = process.argv.slice(2);
+const [url, studyHash, number, chances, shuffler] = process.argv.slice(2);
 const rewards = JSON.parse(chances);
 const earned = [];
 
@@ -21,7 +21,7 @@ async function patiently(request) {
 }
 
 while (earned.length < Number(number)) {
-  const device = new Device(url, { studyHash, store: ":memory:", atOnce: true });
+  const device = new Device(url, { studyHash, store: ":memory:", atOnce: true, shuffler });
   await patiently(() => device.begin());
   let sum = 0;
   for (let step = 0; step < device.horizon; step++) {

@@ -22,7 +22,8 @@ export function declaration(changes = {}) {
     users: { number: 100, reports_per_user: cap, tokens: false },
     learner: { name: "ucbvi", options: {}, seed: 1 },
     reporting: { window },
-    keys: { signing: key },
+    keys: { signing: key, ...(model === "shuffle" ? { sealing: "ab".repeat(32) } : {}) },
+    ...(model === "shuffle" ? { shuffle: { address: changes.address ?? "" } } : {}),
   };
 }
 
@@ -61,7 +62,7 @@ export class Stub {
     stub.privateKey = privateKey;
     const key = Buffer.from(publicKey.export({ format: "jwk" }).x, "base64url").toString("hex");
     stub.answer = studyAnswer(declaration({ key, ...options }), response, steps);
-    stub.study = await readToy(stub.answer);
+    if (options.model !== "shuffle") stub.study = await readToy(stub.answer);
     return stub;
   }
 
