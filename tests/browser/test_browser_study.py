@@ -1,4 +1,4 @@
-"""A person's whole way through the example study in a browser: on a desk and on a phone in the dark, by mouse and keys."""
+"""A person's whole way through the example study in a browser: at a desk, and on a phone in the dark by keys alone."""
 
 from __future__ import annotations
 

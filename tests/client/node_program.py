@@ -1,4 +1,4 @@
-"""Node for tests of the JavaScript client: the program, its own test runner, and packages from npm where they are needed."""
+"""Node for tests of the JavaScript client: the program, its own test runner, and packages from npm where needed."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def install() -> None:
     if npm is None:
         pytest.skip(INSTALL)
     command = [npm, "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
-    for attempt in range(3):
+    for _ in range(3):
         done = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, timeout=_SECONDS)
         if done.returncode == 0:
             return
-    pytest.fail(f"npm could not install what sealing needs ({attempt + 1} attempts): {done.stderr[-1000:]}")
+    pytest.fail(f"npm could not install what sealing needs (three attempts): {done.stderr[-1000:]}")
 
 
 def _version(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Shuffled studies of JavaScript devices: the coordinator opens what they seal, and learns from them; types are checked."""
+"""Shuffled studies of JavaScript devices: the coordinator opens what they seal; and types are those of the sources."""
 
 from __future__ import annotations
 
