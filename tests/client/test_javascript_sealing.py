@@ -74,3 +74,11 @@ def test_types_are_those_of_the_sources():
     assert npx is not None
     done = subprocess.run([npx, "tsc", "--project", "tsconfig.json"], cwd=PACKAGE, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_client_is_smaller_than_ten_kilobytes_without_hpke():
+    """Minified and compressed, as a browser in a local or central study loads it."""
+    done = subprocess.run([node(), "scripts/size.mjs"], cwd=PACKAGE, capture_output=True, text=True, check=True)
+    sizes = json.loads(done.stdout)
+    assert 5_000 < sizes["minified"] < 10_000
+    assert sizes["minified"] < sizes["withShuffled"] < sizes["withNode"] < 13_000

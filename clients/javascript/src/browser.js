@@ -51,7 +51,7 @@ export class BrowserBox {
 
 function refusal() {
   return new Refused(
-    "this browser does not let the page keep anything (a private window, a full disk?), and a device must keep its " +
-      "count of reports: nothing is sent; open the page in a usual window",
+    "this browser lets the page keep nothing (a private window, a full disk?), and a device must keep count of its " +
+      "reports: nothing is sent; open the page in a usual window",
   );
 }

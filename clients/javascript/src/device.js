@@ -14,7 +14,7 @@
  * store before the first attempt; a repeated attempt sends the same bytes. The time of sending is drawn when the episode
  * begins, and the report leaves at that time whether the episode was finished or not (then as the empty record).
  */
-import { messagesOf } from "./counters.js";
+import { BrowserBox } from "./browser.js";
 import { Refused, Rejected, SplitView } from "./errors.js";
 import { Tape, systemEntropy } from "./exact.js";
 import { checkChain, platformVerify } from "./heads.js";
@@ -23,7 +23,7 @@ import { pick, reportOf } from "./reports.js";
 import { MemoryBox, Store } from "./store.js";
 import { seconds } from "./study.js";
 import { Connection, Service, checkToken } from "./transport.js";
-import { canonical, digest, hex, parse } from "./words.js";
+import { canonical, hex, parse } from "./words.js";
 
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {{id: string, study: Study, round: import("./reports.js").Round, head: import("./words.js").Content, steps: number[], due: number, record: [number, number, number][]}} Episode */
@@ -157,8 +157,7 @@ export class Device {
     }
     if (!plays(round.policy, step, here, done)) {
       throw new Refused(
-        "the policy of this round does not take this action here, so a report of it cannot be counted: act as " +
-          "act(step, state) says, or abandon() the episode",
+        "the policy of this round does not take this action here: act as act(step, state) says, or abandon() the episode",
       );
     }
     const [low, high] = study.rewards;
@@ -175,8 +174,8 @@ export class Device {
       const { study, record } = episode;
       if (record.length < study.horizon && !study.earlyEnd) {
         throw new Refused(
-          `the record has ${record.length} of ${study.horizon} steps, and this study has no early ends: record the ` +
-            "rest, or abandon() the episode, which sends the empty record",
+          `the record has ${record.length} of ${study.horizon} steps, and this study has no early ends: record the rest, ` +
+            "or abandon() the episode",
         );
       }
       const settled = await store.settle(episode.id, await this.#body(episode));
@@ -240,13 +239,10 @@ export class Device {
   }
 
   /** @param {Episode} episode */
-  async #body({ id, study, round, head, steps, record }) {
-    const named = { study: study.hash, round: round.number, id };
-    if (!round.counters) return canonical({ ...named, report: reportOf(study, round, steps, record, this.#tape) });
-    const messages = messagesOf(study, round.counters, round.laws[0].threshold, record, this.#tape);
-    const { sealed } = await import("./sealing.js");
-    const leaves = await sealed(messages, study.sealing, study.hash, round.number, this.#seal);
-    return canonical({ ...named, policy: head.policy, head: await digest(head), terms: round.terms, messages: leaves });
+  async #body(episode) {
+    const { id, study, round, steps, record } = episode;
+    if (round.counters) return (await import("./shuffled.js")).sealedBody(episode, this.#tape, this.#seal);
+    return canonical({ study: study.hash, round: round.number, id, report: reportOf(study, round, steps, record, this.#tape) });
   }
 
   #running() {
@@ -266,7 +262,7 @@ export class Device {
 async function boxOf(store) {
   if (typeof store !== "string") return store;
   if (store === ":memory:") return new MemoryBox();
-  if (typeof indexedDB !== "undefined") return new (await import("./browser.js")).BrowserBox(store);
+  if (typeof indexedDB !== "undefined") return new BrowserBox(store);
   return new (await import("./folder.js")).FolderBox(store);
 }
 

@@ -15,7 +15,7 @@ import { canonical, digest, field, subtle, unhex, whole } from "./words.js";
 /** Refuse a head of another study or with a wrong signature. @param {Head} head @param {string} study @param {string} key @param {Verify | null} verify */
 export async function checkHead(head, study, key, verify) {
   if (field(head, "study", "text") !== study || field(head, "key", "text") !== key) {
-    throw new Refused("the head of the policy is that of another study, or is signed with a key that it does not name");
+    throw new Refused("the head of the policy is that of another study, or of another key: nothing is sent");
   }
   whole(head, "round", 0, Number.MAX_SAFE_INTEGER);
   for (const name of ["policy", "previous", "released", "signature"]) field(head, name, "text");
@@ -23,14 +23,14 @@ export async function checkHead(head, study, key, verify) {
   const { signature, ...body } = head;
   const signed = new TextEncoder().encode(canonical(body));
   if (!(await verify(unhex(key), unhex(signature), signed))) {
-    throw new Refused("the signature of the policy's head is wrong: nothing is done with it");
+    throw new Refused("the signature of the policy's head is wrong: nothing is sent");
   }
 }
 
 /** Refuse a policy that is not the one of its head. @param {Head} head @param {any} policy @param {number} number */
 export async function checkPolicy(head, policy, number) {
   if (head.round !== number || head.policy !== (await digest(policy))) {
-    throw new Refused("the policy is not the one that its signed head names: nothing is done with it");
+    throw new Refused("the policy is not the one that its signed head names: nothing is sent");
   }
 }
 
@@ -39,8 +39,8 @@ export async function checkChain(last, head, fetch, check) {
   if (head.round === last.round) return sameOrEvidence(last, head);
   if (head.round < last.round) {
     throw new Refused(
-      `the service is at round ${head.round}, and this device has seen round ${last.round}: it lost rounds or shows ` +
-        "an old one; nothing is sent",
+      `the service is at round ${head.round}, and this device has seen round ${last.round}: it lost rounds or shows an ` +
+        "old one; nothing is sent",
     );
   }
   let before = await digest(last);
@@ -69,8 +69,8 @@ export async function platformVerify(key, signature, signed) {
   } catch (error) {
     if (/** @type {Error} */ (error).name !== "NotSupportedError") return false;
     throw new Refused(
-      "signatures of policies cannot be checked here: this platform's WebCrypto has no Ed25519; give Device a function " +
-        "'verify' that checks them, or signatures: false, which trusts the connection instead",
+      "signatures cannot be checked here (WebCrypto without Ed25519): give Device a function 'verify' that does, or " +
+        "signatures: false, which trusts the connection instead",
     );
   }
   const [proof, content] = /** @type {BufferSource[]} */ ([signature, signed]);

@@ -31,8 +31,8 @@ export function readLaw(content) {
 export function checkLaw(law, response, most) {
   if (keeps(law, response, most)) return;
   throw new Refused(
-    `the service states a law of ${law.items.toLocaleString("en-US")} items that does not keep epsilon ` +
-      `${shown(most)}, which is the part of a step in what was agreed to: nothing is sent; ask whoever runs the study`,
+    `the service states a law of ${law.items} items that does not keep epsilon ${shown(most)}, the part of a step in ` +
+      "what was agreed to: nothing is sent; ask whoever runs the study",
   );
 }
 
@@ -68,5 +68,5 @@ export function expDown([numerator, denominator]) {
 
 /** @param {Fraction} fraction */
 function shown([numerator, denominator]) {
-  return String(Number((Number((numerator * 1000000n) / denominator) / 1e6).toPrecision(6)));
+  return Number((numerator * 10000n) / denominator) / 10000;
 }

@@ -10,13 +10,12 @@
  * messages are sealed one by one (sealing.js). The empty record goes through the same steps. Random
  * numbers are read from the tape in exactly this order, so that every client gives the same report for the same bytes.
  */
-import { countersOf } from "./counters.js";
 import { Refused } from "./errors.js";
-import { WHOLE, rewardFraction } from "./exact.js";
+import { rewardFraction } from "./exact.js";
 import { checkLaw, readLaw } from "./laws.js";
 import { itemNumber, itemsOf, readPolicy } from "./policy.js";
 import { perStep } from "./study.js";
-import { digest, field, whole } from "./words.js";
+import { field, whole } from "./words.js";
 
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {import("./exact.js").Tape} Tape */
@@ -36,7 +35,9 @@ export async function readRound(answer, study) {
   const number = whole(answer, "round", 0, Number.MAX_SAFE_INTEGER);
   if (study.kind.name === "record") return { number, policy, laws: [], items: [] };
   const laws = field(answer, "laws", "list").map(readLaw);
-  if (study.model === "shuffle") return shuffled(answer, study, number, policy, laws);
+  if (study.model === "shuffle") {
+    return (await import("./shuffled.js")).readShuffled(answer, study, { number, policy, laws, items: [] });
+  }
   if (laws.length !== study.horizon) {
     throw new Refused(`the service states ${laws.length} laws for ${study.horizon} steps`);
   }
@@ -45,27 +46,13 @@ export async function readRound(answer, study) {
     const own = itemsOf(study, policy, h);
     if (law.items !== own.size) {
       throw new Refused(
-        `the service counts ${law.items} items at step ${h} and this client ${own.size}: nothing is sent, because ` +
-          "reports would be misread",
+        `the service counts ${law.items} items at step ${h} and this client ${own.size}: nothing is sent, it would be misread`,
       );
     }
     checkLaw(law, study.kind.response, most);
     return own;
   });
   return { number, policy, laws, items };
-}
-
-/** @param {import("./words.js").Content} answer @param {Study} study @param {number} number @param {import("./policy.js").Policy} policy @param {import("./laws.js").Law[]} laws @returns {Promise<Round>} */
-async function shuffled(answer, study, number, policy, laws) {
-  const counters = countersOf(study, policy);
-  const users = whole(answer, "wanted", 1, Number.MAX_SAFE_INTEGER);
-  if (laws.length !== 1 || laws[0].items !== counters.size || laws[0].threshold < 1n || laws[0].threshold > WHOLE / 2n) {
-    throw new Refused(
-      `the service does not state one law for the ${counters.size} counters of this round: nothing is sent, because ` +
-        "messages would be misread",
-    );
-  }
-  return { number, policy, laws, items: [], counters, terms: await digest({ laws: answer.laws, users }) };
 }
 
 /** The steps that a report is about, drawn before the episode begins. @param {Study} study @param {Tape} tape */

@@ -35,8 +35,8 @@ export async function readStudy(answer, agreed) {
   const found = await digest(declaration);
   if (found !== agreed) {
     throw new Refused(
-      `this is not the study that was agreed to: its hash is ${found}, and ${agreed} was expected; do not take part ` +
-        "before you have read the new declaration",
+      `this is not the study that was agreed to: its hash is ${found}, and ${agreed} was expected; read it before you ` +
+        "take part",
     );
   }
   const problem = field(declaration, "problem", "object");
@@ -45,7 +45,7 @@ export async function readStudy(answer, agreed) {
   const [actions, actionLabels] = named(problem, "actions");
   const horizon = whole(problem, "horizon", 1, LARGEST);
   if (states * actions * horizon > LARGEST) {
-    throw new Refused("this study has more states, actions and steps than a device can report on");
+    throw new Refused("this study is too large for a device");
   }
   const keys = field(declaration, "keys", "object");
   const model = field(privacy, "model", "text");
@@ -70,7 +70,7 @@ export async function readStudy(answer, agreed) {
     sealing: shuffled ? field(keys, "sealing", "text") : "",
     shuffler: shuffled ? field(field(declaration, "shuffle", "object"), "address", "text") : "",
   };
-  return Object.freeze({ ...study, kind: kindOf(field(answer, "report", "object"), study) });
+  return Object.freeze({ ...study, kind: await kindOf(field(answer, "report", "object"), study) });
 }
 
 /** What the item of one step may cost: the agreed epsilon, shared by all reports and their steps, exactly. @param {Study} study @returns {import("./exact.js").Fraction} */
@@ -83,35 +83,32 @@ export function perStep({ epsilon, cap, kind }) {
 /** A time such as "90s", "15m", "1h" or "7d", in seconds. @param {string} text */
 export function seconds(text) {
   const match = /^([0-9]{1,6})([smhd])$/.exec(text);
-  if (!match) throw new Refused(`a time must be a whole number and a unit, as 30m or 1h, got '${text.slice(0, 20)}'`);
+  if (!match) throw new Refused("a time is a whole number and a unit, as 30m or 1h");
   return Number(match[1]) * UNITS[match[2]];
 }
 
-/** @param {Content} report @param {Omit<Study, "kind">} study @returns {Kind} */
-function kindOf(report, study) {
+/** @param {Content} report @param {Omit<Study, "kind">} study @returns {Promise<Kind>} */
+async function kindOf(report, study) {
   const name = field(report, "kind", "text");
   const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false };
   if (study.model === "central" && name === "record") return kind;
   const bits = study.model === "shuffle" && name === "answered-bits";
   if (!bits && (study.model !== "local" || name !== "sampled-items")) {
     throw new Refused(
-      `the service asks for reports of kind '${name.slice(0, 30)}', which this client does not send in a study whose ` +
-        `model is '${study.model.slice(0, 20)}': nothing is sent`,
+      `this client does not send reports of kind '${name.slice(0, 30)}' in a study whose model is ` +
+        `'${study.model.slice(0, 20)}': nothing is sent`,
     );
   }
-  const [what, known] = bits ? ["layout", ["joint", "tables"]] : ["response", ["kary", "unary"]];
-  const chosen = field(report, what, "text");
-  if (!known.includes(chosen)) {
-    throw new Refused(`this client knows a ${what} of ${known.join(" or ")}, and the service asks for '${chosen.slice(0, 30)}'`);
-  }
   if (field(report, "early_end", "flag") !== study.earlyEnd) {
-    throw new Refused("the service and the declaration differ in whether records may end early: nothing is sent");
+    throw new Refused("service and declaration differ in whether records may end early: nothing is sent");
   }
-  const stated = { ...kind, [what]: chosen, masked: field(report, "masked", "flag") };
-  if (!bits) return { ...stated, steps: whole(report, "steps", 1, study.horizon) };
-  const groups = whole(report, "groups", 1, study.horizon);
-  if (groups !== 1 && groups !== study.horizon) throw new Refused("counters are of all steps together, or of each: nothing is sent");
-  return { ...stated, groups, firstVisits: field(report, "first_visits", "flag") };
+  const masked = field(report, "masked", "flag");
+  if (bits) return { ...kind, masked, ...(await import("./shuffled.js")).readBits(report, study.horizon) };
+  const response = field(report, "response", "text");
+  if (response !== "kary" && response !== "unary") {
+    throw new Refused("this client answers by kary or unary response, and is asked for another: nothing is sent");
+  }
+  return { ...kind, masked, response, steps: whole(report, "steps", 1, study.horizon) };
 }
 
 /** @param {Content} problem @param {string} name @returns {[number, string[] | null]} */
@@ -135,7 +132,7 @@ function startOf(problem, states, labels) {
 function rangeOf(problem) {
   const ends = field(problem, "rewards", "list").map((/** @type {any} */ end) => finite(end, "an end of the range of rewards"));
   if (ends.length !== 2 || !(ends[0] < ends[1])) {
-    throw new Refused("the range of rewards must be two numbers, the smaller one first");
+    throw new Refused("the range of rewards must be two numbers, the smaller first");
   }
   return ends;
 }

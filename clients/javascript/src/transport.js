@@ -104,8 +104,11 @@ export class Service {
   /** Send a report, with an invitation where there are any; resolves when the service says that it was accepted. In shuffled studies it goes to the shuffler, and never to the coordinator. @param {string} body @param {string | null} token */
   async send(body, token) {
     const study = await this.study();
-    const shuffled = study.model === "shuffle";
-    const [to, path] = shuffled ? [this.#toShuffler(study), "/v1/sealed"] : [this.connection, "/v1/reports"];
+    let [to, path] = [this.connection, "/v1/reports"];
+    if (study.model === "shuffle") {
+      const { shufflerOf } = await import("./shuffled.js");
+      [to, path] = [shufflerOf(this.shuffler, study, (url) => new Connection(url)), "/v1/sealed"];
+    }
     const answer = await to.ask("POST", path, body, token);
     let accepted = false;
     const content = checked(answer);
@@ -117,25 +120,11 @@ export class Service {
     if (!accepted) throw notTheService(answer);
   }
 
-  /** @param {import("./study.js").Study} study */
-  #toShuffler(study) {
-    if (!this.shuffler && !study.shuffler) {
-      throw new Refused("this study has a shuffler, and no address of it is known: give Device shuffler: ADDRESS");
-    }
-    this.shuffler ??= new Connection(study.shuffler);
-    if (this.shuffler.private) return this.shuffler;
-    throw new Refused(
-      "the address of the shuffler begins with http: whoever listens on the way could tell the coordinator which " +
-        "messages are yours; take the https address",
-    );
-  }
-
   async #agreedStudy() {
     const study = await readStudy(read(await this.#fetch("/v1/study")), this.agreed);
     if (study.model === "central" && !this.connection.private) {
       throw new Refused(
-        "this study collects records as they are, and the address begins with http: anybody on the way could read " +
-          "them; take the https address",
+        "this study collects records as they are, and over http anybody on the way could read them: take the https address",
       );
     }
     return study;
@@ -200,8 +189,7 @@ async function content(answer) {
 /** @param {Answer} answer */
 function notTheService(answer) {
   return new Unreachable(
-    `something else than the service has answered (status ${answer.status}), a portal of the network perhaps: try ` +
-      "again later, nothing is lost",
+    `something else than the service has answered (status ${answer.status}), a portal perhaps: try again later, nothing is lost`,
   );
 }
 

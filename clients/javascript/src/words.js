@@ -31,7 +31,7 @@ export function read(bytes) {
   try {
     found = parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
-    throw new Refused("the answer of the service cannot be read: it is not a JSON object; check the address");
+    throw new Refused("the answer is not a JSON object: check the address of the service");
   }
   return known(found, "object", "the answer of the service");
 }
@@ -125,7 +125,7 @@ export async function digest(content) {
 /** WebCrypto, which browsers keep from pages that came over plain http. @returns {SubtleCrypto} */
 export function subtle() {
   if (!globalThis.crypto?.subtle) {
-    throw new Refused("hashes cannot be computed here (no WebCrypto): open the page over https, or take Node 20 or later");
+    throw new Refused("there is no WebCrypto here: open the page over https, or take Node 20 or later");
   }
   return globalThis.crypto.subtle;
 }
@@ -165,10 +165,13 @@ function ascii(text) {
 
 /** @param {string} one @param {string} other */
 function byCodePoints(one, other) {
-  const [a, b] = [Array.from(one), Array.from(other)];
-  const at = a.findIndex((sign, i) => sign !== b[i]);
-  if (at < 0 || at >= b.length) return a.length - b.length;
-  return /** @type {number} */ (a[at].codePointAt(0)) - /** @type {number} */ (b[at].codePointAt(0));
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  const rank = (/** @type {string} */ text) => {
+    const unit = text.charCodeAt(at);
+    return unit >= 0xd800 && unit < 0xe000 ? unit + 0x2000 : unit >= 0xe000 ? unit - 0x800 : unit >= 0 ? unit : -1;
+  };
+  return rank(one) - rank(other);
 }
 
 /** @type {{[kind: string]: [string, (value: any) => boolean]}} */
@@ -183,14 +186,14 @@ const KINDS = {
 /** A value of this kind. @param {any} value @param {string} kind @param {string} what */
 export function known(value, kind, what) {
   const [name, is] = KINDS[kind];
-  if (!is(value)) throw new Refused(`${what} is not what this client reads: a ${name} is expected`);
+  if (!is(value)) throw new Refused(`${what} must be a ${name}`);
   return value;
 }
 
 /** A field of an object, of this kind. @param {Content} content @param {string} name @param {string} kind */
 export function field(content, name, kind) {
   if (!(name in content)) {
-    throw new Refused(`the field '${name}' is missing in what the service sent: its version may not be ours`);
+    throw new Refused(`the field '${name}' is missing: is the service of another version?`);
   }
   return known(content[name], kind, `the field '${name}'`);
 }
@@ -202,8 +205,7 @@ export function field(content, name, kind) {
 export function whole(content, name, least, most) {
   const value = field(content, name, "whole");
   if (value < least || value > most) {
-    const [low, high, got] = [least, most, value].map((each) => each.toLocaleString("en-US"));
-    throw new Refused(`the field '${name}' must lie between ${low} and ${high}, got ${got}`);
+    throw new Refused(`the field '${name}' must lie between ${least} and ${most}`);
   }
   return Number(value);
 }

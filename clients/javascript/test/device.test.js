@@ -267,8 +267,8 @@ test("another study than the agreed one is refused", async () => {
 
 test("reports that would show more than was agreed are refused", async () => {
   for (const [change, words] of [
-    [{ response: "plain" }, /response of kary or unary/], [{ kind: "record" }, /does not send in a study/], [{ early_end: true }, /may end early/],
-    [{ kind: "noisy-table" }, /does not send in a study/], [{ steps: 5 }, /between 1 and 4/], [{ steps: true }, /whole number/], [{ masked: 1 }, /true or false/],
+    [{ response: "plain" }, /kary or unary response/], [{ kind: "record" }, /does not send reports of kind/], [{ early_end: true }, /may end early/],
+    [{ kind: "noisy-table" }, /does not send reports of kind/], [{ steps: 5 }, /between 1 and 4/], [{ steps: true }, /whole number/], [{ masked: 1 }, /true or false/],
   ]) {
     const stub = await opened();
     Object.assign(stub.answer.report, change);
