@@ -11,6 +11,8 @@ EXTRAS := plots,gym,data,ledger,serve,dev
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench,browser
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# A dot every four seconds while a command that says nothing runs.
+ALIVE := sh -c '(while sleep 4; do printf .; done) & trap "kill $$!; echo" EXIT; trap "exit 130" INT TERM; "$$@"' alive
 # Of make fuzz; SEED=n repeats a run.
 INPUTS ?= 1000000
 
@@ -39,7 +41,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[$(EXTRAS)]'
+	@$(ALIVE) $(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
 
 $(STAMP_ALL): $(STAMP)

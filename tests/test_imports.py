@@ -50,7 +50,7 @@ SLICES = set(STATIONS)
 _RAW = {"trajectories", "encoders"}
 _MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
 _STUDY = {"service", "shuffler", "crowd"}
-_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "ledger"} | _STUDY
+_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "ledger", "dashboard"} | _STUDY
 _PROBLEM = {"worlds", "planning", "learners"}
 FORBIDDEN = {
     "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
@@ -81,6 +81,8 @@ FORBIDDEN = {
     "shuffler": _RAW | _PROBLEM | (_TOP - {"service", "shuffler", "ledger"}) | {"papers", "release"},
     # Simulated people: they know a world and what a device knows.
     "crowd": _RAW | _MECHANISM | {"learners"} | (_TOP - {"crowd", "simulation"}) | {"release", "privacy"},
+    # Pages are functions of plain data, which others gather; what an epsilon means in words is privacy's.
+    "dashboard": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"dashboard"}) | {"release", "policies", "shape", "client"},
     "cli": set(),
     # A device runs it alone: it imports nothing of the rest, not even errors.
     "client": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape", "privacy"} | GROUND,

@@ -22,7 +22,7 @@ import pytest
 MISSING = "Chromium is not installed: on Debian  apt-get install -y chromium  as root (.ci/ensure-browser)"
 HERE = ("127.0.0.1", "localhost")
 OPENED_BY_ITSELF = ("about", "data", "blob")  # schemes that reach no host
-PATIENCE = 20_000  # milliseconds until something that a test waits for counts as missing
+PATIENCE = 40_000  # milliseconds until something that a test waits for counts as missing
 
 OpenPage = Callable[..., Any]
 

@@ -27,7 +27,7 @@ def test_a_page_that_asks_another_host_or_breaks_is_told_on(browser):
         "<meta http-equiv=content-security-policy content=\"style-src 'none'\"><p style='color: red'>x</p>"
         "<img src=https://example.org/x.png><script>throw new Error('broken')</script>"
     )
-    page.wait_for_function("document.images[0].complete")
+    page.wait_for_function("() => document.images[0].complete")
     page.close()
     assert any("example.org" in each for each in wrong), wrong
     assert any("broken" in each for each in wrong), wrong

@@ -89,6 +89,21 @@ def test_serve_refuses_a_missing_operator_token_before_anything_is_opened(tmp_pa
     assert not places_of(file).database.exists()
 
 
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        (("--world", "river-swim", "--states", "3"), "the study has states 2, and world river-swim-3 3"),
+        (("--world", "random-mdp"), "choose an --instance of a random one"),
+        (("--world", "river"), "river-swim"),
+    ],
+)
+def test_serve_refuses_a_rehearsal_in_another_world_before_anything_is_opened(tmp_path, capsys, world, why):
+    file = declared(tmp_path)
+    assert run("serve", file, *world) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+    assert not places_of(file).database.exists()
+
+
 def test_a_study_that_costs_a_device_too_much_is_refused():
     from discreet.errors import Unsupported
     from discreet.service.checking import MOST_BYTES, DeviceCost

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import sqlite3
 import threading
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -286,10 +283,7 @@ class Study(RuleBasedStateMachine):
 
     @rule()
     def back_up(self) -> None:
-        kept = sqlite3.connect(":memory:")
-        connection = self.site.look()
-        connection.backup(kept)
-        connection.close()
+        kept = self._copied()
         self.backup = kept.execute("SELECT max(number) FROM rounds").fetchone()[0], kept
 
     @precondition(lambda self: self.backup is not None)
@@ -300,14 +294,15 @@ class Study(RuleBasedStateMachine):
         Then the right database comes back; or, if no round is lost, the operator goes on with the backup.
         """
         number, kept = self.backup
-        (latest,) = self.site.look().execute("SELECT max(number) FROM rounds").fetchone()
+        true = self._copied()
+        (latest,) = true.execute("SELECT max(number) FROM rounds").fetchone()
         head, stored = ExternalHead(self.site.places.head).read()["round"], self._ids(kept)
         lost = [report for report in self.reports if report.acknowledged and report.id not in stored]
         marked = {mark.id for mark in Marks(self.site.places.marks, self.site.study.hash).read()} <= stored
         self._look_away()
         for which in (0, 1):
             self.desks[which][1].drop()
-        true = self._put_in_place(kept)
+        self._put_in_place(kept)
         if number < head or lost:
             with pytest.raises(Behind, match="behind what participants have seen"):
                 self.site.start(Faults())
@@ -319,7 +314,7 @@ class Study(RuleBasedStateMachine):
             for report in lost:
                 report.acknowledged = False
         else:
-            self._bring_back(true)
+            self._put_in_place(true)
         for which in (0, 1):
             self._restart(which, struck=False)
 
@@ -333,25 +328,17 @@ class Study(RuleBasedStateMachine):
     def _ids(self, connection) -> set[str]:
         return {name for (name,) in connection.execute("SELECT id FROM reports")}
 
-    def _put_in_place(self, kept) -> Path:
-        """The backup where the database was; gives where that is now."""
-        file = self.site.places.database
-        true = file.with_suffix(".true")
-        for ending in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                shutil.move(f"{file}{ending}", f"{true}{ending}")
-        with sqlite3.connect(file) as restored:
-            kept.backup(restored)
-        restored.close()
-        return true
+    def _copied(self):
+        """The database as it is now. Files stay where they are: a connection that closes late would look for others."""
+        kept, connection = sqlite3.connect(":memory:"), self.site.look()
+        connection.backup(kept)
+        connection.close()
+        return kept
 
-    def _bring_back(self, true: Path) -> None:
-        file = self.site.places.database
-        for ending in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                file.with_name(file.name + ending).unlink()
-            with suppress(FileNotFoundError):
-                shutil.move(f"{true}{ending}", f"{file}{ending}")
+    def _put_in_place(self, kept) -> None:
+        connection = self.site.look()
+        kept.backup(connection)
+        connection.close()
 
     # What always holds
 

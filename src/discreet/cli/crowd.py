@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet.cli import options as o
-from discreet.cli.output import check_outputs, print_facts, write_json
+from discreet.cli.crowd_stages import next_steps, stages
+from discreet.cli.output import check_outputs, print_facts, print_table, write_json
 from discreet.cli.study import StudyFile
 from discreet.errors import InvalidInput, Unsupported
 
@@ -85,6 +86,8 @@ def crowd(
         raise InvalidInput("this study has a shuffler: give its address by --shuffler, beside --url")
     if runs and people < declared.total:
         raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
+    if url is None:
+        typer.echo(f"{declared.name}: starting a service of its own, then {people:,} people come over HTTP", err=True)
     try:
         result = _run(study, url, shuffler, chosen, people, seed, connections, invited)
     except ClientError as refused:
@@ -95,8 +98,18 @@ def crowd(
         facts.append(("simulate", compared["words"]))
     write_json(json, _as_dict(mechanism, chosen, result, compared))
     print_facts(facts)
-    typer.echo(f"\n{mechanism.whole.statement()}")
+    _print_stages(result, chosen)
+    typer.echo(f"{mechanism.whole.statement()}")
     typer.echo(declared.hash)
+    if url is None:
+        typer.echo(f"\n{next_steps(str(study))}")
+
+
+def _print_stages(result: CrowdResult, world: TabularWorld) -> None:
+    """How the crowd learned: nothing is printed for a world in which there is nothing to learn."""
+    rows = [stage.row() for stage in stages(result.people, result.regret, world)]
+    if rows:
+        print_table(["people", "regret, of playing at random", "(0% is perfect)"], rows)
 
 
 def _tabular(world: Any) -> TabularWorld:

@@ -171,10 +171,16 @@ class Coordinator:
 
     def accept_all(self, incoming: Sequence[Incoming]) -> list[Answer]:
         """Store checked reports in one transaction; an answer for each, given after its COMMIT and a mark outside."""
+        return self.accept_waiting(lambda: incoming)
+
+    def accept_waiting(self, take: Callable[[], Sequence[Incoming]]) -> list[Answer]:
+        """The same for what waits when it is this coordinator's turn to write: then ``take`` is called, once."""
+        incoming: Sequence[Incoming] | None = None
         try:
             with self._link as link:  # until the mark is written: marks come in the order of commits
                 with link.writing():
                     self.point("accept: locked")
+                    incoming = take()
                     admission = Admission(link, self.declared, self._marks.last)
                     answers = admission.answers(incoming)
                     self.point("accept: written")
@@ -183,11 +189,10 @@ class Coordinator:
                 self._mark(admission.round, admission.new, incoming, answers)
                 return answers
         except Unsure:
-            return self._read_again(incoming)
+            return self._read_again(incoming or take())
         except storing_errors():
-            return [Refused("busy", "the coordinator cannot store reports now: send the same again later")] * len(
-                incoming
-            )
+            busy = Refused("busy", "the coordinator cannot store reports now: send the same again later")
+            return [busy] * len(take() if incoming is None else incoming)
 
     def _read_again(self, incoming: Sequence[Incoming]) -> list[Answer]:
         """After a COMMIT of which nobody knows: what is there was accepted, what is not was not."""

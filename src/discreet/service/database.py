@@ -20,13 +20,15 @@ database that a later release has changed is refused.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
 
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 from discreet.files import as_path, check_writable, shortened
@@ -34,6 +36,7 @@ from discreet.ledger import database as ledger_database
 from discreet.ledger.database import Unsure as Unsure
 
 _WAIT = 60  # seconds that a writer waits for others
+_PAUSE = 0.0005  # between two looks
 _ADDRESSES = ("postgresql://", "postgres://")
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -56,11 +59,52 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 
 
+class Turn:
+    """Where writers queue: threads of one process, and with SQLite processes, too, by the lock of a file.
+
+    SQLite itself lets a process that waits look again after ever longer pauses, up to a tenth of a second, in which
+    nobody writes. Where the file cannot be locked, that is what is left.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._lock, self._file = threading.Lock(), file
+        self._opened: IO[bytes] | None = None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._file is None:
+            return
+        try:
+            with suppress(OSError):
+                self._wait(self._file)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_error: object) -> None:
+        if self._opened is not None:
+            with suppress(OSError):
+                fcntl.flock(self._opened, fcntl.LOCK_UN)
+        self._lock.release()
+
+    def _wait(self, file: Path) -> None:
+        if self._opened is None:
+            self._opened = open(file, "ab")  # noqa: SIM115
+        until = time.monotonic() + _WAIT
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(self._opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+            else:
+                return
+
+
 class Link:
     """One connection, with SQL as both databases take it. Not for several threads at once."""
 
-    def __init__(self, raw: Any, turn: threading.Lock | None = None) -> None:
-        self.raw, self._turn = raw, turn or threading.Lock()
+    def __init__(self, raw: Any, turn: AbstractContextManager[None] | None = None) -> None:
+        self.raw, self._turn = raw, turn or Turn()
         self.sqlite = isinstance(raw, sqlite3.Connection)
 
     def said(self, query: str) -> str:
@@ -115,8 +159,8 @@ class Database:
         self, address: str | os.PathLike[str], migrations: Sequence[Sequence[str]] = MIGRATIONS, name: str = "study"
     ) -> None:
         self.address, self._migrations, self._name = address, migrations, name
-        self._turn = threading.Lock()  # threads of one process queue here, and do not poll the database
         self.postgres = isinstance(address, str) and address.startswith(_ADDRESSES)
+        self._turn = Turn(None if self.postgres else Path(f"{os.fspath(address)}-turn"))
 
     @property
     def named(self) -> str:
