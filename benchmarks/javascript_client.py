@@ -1,9 +1,10 @@
 """How large and how fast the JavaScript client is: ``python -m benchmarks.javascript_client``.
 
-**Size**: bytes after gzip -9, without HPKE: the bundle that esbuild makes (a browser in a local or central study; with the
-part that shuffled studies load; with the store of Node), and the sources as they stand, without comments and indentation.
-**Speed**: milliseconds from a record to the text of its report at 2,880 items (a k-ary answer; a bit for each item), and
-of a whole episode with a store in memory, medians; the Python client does the same in the same run. Needs Node and npm.
+**Size**: bytes after gzip -9, without HPKE: the bundle that esbuild makes (a browser in a local or central study; with
+the part that shuffled studies load; with the store of Node), and the sources as they stand, without comments and
+indentation. **Speed**: milliseconds from a record to the text of its report at 2,880 items (a k-ary answer; a bit for
+each item), and of a whole episode with a store in memory, medians; the Python client makes the same reports in the same
+run. Needs Node and npm.
 """
 
 from __future__ import annotations
