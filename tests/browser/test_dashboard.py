@@ -7,9 +7,10 @@ import re
 import signal
 
 import pytest
-from tests.browser.live import RIVER, WORLD, LiveStudy, declared
+from tests.browser.live import RIVER, WORLD, LiveStudy, ShuffledStudy, declared
 from tests.browser.looks import contrasts, heard, nameless, sideways
 
+from discreet.client.errors import Unreachable
 from discreet.policies import Policy
 from discreet.worlds.catalogue import river_swim
 
@@ -168,6 +169,19 @@ def test_a_changed_history_is_found_by_the_browser(page, live):
     assert "entry 2 does not follow" in page.inner_text("#ledger-check")
 
 
+def test_a_browser_that_computes_no_hashes_says_so_and_does_not_say_that_they_are_wrong(page, live):
+    page.add_init_script("Object.defineProperty(globalThis.crypto, 'subtle', { value: undefined })")
+    page.goto(f"{live.url}/dashboard")
+    page.get_by_label("Operator's token").fill(live.token)
+    page.keyboard.press("Enter")
+    page.get_by_text("not checked", exact=True).first.wait_for()
+    assert "open the page over https" in page.inner_text("#heads-check") + page.inner_text("#ledger-check")
+    assert "wrong" not in page.inner_text("main")
+    page.goto(live.url)
+    page.get_by_role("button", name="Check it in this browser").click()
+    page.get_by_text("open the page over https").wait_for()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_can_be_read_on_a_phone_in_both_schemes(open_page, live, scheme):
     page = sign_in(open_page(color_scheme=scheme, viewport={"width": 360, "height": 740}), live)
@@ -222,6 +236,34 @@ def test_a_study_called_by_hostile_names_is_shown_as_text(page, tmp_path):
         assert page.inner_text("h1") == shown
         assert state in page.inner_text("main")
         assert page.eval_on_selector("tbody th bdi", "cell => getComputedStyle(cell).unicodeBidi") == "isolate"
+
+
+def test_a_shuffler_that_is_killed_is_told_from_people_who_do_not_come(page, tmp_path):
+    """All but one report, the shuffler dies, the last one is turned away; both come back, and the round closes."""
+    with ShuffledStudy(tmp_path) as shuffled:
+        sign_in(page, shuffled)
+        page.wait_for_selector("#shuffler[data-state=well]")
+        wanted = shuffled.status()["wanted"]
+        shuffled.people(wanted - 1)
+        assert page.inner_text("#here") == f"0 of {wanted}"  # what gathers at the shuffler, the coordinator cannot see
+        assert "gather at the shuffler" in page.inner_text("#here-note")
+        shuffled.shuffler.stop(signal.SIGKILL)
+        page.wait_for_selector("#shuffler[data-state=lost]")
+        assert page.get_attribute("#connection", "data-state") == "live"
+        offline = shuffled.person()
+        with pytest.raises(Unreachable):
+            offline.send()
+        assert number(page, "#round") == 1
+        shuffled.shuffler.start()
+        page.wait_for_selector("#shuffler[data-state=well]")
+        offline.send()
+        page.wait_for_function("() => document.querySelector('#round').innerText === '2'")
+        page.wait_for_function("() => document.querySelectorAll('#rounds-table tbody tr').length === 2")
+        assert rows(page, "#rounds-table")[1][1:3] == ["closed, released", str(wanted)]
+        assert "If the shuffler and the coordinator put together" in page.inner_text("#promise")
+        page.goto(shuffled.url)
+        assert "If the shuffler and the coordinator put together" in page.inner_text("main")
+        assert "cannot see who sent which" in page.inner_text("main")
 
 
 def test_a_coordinator_with_watchers_stops_at_once(page, live):

@@ -12,9 +12,10 @@ from tests.service.small_studies import CENTRAL, coordinator, declared, report
 from tests.service.test_service_app import OPERATOR, Served
 
 from discreet.dashboard.files import HEADERS, static_files
+from discreet.dashboard.serving import told_to_stop
 from discreet.ledger.chain import digest, link
 from discreet.service.app import Service
-from discreet.service.watching import Log, told_to_stop
+from discreet.service.watching import Log
 from discreet.worlds.catalogue import river_swim
 
 SMALL_RIVER = {"states = 2": "states = 3", "horizon = 2": "horizon = 3"}

@@ -1,6 +1,6 @@
 """Pages of a study: one for participants, public, and one for the person who runs it, behind a token.
 
-Everything here is a function of plain data that somebody else has gathered: no database, no mechanism, no web server.
+Everything here is a function of plain data that somebody else has gathered: no database, no mechanism, no study.
 The page for participants is made here, whole, and can be read without scripts. The operator's page is a fixed document
 whose scripts ask the service for numbers and draw them (``static/``, plain JavaScript, sent as it is written).
 

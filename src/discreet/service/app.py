@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from discreet.dashboard.serving import MOST_STREAMS, Pages
+from discreet.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
 from discreet.errors import DiscreetError
 from discreet.ledger.spending import now
 from discreet.service.coordinator import Coordinator
@@ -36,7 +36,7 @@ from discreet.service.database import storing_errors
 from discreet.service.heads import Behind
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
-from discreet.service.watching import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts, told_to_stop
+from discreet.service.watching import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts
 from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit

@@ -14,21 +14,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from discreet.dashboard.neighbours import Neighbour
 from discreet.dashboard.policies import policy_table, settled
 from discreet.dashboard.public import ChargeRow, PublicFacts
 from discreet.dashboard.words import REFUSALS
@@ -186,6 +183,8 @@ class Watch:
         self._at, self._metrics, self._world = coordinator, metrics, world
         self._started = now()
         self._values: dict[str, float] = {}
+        declared = coordinator.declared.declaration
+        self._shuffler = Neighbour(declared["shuffle"]["address"], now) if coordinator.declared.shuffled else None
 
     def now(self) -> dict[str, Any]:
         """Where the study stands: small, for whoever asks often."""
@@ -210,6 +209,7 @@ class Watch:
             "guarantee": at.mechanism.statement,
             "budget": _account(held),
             "entries": held.head.number,
+            "shuffler": None if self._shuffler is None else self._shuffler.state(),
             "process": {
                 "started": self._started,
                 "accepted": int(totals.get("discreet_reports_accepted_total", 0)),
@@ -287,31 +287,6 @@ def public_facts(at: Coordinator) -> PublicFacts:
         total=at.declared.total, budget=_account(held), entries=held.head.number,
         charges=[_charge(each, held) for each in entries if each is not None],
     )  # fmt: skip
-
-
-@contextmanager
-def told_to_stop(stop: Callable[[], object]) -> Iterator[None]:
-    """Call ``stop`` when the process is asked to end, before whoever listens now.
-
-    A web server waits for answers that it has begun before it tells its application that it stops, and a stream of
-    events would never end. Signals reach the main thread alone, so elsewhere nothing is done.
-    """
-    before: dict[int, Any] = {}
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        stop()
-        before[number](number, frame)
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            if callable(listener := signal.getsignal(number)):
-                before[number] = listener
-                signal.signal(number, heard)
-    try:
-        yield
-    finally:
-        for caught, listener in before.items():
-            signal.signal(caught, listener)
 
 
 def _account(held: Balance) -> dict[str, Any]:

@@ -18,7 +18,9 @@ export function showNow(now) {
   say("round", whole(now.round));
   say("round-note", ended ? `the study has ended: ${now.ended}` : `open since ${moment(now.opened)}`);
   say("here", ended ? "–" : `${whole(now.waiting)} of ${whole(now.wanted)}`);
-  say("here-note", ended ? "nothing is taken any more" : "wait to be counted; the round closes when it has them");
+  const shuffled = now.shuffler !== null;
+  const gather = shuffled ? "gather at the shuffler, which hands on whole batches" : "wait to be counted; the round closes when it has them";
+  say("here-note", ended ? "nothing is taken any more" : gather);
   fill("here", now.waiting, now.wanted);
   say("all", `${whole(now.counted + now.waiting)} of ${whole(now.total)}`);
   say("all-note", `${whole(now.counted)} counted in earlier rounds`);
@@ -29,8 +31,26 @@ export function showNow(now) {
   fill("spent", now.budget.share, 1);
   const refused = sum(now.refused);
   say("refused", whole(refused));
+  byId("shuffler-card").hidden = !shuffled;
+  if (shuffled) showShuffler(now.shuffler);
   const kinds = Object.keys(now.refused).length;
   say("refused-note", refused ? `for ${kinds} ${kinds === 1 ? "reason" : "reasons"}, listed below` : "nothing yet");
+}
+
+const STATES = {
+  answers: ["well", "answers", "since"],
+  troubled: ["doubtful", "in trouble", "it says so since"],
+  silent: ["lost", "not reached", "nothing was heard of it since"],
+  unasked: ["", "…", "asked since"],
+  unknown: ["", "not watched", "the study names no address of it; looked since"],
+};
+
+/** Write the card of the shuffler. */
+function showShuffler({ state, since }) {
+  const [kind, word, note] = STATES[state];
+  byId("shuffler").dataset.state = kind;
+  say("shuffler", word);
+  say("shuffler-note", `${note} ${clock(since)}`);
 }
 
 /** Write the card of the coordinator; null when it cannot be reached. */
