@@ -1,4 +1,4 @@
-"""A page of one origin takes part in a study of another, from a real browser, with its store in the browser's database."""
+"""A page of one origin takes part in a study of another, from a real browser, and keeps count in its database."""
 
 from __future__ import annotations
 
