@@ -2,8 +2,7 @@
 
     python tests/client/make_vectors.py        # writes tests/client/vectors.json
 
-``settings`` are studies with a policy and laws, as a service states them; ``vectors`` are 1,000 examples of local and
-central studies, and then those of shuffled ones, before they are sealed. Each has a
+``settings`` are studies with a policy and laws, as a service states them; ``vectors`` are 1,000 examples. Each has a
 ``what``, its input, a ``tape`` of random bytes in hexadecimal where it reads any, and the ``result``. The steps are
 stated in ``discreet.client.exact`` and ``discreet.client.reports``. Whole numbers that do not fit into a double are
 text. The report of a record begins with picking its steps on the same tape.
@@ -18,11 +17,9 @@ from typing import Any
 
 import toy_study as toy
 
-from discreet.client.counters import counters_of
 from discreet.client.exact import WHOLE, Given, Tape, reward_fraction
 from discreet.client.policy import items_of, read_policy
-from discreet.client.reports import pick, read_round, report_of, shuffled_messages
-from discreet.client.words import digest
+from discreet.client.reports import pick, read_round, report_of
 
 FILE = Path(__file__).with_name("vectors.json")
 SEED = 20261115
@@ -149,40 +146,6 @@ def report(index: int, answer: Any, policy: Any, source: random.Random) -> dict[
     )  # fmt: skip
 
 
-def shuffled_settings(source: random.Random) -> list[tuple[Any, Any]]:
-    """Shuffled studies of answered bits: both layouts, steps pooled and apart, masks, first visits, early ends."""
-    found = []
-    for shape in ((3, 2, 4), (2, 3, 2), (1, 3, 1)):
-        for layout in ("joint", "tables"):
-            for groups in sorted({1, shape[2]}):
-                start, early_end, masked = source.choice((None, 0)), source.random() < 0.5, source.random() < 0.7
-                declared = toy.declaration(*shape, start=start, rewards=(-1.0, 1.0), early_end=early_end)
-                declared["privacy"]["model"], declared["keys"]["sealing"] = "shuffle", toy.NO_KEY
-                declared["shuffle"] = {"dropouts": 0.0, "colluding": 0.0, "address": ""}
-                report = {"kind": "answered-bits", "layout": layout, "groups": groups, "masked": masked}
-                report |= {"early_end": early_end, "first_visits": source.random() < 0.5}
-                answer = {"study": declared, "hash": digest(declared), "promise": {}, "report": report}
-                study = toy.read(answer)
-                policy = toy.random_policy(study, source, stochastic=source.random() < 0.3)
-                size = counters_of(study, read_policy(policy, study)).size
-                laws = [{"items": size, "lie": str(source.choice((1, WHOLE // 2, source.randrange(1, WHOLE // 2))))}]
-                stated = toy.policy_answer(study, policy) | {"laws": laws, "wanted": source.randrange(1, 1000)}
-                found.append((answer, stated))
-    return found
-
-
-def messages(index: int, answer: Any, policy: Any, source: random.Random) -> dict[str, Any]:
-    """The messages of a record in a shuffled study, and the terms that the device tells the shuffler."""
-    study = toy.read(answer)
-    round_ = read_round(policy, study)
-    length = source.choice((study.horizon, study.horizon, 0, source.randrange(study.horizon + 1)))
-    record = toy.random_record(study, policy["policy"], source, length)
-    inputs = {"setting": index, "record": record, "terms": round_.terms}
-    return on_tape(
-        source.randbytes(_TAPE), "messages", inputs, lambda tape: shuffled_messages(study, round_, record, tape)
-    )
-
-
 def make() -> dict[str, Any]:
     """All of it, the same at every call."""
     source = random.Random(SEED)
@@ -192,11 +155,6 @@ def make() -> dict[str, Any]:
     while len(vectors) < 1000:
         index = source.randrange(len(places))
         vectors.append(report(index, *places[index], source))
-    source = random.Random(f"{SEED} shuffled")
-    first = len(places)
-    places += shuffled_settings(source)
-    for index in range(first, len(places)):
-        vectors += [messages(index, *places[index], source) for _ in range(12)]
     return {
         "format": "discreet client vectors 1",
         "settings": [{"study": answer, "policy": policy} for answer, policy in places],
