@@ -40,7 +40,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(ALIVE) $(PYTHON) -m venv $(VENV)
 	@$(ALIVE) $(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
 

@@ -35,5 +35,8 @@ def test_where_there_is_nothing_to_learn_nothing_is_said():
     assert stages(np.zeros(0, np.int64), np.zeros(0), WORLD) == []
 
 
-def test_the_next_steps_name_the_study():
+def test_the_next_steps_name_the_study_and_the_command_as_it_was_called(monkeypatch):
     assert "discreet study check here.toml" in next_steps("here.toml")
+    monkeypatch.setattr("sys.argv", [".venv/bin/discreet"])
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert ".venv/bin/discreet study check here.toml" in next_steps("here.toml")

@@ -18,7 +18,6 @@ import numpy as np
 from discreet.accumulators.base import NoiseSource
 from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.noise.law import Law
-from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import StatedLaw
 from discreet.release import Estimate
@@ -118,9 +117,6 @@ class MessageChannel(Protocol):
 
     def terms(self, context: Context, users: int, masked: bool) -> MessageTerms:
         """What each of ``users`` users of a batch sends under the context's policy."""
-
-    def unshuffled(self, users: int) -> Guarantee | None:
-        """What is left to a user of a batch of that size if nothing is shuffled; None: nothing at all."""
 
 
 @runtime_checkable

@@ -25,7 +25,8 @@ from discreet.channels.base import AnyChannel, MessageChannel, MessageRun, Width
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
-from discreet.channels.user_side import Report, count_messages
+from discreet.channels.shuffled_item import ItemRun
+from discreet.channels.user_side import Report, count_items, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
@@ -203,7 +204,7 @@ class Intake:
                 self._book(policy, users)
         return self.release_now()
 
-    def receive_batch(self, counts: Integers, users: int, policy: AnyPolicy) -> Release:
+    def receive_messages(self, counts: Integers, users: int, policy: AnyPolicy) -> Release:
         """Take in the messages of a shuffled batch of users who acted under one policy, and release.
 
         ``counts[v]`` of the readable messages said v. The batch has the size that its devices randomised for.
@@ -214,6 +215,20 @@ class Intake:
         self._check_left(users)
         run.add_messages(counts, users, Context(policy))
         self._book(policy, users)
+        return self.release_now()
+
+    def receive_batch(self, policy: AnyPolicy, messages: Sequence[int], planned: int) -> Release:
+        """Take in the messages of one batch as a shuffler hands them on, one item each, and release.
+
+        ``planned`` is the size of the batch that devices were told: their law is the one for that size.
+        """
+        run = self._runs[0]
+        if not self._collects or not isinstance(run, ItemRun):
+            raise Unsupported("batches of items are received where devices send one each: open the intake with collect")
+        sent = count_items(run.channel, policy, messages, masked=self.privatizer.masked)
+        self._check_left(len(messages))
+        run.add_batch(sent, len(messages), policy, planned=planned)
+        self._book(policy, len(messages))
         return self.release_now()
 
     def _collecting(self) -> ReportRun:
@@ -308,8 +323,8 @@ def _check_collected(privatizer: Privatizer) -> None:
             privatizer.channels[0].form(privatizer.masked)
             return
         raise Unsupported(
-            f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take one of the recipes "
-            "'shuffle/...-randomised-response'"
+            f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take "
+            "'shuffle/sampled-item' or one of the recipes 'shuffle/...-randomised-response'"
         )
     if privatizer.guarantee.model != "local" or [type(c) for c in privatizer.channels] != [ReportChannel]:
         raise Unsupported(

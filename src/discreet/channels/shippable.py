@@ -20,6 +20,7 @@ from discreet.channels.focused import FocusedChannel
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.schedule import SameUsers
 from discreet.channels.session import Privatizer
+from discreet.channels.shuffled_bits import ShuffledChannel
 from discreet.errors import Unsupported
 from discreet.noise.law import Law
 from discreet.policies import MIXED
@@ -67,10 +68,11 @@ def _check_local(privatizer: Privatizer, needs: frozenset[str]) -> None:
 def _check_shuffled(privatizer: Privatizer) -> None:
     channels = privatizer.channels
     if len(channels) != 1 or not isinstance(channels[0], MessageChannel):
+        clear = any(isinstance(channel, ShuffledChannel) for channel in channels)
+        why = "users send true bits in clear beside noise" if clear else "no device makes its messages yet"
         raise Unsupported(
-            f"recipe {privatizer.recipe!r} is for simulation here: its users send true bits in clear beside noise, "
-            "which no device does; take one whose bits are answered on the device, such as "
-            "'shuffle/first-visit-tables-randomised-response' or 'shuffle/joint-histogram-randomised-response'"
+            f"recipe {privatizer.recipe!r} is for simulation here: {why}; take one whose messages are randomised on "
+            "the device, such as 'shuffle/sampled-item' or 'shuffle/first-visit-tables-randomised-response'"
         )
     channels[0].form(privatizer.masked)
 

@@ -5,6 +5,9 @@ from the operating system's entropy; with a generator it is a simulation. ``coun
 turns reports into the counts that :meth:`~discreet.channels.sampled_item.ReportRun.add_reports` decodes.
 ``count_messages`` does the same for whole messages, one of each user, and first refuses any that no device sends.
 
+Behind a shuffler a device sends one item: ``randomize_item`` makes it, and ``count_items`` counts those of a batch for
+:meth:`~discreet.channels.shuffled_item.ItemRun.add_batch`.
+
 In the central model nothing is randomised on a device: ``tally_records`` adds up the encodings of the records that a
 trusted curator holds, once she has checked that they lie in the declared domain.
 """
@@ -20,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.channels.sampled_item import Domain, ReportChannel
+from discreet.channels.shuffled_item import ItemChannel
 from discreet.encoders.base import Context, Encoder, encode_all, reward_bit
 from discreet.errors import InvalidInput, Unsupported
 from discreet.policies import AnyPolicy, Policy, StochasticPolicy
@@ -134,6 +138,57 @@ def count_messages(
     return count_reports(channel, policy, chain.from_iterable(messages), masked=masked)
 
 
+def randomize_item(
+    channel: ItemChannel,
+    record: Trajectories,
+    policy: Policy,
+    users: int,
+    generator: np.random.Generator | None = None,
+    *,
+    masked: bool = True,
+) -> int:
+    """The one message of a user in a batch of ``users``, as planned; without a generator, from the system's entropy.
+
+    The step is drawn here and told to nobody: that all steps are equally likely is part of the promise.
+    """
+    if len(record) != 1:
+        raise InvalidInput(f"a device holds one user's record, got {len(record)}")
+    if not isinstance(policy, Policy):
+        raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
+    items = channel.items(policy, masked)
+    law = channel.response(users, items.number)
+
+    def below(number: int) -> int:
+        return secrets.randbelow(number) if generator is None else int(generator.integers(number))
+
+    shape = channel.encoder.shape
+    h = below(shape.horizon)
+    seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)
+    coins: Stream = np.array([seed], np.uint64)  # for rounding rewards only, which is not what privacy rests on
+    cells = np.flatnonzero(items.cells[0 if shape.groups == 1 else h])
+    item = _item(channel, record, cells, h, coins)
+    if item == len(cells):
+        item = items.number - 1  # the record had ended
+    elif item is None:  # no item of the policy's: an even one hides that
+        item = below(items.number)
+    elif shape.groups > 1:
+        item += int(items.cells[:h].sum())
+    sent = law.randomize_securely(item) if generator is None else law.randomize(item, generator)
+    return int(sent)
+
+
+def count_items(channel: ItemChannel, policy: AnyPolicy, messages: Sequence[int], *, masked: bool = True) -> Floats:
+    """How often each cell was sent by users under one policy; all messages are checked before any is counted."""
+    items = channel.items(policy, masked)
+    for message in messages:
+        if type(message) is not int or not 0 <= message < items.number:
+            raise InvalidInput(f"a message is one item in 0..{items.number - 1} under this policy")
+    counts = np.bincount(np.asarray(messages, np.int64), minlength=items.number)
+    sent = np.zeros(items.cells.shape)
+    sent[items.cells] = counts[: int(items.cells.sum())]
+    return sent
+
+
 def tally_records(encoders: Sequence[Encoder], context: Context, records: Trajectories) -> list[Floats]:
     """For each encoder the sum of the encodings of these records: what ``Users.tally`` does for users who act."""
     if context.what is not None:
@@ -179,7 +234,9 @@ def _positions(domain: Domain) -> list[Integers]:
     return [np.flatnonzero(cells) for cells in domain.cells]
 
 
-def _item(channel: ReportChannel, record: Trajectories, cells: Integers, h: int, coins: Stream) -> int | None:
+def _item(
+    channel: ReportChannel | ItemChannel, record: Trajectories, cells: Integers, h: int, coins: Stream
+) -> int | None:
     encoder, length = channel.encoder, int(record.lengths[0])
     over = len(cells) if encoder.early_end else None
     if h >= length:

@@ -21,6 +21,8 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
+import typer
+
 from discreet.cli.study import tokens
 from discreet.client.errors import ClientError
 from discreet.client.transport import Connection
@@ -31,6 +33,7 @@ from discreet.service.study import Study, read_study
 
 _SECONDS = 120.0  # until a service must answer
 _STOP = 15.0
+_TELL = 4.0  # seconds after which it is said again that the service is starting
 _START = "from discreet.cli import main; main()"
 
 
@@ -128,9 +131,12 @@ def _free_port() -> int:
 
 
 def _wait(process: subprocess.Popen[bytes], connection: Connection, log: Path) -> None:
-    """Until the service answers."""
-    end = time.monotonic() + _SECONDS
-    while time.monotonic() < end:
+    """Until the service answers. The first time this takes a while, and somebody may be watching."""
+    begun = told = time.monotonic()
+    while time.monotonic() < begun + _SECONDS:
+        if time.monotonic() > told + _TELL:
+            told = time.monotonic()
+            typer.echo(f"the service is starting ({told - begun:.0f} s; the first time it compiles)", err=True)
         if process.poll() is not None:
             break
         try:

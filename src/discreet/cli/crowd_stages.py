@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -49,10 +52,11 @@ def stages(people: Integers, regret: Floats, world: TabularWorld) -> list[Stage]
 
 def next_steps(study: str) -> str:
     """What somebody may do who has seen a crowd."""
+    here = sys.argv[0] if Path(sys.argv[0]).name == "discreet" and shutil.which("discreet") is None else "discreet"
     commands = {
-        f"discreet study check {study}": "what it promises, what a device pays, what to expect",
-        "discreet study new mine.toml": "a study of your own: change it, check it, send a crowd",
-        "discreet serve mine.toml": "the same for real devices; docs/guides/real-users.md goes all the way",
+        f"{here} study check {study}": "what it promises, what a device pays, what to expect",
+        f"{here} study new mine.toml": "a study of your own: change it, check it, send a crowd",
+        f"{here} serve mine.toml": "the same for real devices; docs/guides/real-users.md goes all the way",
     }
     width = max(map(len, commands))
     lines = [f"  {command:{width}}  {words}" for command, words in commands.items()]

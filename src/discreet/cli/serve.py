@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import typer
 
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
-from discreet.cli.study import Db, StudyFile, open_coordinator
+from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
 
 if TYPE_CHECKING:
@@ -75,9 +76,11 @@ def serve(
     from discreet.service.places import operator_token, places_of
     from discreet.service.study import read_study
 
+    read_declared(study)
     operator_token(places_of(study).operator)
     if rehearsal is not None:
         _rehearsed(rehearsal, read_study(study))  # before anything is opened
+    _check_free(host, port)
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
@@ -90,6 +93,18 @@ def serve(
             "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
             log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
         )  # fmt: skip
+
+
+def _check_free(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before anything is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        why = (error.strerror or "the system refused").lower()
+        raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
 
 
 @contextmanager

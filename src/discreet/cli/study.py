@@ -57,7 +57,7 @@ def check(
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
     declared = read_declared(study)
-    from discreet.service.checking import device_cost, noise_of, rehearsed
+    from discreet.service.checking import device_cost, instead_of, noise_of, rehearsed
     from discreet.service.mechanism import prepare
 
     mechanism = prepare(declared)
@@ -77,6 +77,8 @@ def check(
                 + f"{cost.received:,} bytes received, {cost.sent:,} sent, {cost.milliseconds:.2g} ms of work"),
         ]
     )  # fmt: skip
+    if (usual := instead_of(mechanism)) is not None:
+        typer.echo(f"auto took a recipe that can be served; in simulations it takes {usual[0]!r}, but {usual[1]}")
     rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
     print_table(["count", "noise of a release (sd)", "noise at the end (sd)"], rows, right=["count"])
     if runs:
@@ -154,6 +156,7 @@ def end(study: StudyFile, db: Db = None) -> None:
     from discreet.service import rounds
     from discreet.service.coordinator import Coordinator
 
+    database.check_exists()
     database.prepare()
     link = database.connect()
     try:
@@ -187,7 +190,7 @@ def open_coordinator(study_file: Path, db: str | None) -> Coordinator:
 
 
 def read_declared(study_file: Path) -> Study:
-    """The study that a file declares; refused where packages of the service are missing."""
+    """The study of a file, where everything that serving needs is installed."""
     from discreet.service.study import file_name, read_study
 
     for package in _PACKAGES:

@@ -11,7 +11,7 @@ for nothing else), no NumPy, nothing of the rest of discreet, so that it starts 
 * ``study``: the declaration that a person agreed to, known by its hash.
 * ``policy``: the policy of a round: which action to take, and which items a report can name.
 * ``exact``: from random bytes to reports in whole numbers. ``laws``: that these keep the epsilon that was promised.
-* ``counters``: answered bits of shuffled studies. ``sealing``: their messages, sealed to the coordinator.
+* ``counters``, ``one_item``: answered bits, or one item, of shuffled studies. ``sealing``: sealed to the coordinator.
 * ``reports``: a record in, the report of it out.
 * ``heads``: signed heads of the chain of policies; two for one round are evidence.
 * ``store``: what must outlast a crash of the device. ``transport``: requests.

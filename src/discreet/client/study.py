@@ -23,7 +23,8 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class Kind(NamedTuple):
     """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``.
 
-    In shuffled studies: answered bits, one message each, of counters in a ``layout`` (:mod:`discreet.client.counters`).
+    In shuffled studies: answered bits, one message each, of counters in a ``layout`` (:mod:`discreet.client.counters`),
+    or one item in one message (:mod:`discreet.client.one_item`).
     """
 
     name: str
@@ -117,8 +118,8 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
     name = field(report, "kind", str)
     if study.model == "central" and name == "record":
         return Kind("record")
-    if study.model == "shuffle" and name == "answered-bits":
-        return _bits(report, study)
+    if study.model == "shuffle" and name in ("answered-bits", "one-item"):
+        return _shuffled(name, report, study)
     if study.model != "local" or name != "sampled-items":
         raise Refused(
             f"the service asks for reports of kind {name[:30]!r}, which this client does not send in a study whose "
@@ -132,14 +133,18 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
     return Kind(name, whole(report, "steps", 1, study.horizon), response, field(report, "masked", bool))
 
 
-def _bits(report: dict[str, Any], study: Study) -> Kind:
-    layout, groups = field(report, "layout", str), whole(report, "groups", 1, study.horizon)
-    if layout not in ("joint", "tables") or groups not in (1, study.horizon):
-        raise Refused(f"this client answers bits of layouts joint and tables, and the service asks for {layout[:30]!r}")
+def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
+    groups, masked = whole(report, "groups", 1, study.horizon), field(report, "masked", bool)
+    if groups not in (1, study.horizon):
+        raise Refused("the service asks for another number of groups than one, or one for each step: nothing is sent")
     if field(report, "early_end", bool) != study.early_end:
         raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
-    masked, first = field(report, "masked", bool), field(report, "first_visits", bool)
-    return Kind("answered-bits", masked=masked, layout=layout, groups=groups, first_visits=first)
+    if name == "one-item":
+        return Kind(name, masked=masked, groups=groups)
+    layout, first = field(report, "layout", str), field(report, "first_visits", bool)
+    if layout not in ("joint", "tables"):
+        raise Refused(f"this client answers bits of layouts joint and tables, and the service asks for {layout[:30]!r}")
+    return Kind(name, masked=masked, layout=layout, groups=groups, first_visits=first)
 
 
 def _named(problem: dict[str, Any], name: str) -> tuple[int, tuple[str, ...] | None]:

@@ -14,12 +14,14 @@ from time import perf_counter
 from typing import Any
 
 from discreet.accumulators.base import SecureNoise
+from discreet.channels.shippable import check_shippable
 from discreet.client.exact import Tape
 from discreet.client.reports import pick, read_round, report_of, shuffled_messages
 from discreet.client.sealing import sealed
 from discreet.client.study import read_study as read_for_device
 from discreet.errors import Unsupported
 from discreet.recipes.calibrate import Calibration, calibrate
+from discreet.recipes.registry import build
 from discreet.service.mechanism import Mechanism, policy_message
 from discreet.simulation.rehearse import rehearse
 from discreet.worlds.of_shape import worlds_of_shape
@@ -83,6 +85,21 @@ def device_cost(mechanism: Mechanism) -> DeviceCost:
         body |= dict.fromkeys(("policy", "head", "terms"), study.hash)
     received, number = len(json.dumps(described)) + len(json.dumps(answer)), len(report.get("messages", [None]))
     return DeviceCost(3, received, len(json.dumps(body)), 1000 * median(times), number)
+
+
+def instead_of(mechanism: Mechanism) -> tuple[str, str] | None:
+    """The recipe that "auto" takes in simulations, and why it cannot be served, if it is not the one that is."""
+    study, needs = mechanism.study, mechanism.learner.needs
+    if study.declaration["privacy"]["recipe"] != "auto":
+        return None
+    usual = build(study.target(), study.shape, study.total, needs)
+    if usual.recipe == mechanism.privatizer.recipe:
+        return None
+    try:
+        check_shippable(usual, study.most_reports, needs)
+    except Unsupported as refusal:
+        return usual.recipe, str(refusal)
+    return usual.recipe, "it cannot be composed over the reports of one participant"
 
 
 def noise_of(mechanism: Mechanism) -> Calibration:

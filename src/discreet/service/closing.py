@@ -173,7 +173,7 @@ def _count_batch(link: Link, desk: Desk, intake: Intake, row: RoundRow) -> Relea
     assert desk.opener is not None
     (users, content), policy = batch, policy_from(json.loads(row.policy))
     said = batches.counted(content, desk.opener, study.hash, row.number, desk.mechanism.terms(policy, users))
-    return intake.receive_batch(said, users, policy)
+    return intake.receive_messages(said, users, policy)
 
 
 def _policy(link: Link, number: int) -> AnyPolicy:

@@ -172,6 +172,11 @@ class Database:
         with self.plainly():
             return Link(_postgres(str(self.address)) if self.postgres else self._sqlite(), self._turn)
 
+    def check_exists(self) -> None:
+        """Refuse a file that is not there, where the study must have been opened already."""
+        if not self.postgres and not as_path(self.address).exists():
+            raise InvalidInput(f"{self.named} is not there: bring it back, or open the study with  discreet serve")
+
     def prepare(self) -> None:
         """Make the tables, or bring them up to date."""
         link = self.connect()

@@ -11,7 +11,7 @@ another version of this library, which might choose otherwise, goes on with the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,6 @@ from typing import Any
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.base import MessageChannel, MessageTerms
 from discreet.channels.sampled_item import ReportChannel
-from discreet.channels.schedule import sizes
 from discreet.channels.session import Intake, Privatizer
 from discreet.channels.shippable import check_shippable
 from discreet.encoders.base import Context
@@ -35,10 +34,11 @@ from discreet.recipes.choice import choose
 from discreet.recipes.expectation import expected_regret
 from discreet.recipes.recipe import TABULAR
 from discreet.recipes.registry import build, recipes
+from discreet.recipes.shuffle import without_shuffler
 from discreet.service.study import Study
 from discreet.streams import COINS, stream
 
-_LOCAL = "local/sampled-step"
+_LOCAL, _ITEM = "local/sampled-step", "shuffle/sampled-item"
 UNIT = "all reports of a participant"
 _SEEN = {
     "local": "everything you send",
@@ -87,13 +87,11 @@ class Mechanism:
 
         It is that of everything that her device sends, in the batch that lets it answer most truthfully.
         """
-        blocks, most = sizes(self.privatizer.schedule, self.study.total), 0.0
-        for users in {min(blocks), max(blocks)}:
-            left = self.messages.unshuffled(users)
-            if left is None or not math.isfinite(left.epsilon):
-                return None
-            most = max(most, left.epsilon)
-        return math.nextafter(most * self.study.most_reports, math.inf)
+        try:
+            left = without_shuffler(self.privatizer)
+        except Unsupported:
+            return None
+        return math.nextafter(left.epsilon * self.study.most_reports, math.inf)
 
     def first(self, noise: NoiseSource) -> tuple[Intake, Any]:
         """The intake and the state of the learner before the first report."""
@@ -216,9 +214,14 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     if study.model == "local" and target.recipe in ("auto", _LOCAL):
         options = {"early_end": study.early_end, "own_actions": MIXED in learner.needs, **options}
         target = type(target)(target.epsilon, target.delta, recipe=_LOCAL, options=options)
+    if target.recipe == _ITEM:
+        target = replace(target, options={"early_end": study.early_end, **options})
     if target.recipe != "auto":
         return build(target, study.shape, study.total, learner.needs)
-    served = [each for each in recipes(study.model, TABULAR) if _is_served(each.name, study, learner)]
+    # What says that a record has ended early is an option of this recipe, which "auto" does not set.
+    names = {_ITEM} if study.early_end else set()
+    served = [each for each in recipes(study.model, TABULAR) if each.name not in names]
+    served = [each for each in served if _is_served(each.name, study, learner)]
     if not served:
         raise Unsupported(f"no recipe of the {study.model} model serves this study: name one in [privacy] to see why")
     return choose(served, (), target, study.shape, study.total, learner.needs, expected_regret)
