@@ -48,7 +48,8 @@ def test_a_key_that_is_none_seals_nothing():
     assert "the sealing key of the study is none" in done.stderr
 
 
-def test_a_shuffled_study_of_javascript_devices_runs_to_its_end(tmp_path):
+@pytest.mark.parametrize("recipe", ["shuffle/first-visit-tables-randomised-response", "shuffle/sampled-item"])
+def test_a_shuffled_study_of_javascript_devices_runs_to_its_end(tmp_path, recipe):
     """Coordinator and shuffler are processes of their own; the devices speak to both."""
     from discreet.cli.crowd_service import served
     from discreet.service.places import new_study, shuffler_folder
@@ -56,7 +57,7 @@ def test_a_shuffled_study_of_javascript_devices_runs_to_its_end(tmp_path):
     file = tmp_path / "reminders.toml"
     new_study(file, "shuffle")
     changes = {"states": '["anybody"]', "actions": '["a", "b", "c"]', "horizon": "1", "number": "240"}
-    changes |= {"epsilon": "4.0", "recipe": '"shuffle/first-visit-tables-randomised-response"'}
+    changes |= {"epsilon": "4.0", "recipe": f'"{recipe}"'}
     text = file.read_text()
     for key, value in changes.items():
         text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)

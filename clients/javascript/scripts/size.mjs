@@ -11,7 +11,7 @@ import { gzipSync } from "node:zlib";
 
 const SOURCES = new URL("../src/", import.meta.url);
 const NODE_ONLY = ["folder.js"]; // loaded by Node alone
-const SHUFFLED = ["shuffled.js", "counters.js", "sealing.js"]; // loaded by shuffled studies alone, with HPKE
+const SHUFFLED = ["shuffled.js", "counters.js", "one-item.js", "sealing.js"]; // loaded by shuffled studies alone, with HPKE
 
 /** A program without comments and indentation. Comments stand on lines of their own, behind code after "; // ", or are casts. */
 function stripped(text) {

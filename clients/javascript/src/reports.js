@@ -6,8 +6,8 @@
  * action, successor and bit are an item; the item is randomised by the law of its step. If the record had ended before
  * the step, the item is "ended" where the study declares early ends; elsewhere, and for cells that cannot occur under
  * the policy, it is drawn evenly before it is randomised. Central studies (kind "record"): all H steps as
- * [state, action, reward bit], and [-1, -1, -1] after the end. Shuffled studies (kind "answered-bits"): see counters.js;
- * messages are sealed one by one (sealing.js). The empty record goes through the same steps. Random
+ * [state, action, reward bit], and [-1, -1, -1] after the end. Shuffled studies (kinds "answered-bits" and
+ * "one-item"): see counters.js and one-item.js; messages are sealed one by one (sealing.js). The empty record goes through the same steps. Random
  * numbers are read from the tape in exactly this order, so that every client gives the same report for the same bytes.
  */
 import { Refused } from "./errors.js";
@@ -24,7 +24,7 @@ import { field, whole } from "./words.js";
  * @typedef {object} Round what a device agreed to for one episode
  * @property {number} number @property {import("./policy.js").Policy} policy
  * @property {import("./laws.js").Law[]} laws @property {import("./policy.js").Items[]} items
- * @property {import("./counters.js").Counters} [counters] shuffled: what is answered
+ * @property {import("./counters.js").Counters | import("./one-item.js").Numbered} [numbers] shuffled: what numbers in messages mean
  * @property {string} [terms] shuffled: the hash of laws and size of the batch, which the shuffler must have certified
  */
 

@@ -6,6 +6,7 @@
 import { countersOf, messagesOf } from "./counters.js";
 import { Refused } from "./errors.js";
 import { WHOLE } from "./exact.js";
+import { messageOf, numbered } from "./one-item.js";
 import { sealed } from "./sealing.js";
 import { canonical, digest, field, whole } from "./words.js";
 
@@ -15,37 +16,45 @@ import { canonical, digest, field, whole } from "./words.js";
 
 const LAYOUTS = ["joint", "tables"];
 
-/** What a report of answered bits is. @param {import("./words.js").Content} report @param {number} horizon */
-export function readBits(report, horizon) {
-  const layout = field(report, "layout", "text");
+/** What a report is: one message for each counter, or one in all. @param {import("./words.js").Content} report @param {number} horizon */
+export function readKind(report, horizon) {
   const groups = whole(report, "groups", 1, horizon);
-  if (!LAYOUTS.includes(layout) || (groups !== 1 && groups !== horizon)) {
-    throw new Refused(
-      `this client answers bits of a layout of ${LAYOUTS.join(" or ")}, of all steps together or of each, and is asked ` +
-        "for others: nothing is sent",
-    );
+  if (groups !== 1 && groups !== horizon) {
+    throw new Refused("the service asks for another number of groups than one, or one for each step: nothing is sent");
+  }
+  if (report.kind === "one-item") return { groups };
+  const layout = field(report, "layout", "text");
+  if (!LAYOUTS.includes(layout)) {
+    throw new Refused(`this client answers bits of a layout of ${LAYOUTS.join(" or ")}, and is asked for another: nothing is sent`);
   }
   return { layout, groups, firstVisits: field(report, "first_visits", "flag") };
 }
 
-/** The law of a round, which must be one for all of its counters. @param {import("./words.js").Content} answer @param {Study} study @param {Round} round @returns {Promise<Round>} */
+/** The law of a round, which must be one for all numbers that a message can hold. @param {import("./words.js").Content} answer @param {Study} study @param {Round} round @returns {Promise<Round>} */
 export async function readShuffled(answer, study, round) {
-  const counters = countersOf(study, round.policy);
+  const bits = study.kind.name === "answered-bits";
+  const numbers = bits ? countersOf(study, round.policy) : numbered(study, round.policy);
+  const mostLies = WHOLE / (bits ? 2n : BigInt(numbers.size || 1));
   const users = whole(answer, "wanted", 1, Number.MAX_SAFE_INTEGER);
   const [law, ...others] = round.laws;
-  if (others.length || law?.items !== counters.size || law.threshold < 1n || law.threshold > WHOLE / 2n) {
+  if (others.length || law?.items !== numbers.size || law.threshold < 1n || law.threshold > mostLies) {
     throw new Refused(
-      `the service does not state one law for the ${counters.size} counters of this round: nothing is sent, because ` +
+      `the service does not state one law for the ${numbers.size} numbers of this round: nothing is sent, because ` +
         "messages would be misread",
     );
   }
-  return { ...round, counters, terms: await digest({ laws: answer.laws, users }) };
+  return { ...round, numbers, terms: await digest({ laws: answer.laws, users }) };
+}
+
+/** The messages of a record, before they are sealed; of every record of a round as many. @param {Study} study @param {Round} round @param {[number, number, number][]} record @param {import("./exact.js").Tape} tape */
+export function shuffledMessages(study, { numbers, laws }, record, tape) {
+  if (numbers && "cells" in numbers) return [messageOf(study, numbers, laws[0].threshold, record, tape)];
+  return messagesOf(study, /** @type {import("./counters.js").Counters} */ (numbers), laws[0].threshold, record, tape);
 }
 
 /** What leaves the device: what was agreed to, and messages that only the coordinator can read. @param {import("./device.js").Episode} episode @param {import("./exact.js").Tape} tape @param {import("./sealing.js").Seal} [seal] */
 export async function sealedBody({ id, study, round, head, record }, tape, seal) {
-  const counters = /** @type {import("./counters.js").Counters} */ (round.counters);
-  const messages = messagesOf(study, counters, round.laws[0].threshold, record, tape);
+  const messages = shuffledMessages(study, round, record, tape);
   return canonical({
     study: study.hash, round: round.number, policy: head.policy, head: await digest(head), terms: round.terms, id,
     messages: await sealed(messages, study.sealing, study.hash, round.number, seal),

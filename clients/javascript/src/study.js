@@ -92,8 +92,8 @@ async function kindOf(report, study) {
   const name = field(report, "kind", "text");
   const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false };
   if (study.model === "central" && name === "record") return kind;
-  const bits = study.model === "shuffle" && name === "answered-bits";
-  if (!bits && (study.model !== "local" || name !== "sampled-items")) {
+  const shuffled = study.model === "shuffle" && (name === "answered-bits" || name === "one-item");
+  if (!shuffled && (study.model !== "local" || name !== "sampled-items")) {
     throw new Refused(
       `this client does not send reports of kind '${name.slice(0, 30)}' in a study whose model is ` +
         `'${study.model.slice(0, 20)}': nothing is sent`,
@@ -103,7 +103,7 @@ async function kindOf(report, study) {
     throw new Refused("service and declaration differ in whether records may end early: nothing is sent");
   }
   const masked = field(report, "masked", "flag");
-  if (bits) return { ...kind, masked, ...(await import("./shuffled.js")).readBits(report, study.horizon) };
+  if (shuffled) return { ...kind, masked, ...(await import("./shuffled.js")).readKind(report, study.horizon) };
   const response = field(report, "response", "text");
   if (response !== "kary" && response !== "unary") {
     throw new Refused("this client answers by kary or unary response, and is asked for another: nothing is sent");

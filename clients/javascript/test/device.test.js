@@ -446,9 +446,9 @@ test("shuffled studies are refused without an address, over http, or with anothe
   for (const change of [(laws) => laws.push(laws[0]), (laws) => (laws[0].items = 23), (laws) => (laws[0].lie = String((1n << 61n) + 1n)), (laws) => (laws[0].lie = "0")]) {
     const stub = await shuffledStub();
     change(stub.rounds[0].laws);
-    await refuses(deviceOf(stub, { seal }).begin(), /one law for the 24 counters/);
+    await refuses(deviceOf(stub, { seal }).begin(), /one law for the 24 numbers/);
   }
-  for (const [change, words] of [[{ layout: "heap" }, /layout of joint or tables/], [{ groups: 2 }, /all steps together/], [{ kind: "record" }, /does not send/], [{ first_visits: 1 }, /true or false/]]) {
+  for (const [change, words] of [[{ layout: "heap" }, /layout of joint or tables/], [{ groups: 2 }, /number of groups/], [{ kind: "record" }, /does not send/], [{ first_visits: 1 }, /true or false/]]) {
     const stub = await shuffledStub();
     Object.assign(stub.answer.report, change);
     await refuses(deviceOf(stub, { seal }).begin(), words);
