@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import threading
 import time
@@ -168,6 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=8080, help="of the page; 0 takes a free one")
     parser.add_argument("--pace", type=float, default=3.0, help="simulated people a second")
     asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the service and its folder go, too
     print("Starting the service: a few seconds.", flush=True)
     with served(HERE / "study.toml") as there:
         crowd = Crowd(there.url, there.study_hash, max(asked.pace, 0.01))

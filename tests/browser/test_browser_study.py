@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -153,3 +154,17 @@ def test_a_service_that_is_away_is_said_and_the_same_is_sent_later(address, open
     page.get_by_role("heading", name="Sent").wait_for()
     assert len(sent) == 2
     assert sent[0] == sent[1]
+
+
+def test_the_example_leaves_nothing_behind(tmp_path):
+    """Told to stop, it stops its service and removes its folder."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(PROGRAM), "--port", "0", "--pace", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    assert "Open http://127.0.0.1:" in lines[1], lines
+    assert list(tmp_path.glob("discreet-*/day.db")) or list(tmp_path.glob("discreet-*/study.db"))
+    process.terminate()
+    assert process.wait(60) == 0
+    assert not list(tmp_path.iterdir())
