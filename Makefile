@@ -18,11 +18,12 @@ INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo study test-quick test test-all mutants fuzz lint types check bench docs clean
+.PHONY: help setup demo study browser-study test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
 	@echo "make study       a study with simulated people as real HTTP clients, and what they met: about a minute"
+	@echo "make browser-study  a study to play in a browser on this machine, with a simulated crowd; Ctrl-C ends it"
 	@echo "make test-quick  the fast tests, about a minute: for everyday work"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
 	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, a browser, long schedules"
@@ -52,6 +53,9 @@ demo: setup
 
 study: setup
 	$(BIN)/discreet crowd examples/study/riverswim.toml --world river-swim --states 4 --horizon 6
+
+browser-study: setup
+	$(BIN)/python examples/browser_study/run.py
 
 test-quick: setup
 	$(PYTEST) -m 'not slow and not long and not service'

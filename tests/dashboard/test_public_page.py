@@ -10,7 +10,7 @@ import pytest
 
 from discreet.dashboard.policies import policy_table
 from discreet.dashboard.public import ChargeRow, PublicFacts, participants_page
-from discreet.dashboard.words import COLLUDE, LEAVES, REFUSALS, collude_words, odds_words
+from discreet.dashboard.words import COLLUDE, LEAVES, REFUSALS, SEEN, collude_words, odds_words
 from discreet.service.messages import STATUS
 
 HOSTILE = "</h1><script>alert(\"x\")</script>' onload='alert(1)"
@@ -139,15 +139,15 @@ def test_large_policies_are_cut_and_say_so():
 
 
 def test_epsilon_in_words_never_sounds_better_than_it_is():
-    assert "2.719" in odds_words(1.0, 0.0)[0]
-    assert "one in 100,000 (delta)" in odds_words(1.0, 1e-5)[0]
-    assert len(odds_words(4.9, 0.0)) == 2
-    assert "excludes little" in odds_words(5.0, 0.0)[2]
+    assert "2.719" in odds_words("local", 1.0, 0.0)[0]
+    assert "one in 100,000 (delta)" in odds_words("central", 1.0, 1e-5)[0]
+    assert len(odds_words("local", 4.9, 0.0)) == 2
+    assert "excludes little" in odds_words("local", 5.0, 0.0)[2]
 
 
 def test_what_holds_if_parties_collude_is_what_the_study_computed():
     assert collude_words("shuffle", {"alone": {"words": "epsilon 22 is left"}}) == "epsilon 22 is left"
-    assert set(LEAVES) == set(COLLUDE) == {"local", "central", "shuffle"}
+    assert set(LEAVES) == set(COLLUDE) == set(SEEN) == {"local", "central", "shuffle"}
 
 
 def test_every_refusal_is_explained():

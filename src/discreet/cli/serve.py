@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet.cli import options as o
+from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
 
@@ -38,6 +39,7 @@ def serve(
     rate: Annotated[
         float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
     ] = 0.0,
+    allow_origin: Origins = None,
     world: Annotated[
         str | None,
         typer.Option(
@@ -64,7 +66,13 @@ def serve(
         raise MissingExtra("uvicorn", "serve") from None
     sizes = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     rehearsal = None if world is None else {"world": world, "sizes": sizes, "options": world_option}
-    settings = {"study": str(study), "db": db, "rate": rate, "rehearsal": rehearsal}
+    settings = {
+        "study": str(study),
+        "db": db,
+        "rate": rate,
+        "rehearsal": rehearsal,
+        "origins": check_origins(allow_origin),
+    }
     from discreet.service.places import operator_token, places_of
     from discreet.service.study import read_study
 
@@ -130,7 +138,7 @@ def worker() -> ASGIApp:
     limits = replace(usual_limits(coordinator), rate=settings["rate"])
     world = _rehearsed(settings["rehearsal"], coordinator.declared)
     token = operator_token(places_of(file).operator)
-    return Service(coordinator, token, limits=limits, log=log, world=world).app
+    return open_to(Service(coordinator, token, limits=limits, log=log, world=world).app, settings["origins"])
 
 
 def _rehearsed(asked: dict[str, Any] | None, study: Study) -> TabularWorld | None:

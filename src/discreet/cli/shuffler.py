@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import StudyFile, read_declared
 from discreet.errors import InvalidInput, MissingExtra, Unsupported
 
@@ -38,6 +39,7 @@ def shuffler(
     rate: Annotated[
         float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
     ] = 0.0,
+    allow_origin: Origins = None,
 ) -> None:
     """Shuffle the sealed messages of a study, as its second party, and hand permuted batches to the coordinator.
 
@@ -50,6 +52,7 @@ def shuffler(
         raise MissingExtra("uvicorn", "serve") from None
     from discreet.service.places import operator_token, shuffler_places_of
 
+    origins = check_origins(allow_origin)
     operator_token(shuffler_places_of(study).operator)
     opened = open_shuffler(study, db, coordinator)  # refused here, in one sentence
     typer.echo(f"{opened.declared.name}  {opened.declared.hash}")
@@ -57,7 +60,7 @@ def shuffler(
     typer.echo(opened.mechanism.collusion())
     typer.echo(f"http://{host}:{port}, batches go to {coordinator}", err=True)
     opened.stop()
-    settings = {"study": str(study), "db": db, "coordinator": coordinator, "rate": rate}
+    settings = {"study": str(study), "db": db, "coordinator": coordinator, "rate": rate, "origins": origins}
     os.environ[_SETTINGS] = json.dumps(settings)
     uvicorn.run(
         "discreet.cli.shuffler:worker", factory=True, host=host, port=port, access_log=False, log_config=None,
@@ -106,4 +109,5 @@ def worker() -> ASGIApp:
     file = Path(settings["study"])
     found = open_shuffler(file, settings["db"], settings["coordinator"])
     limits = replace(usual_limits(found), rate=settings["rate"])
-    return ShufflerService(found, operator_token(shuffler_places_of(file).operator), limits=limits, log=log).app
+    service = ShufflerService(found, operator_token(shuffler_places_of(file).operator), limits=limits, log=log)
+    return open_to(service.app, settings["origins"])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from discreet.dashboard.policies import PolicyTable
 from discreet.dashboard.words import LEAVES, collude_words, odds_words
+from discreet.privacy.odds import one_in
 from discreet.privacy.words import rounded_up
 
 _MOST_ROWS, _MOST_STEPS = 200, 60  # of a table that people read
@@ -119,12 +120,9 @@ def _leaves(facts: PublicFacts) -> str:
 def _promised(facts: PublicFacts) -> str:
     promise, model = facts.study["promise"], facts.study["study"]["privacy"]["model"]
     epsilon, delta = promise["epsilon"], promise["delta"]
-    words = "".join(f"<p>{escape(line)}</p>" for line in odds_words(epsilon, delta))
-    numbers = [
-        ("Epsilon", rounded_up(epsilon)),
-        ("Delta", rounded_up(delta, 3) if delta else "0: the promise has no exception"),
-    ]
-    numbers.append(("Counts for", escape(promise["unit"])))
+    words = "".join(f"<p>{escape(line)}</p>" for line in odds_words(model, epsilon, delta))
+    rare = f"{rounded_up(delta, 3)}, {one_in(delta)}" if delta else "0: the promise has no exception"
+    numbers = [("Epsilon", rounded_up(epsilon)), ("Delta", rare), ("Counts for", escape(promise["unit"]))]
     body = (
         f'<p class="promise">{escape(promise["words"])}</p>{words}{_facts(numbers)}'
         f"<h3>If others work together</h3><p>{escape(collude_words(model, promise))}</p>"

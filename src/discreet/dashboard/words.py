@@ -18,6 +18,11 @@ LEAVES = {
     "shuffle": "Small messages, randomised on your device and sealed. The shuffler sees who sends and cannot read "
     "them; the coordinator reads them, mixed with those of many others, and cannot see who sent which.",
 }
+SEEN = {
+    "local": "everything that you send",
+    "central": "everything that is released",
+    "shuffle": "everything that leaves the shuffler",
+}
 COLLUDE = {
     "local": "Nothing changes. The report is random before it leaves your device, so the promise holds even if the "
     "coordinator, the network and all other participants work together against you.",
@@ -40,15 +45,16 @@ REFUSALS = {
 }
 
 
-def odds_words(epsilon: float, delta: float) -> list[str]:
+def odds_words(model: str, epsilon: float, delta: float) -> list[str]:
     """What an epsilon means for a person, in one to three sentences.
 
-    >>> odds_words(1.0, 0.0)[0]
-    'Whatever somebody suspects about you, this study multiplies the odds by at most 2.719.'
+    >>> odds_words("local", 1.0, 0.0)[0]
+    'Whatever somebody suspects about you, seeing everything that you send multiplies the odds by at most 2.719.'
     """
     unless = f", except with a probability of at most {one_in(delta)} (delta)" if delta else ""
     found = [
-        f"Whatever somebody suspects about you, this study multiplies the odds by at most {factor(epsilon)}{unless}.",
+        f"Whatever somebody suspects about you, seeing {SEEN[model]} multiplies the odds by at most "
+        f"{factor(epsilon)}{unless}.",
         f"A suspicion that was as likely as not, 50%, is at most {likely(epsilon)} afterwards. This holds whatever "
         "else they know, now and later.",
     ]

@@ -25,9 +25,11 @@ export function showNow(now) {
   say("all", `${whole(now.counted + now.waiting)} of ${whole(now.total)}`);
   say("all-note", `${whole(now.counted)} counted in earlier rounds`);
   fill("all", now.counted + now.waiting, now.total);
-  say("spent", now.budget.spent);
+  const [loss, delta] = now.budget.spent.split(" and ");
+  say("spent", loss);
   const all = now.budget.share > 1 - 1e-9;
-  say("spent-note", `of ${now.budget.limit}; ${all ? "releases cost nothing more" : `left: ${now.budget.left}`}`);
+  const left = all ? "all that was declared; releases cost nothing more" : `of ${now.budget.limit}; left: ${now.budget.left}`;
+  say("spent-note", `${delta ? `and ${delta}, ` : ""}${left}`);
   fill("spent", now.budget.share, 1);
   const refused = sum(now.refused);
   say("refused", whole(refused));
@@ -68,7 +70,7 @@ export function showHealth(now) {
   say("health-note", `running since ${clock(started)}${pace}${failures ? "; see its log" : ""}`);
 }
 
-/** Reports accepted in each of the last seconds, as this page has seen them come. */
+/** Reports stored in each of the last seconds, as this page has seen them come; those of a batch come at once. */
 export class Arrivals {
   constructor() {
     this.chart = new Chart(byId("arrivals"), bars);
@@ -76,9 +78,9 @@ export class Arrivals {
   }
 
   take(now) {
-    const { accepted } = now.process;
-    const come = this.last === null ? 0 : accepted >= this.last ? accepted - this.last : accepted; // it was restarted
-    this.last = accepted;
+    const stored = now.counted + now.waiting;
+    const come = this.last === null ? 0 : Math.max(0, stored - this.last);
+    this.last = stored;
     const second = Math.floor(Date.now() / 1000);
     const passed = Math.min(SECONDS, Math.max(0, second - this.second));
     this.counts = [...this.counts.slice(passed), ...Array(passed).fill(0)];
