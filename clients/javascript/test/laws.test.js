@@ -11,6 +11,11 @@ const fraction = (x) => {
   return [mantissa, 1n << -power];
 };
 
+test("doubles are taken apart exactly, subnormal ones too", () => {
+  const whole = (m, p) => [BigInt(m), BigInt(p)];
+  assert.deepEqual([5e-324, 2 ** -1022, -1.5, 0].map(exactly), [whole(1, -1074), whole(2 ** 52, -1074), whole(-3 * 2 ** 51, -52), whole(0, -1074)]);
+});
+
 test("the exponential is rounded down, and close", () => {
   const e = 27182818284590452353602874713526624977572470936999595749669676277240766303535n; // times 10^76
   const [below, scale] = [expDown([1n, 1n]) * 10n ** 76n, 1n << 320n];
