@@ -243,7 +243,7 @@ def the_shuffler_is_sound(link: Any, crowd: Crowd) -> dict[int, set[int]]:
         members = [name for name, (its, _content) in stored.items() if its == number]
         assert len(members) == users == USERS // BLOCKS
         found[int(number)] = {crowd.made[name] for name in members}
-    (charged,) = link.row("SELECT count(*) FROM ledger_entries WHERE body LIKE '%a batch of%'")
+    (charged,) = link.row("SELECT count(*) FROM ledger_entries WHERE body LIKE ?", "%a batch of%")
     assert charged == len(found), "charged, and not frozen, or the other way round"
     assert all((content is None) == (number in found) for number, content in stored.values())
     return found

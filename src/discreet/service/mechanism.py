@@ -91,7 +91,7 @@ class Mechanism:
             left = without_shuffler(self.privatizer)
         except Unsupported:
             return None
-        return math.nextafter(left.epsilon * self.study.most_reports, math.inf)
+        return left.epsilon
 
     def first(self, noise: NoiseSource) -> tuple[Intake, Any]:
         """The intake and the state of the learner before the first report."""
@@ -239,6 +239,11 @@ def _is_served(recipe: str, study: Study, learner: Learner) -> bool:
 
 def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
     r = study.most_reports
+    if r > 1 and study.shuffled:
+        raise Unsupported(
+            f"what {r} reports of one participant cost behind a shuffler has not been worked out: set reports_per_user "
+            "= 1, or take the local or the central model"
+        )
     why = f"a participant reports in at most {r} rounds, which all have the same guarantee"
     try:
         whole = compose([part] * r, delta=study.declaration["privacy"]["delta"], why=why)
