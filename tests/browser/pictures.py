@@ -35,6 +35,7 @@ def watch(page: Any, live: LiveStudy) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("#heads-check.good")
     page.wait_for_timeout(10_000)
+    page.wait_for_function("() => document.querySelector('#here-bar').value < document.querySelector('#here-bar').max")
 
 
 def main(folder: Path) -> None:

@@ -116,6 +116,30 @@ def test_the_overview_has_the_texts_that_were_hashed(served, rng):
     assert all(row["value"] is None for row in rounds)
 
 
+def test_every_report_is_waiting_or_counted_and_never_both(tmp_path, rng):
+    """Whoever looks while rounds close sees the sum grow by what has come, at every look."""
+    at = coordinator(declared(tmp_path))
+    watch = Service(at, "operators-token", log=Log(open(os.devnull, "w")))._watch  # noqa: SIM115
+    seen, sent = [], 0
+
+    def look(_point):
+        if not seen or seen[-1] is not None:
+            seen.append(None)  # a look may pass points itself
+            now = watch.now()
+            seen[-1] = now["counted"] + now["waiting"] - sent
+
+    while at.published.ended is None:
+        at.accept(report(at, rng))
+        sent += 1
+        at.point = look
+        at.close_if_full()
+        at.point = lambda _point: None
+    assert len(seen) > sent
+    assert set(seen) == {0}
+    assert watch.now()["ended"] is not None
+    at.stop()
+
+
 def test_a_rehearsal_is_judged_exactly(tmp_path, rng):
     world = river_swim(states=3, horizon=3)
     file = declared(tmp_path)

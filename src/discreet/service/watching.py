@@ -189,22 +189,24 @@ class Watch:
     def now(self) -> dict[str, Any]:
         """Where the study stands: small, for whoever asks often."""
         at, metrics = self._at, self._metrics
-        (waiting, wanted), row = at.waiting(), at.published.row
+        with at.reading() as link, link.reading():  # all at one moment: a report is waiting or counted, never both
+            study, row, waiting = rounds.study_row(link), rounds.last_round(link), rounds.waiting(link)
+            held = balance(link.raw, at.declared.name)
+        assert study is not None
+        assert row is not None
         metrics.round.set(row.number)
         metrics.waiting.set(waiting)
         metrics.counted.set(row.served)
-        with at.reading() as link:
-            held = balance(link.raw, at.declared.name)
         totals = metrics.totals()
         return {
             "study": at.declared.hash,
             "round": row.number,
             "opened": row.opened,
             "waiting": waiting,
-            "wanted": wanted,
+            "wanted": row.wanted,
             "counted": row.served,
             "total": at.declared.total,
-            "ended": at.published.ended,
+            "ended": study.ended,
             "refused": metrics.refusals(),
             "guarantee": at.mechanism.statement,
             "budget": _account(held),
