@@ -54,6 +54,8 @@ const welcome = guarded(async () => {
   const connection = new Watched(location.origin);
   const mine = device(connection);
   const study = await mine.study();
+  const [waits] = await mine.waiting();
+  if (waits) return unsent(mine, study, waits);
   const left = study.cap - (await mine.reports());
   if (left <= 0) {
     return show(
@@ -72,6 +74,18 @@ const welcome = guarded(async () => {
     make("p", {}, button("Begin the day", () => begin(connection, mine, study), "main")),
   );
 });
+
+/** A report that a closed page has left behind: the app sends what is due whenever it starts. */
+function unsent(mine, study, { body, state }) {
+  day = { mine, study, round: body.round, finished: true };
+  const words = state === "open" ? "The day was not finished, so it is the report of an empty day, randomised like any other: staying away tells nothing." : "It was randomised when the day was over, and has not changed since.";
+  show(
+    "A report of this person waits",
+    make("p", {}, words),
+    make("details", {}, make("summary", {}, "The message, to the letter"), make("pre", {}, JSON.stringify(body, null, 1))),
+    make("div", { class: "choices" }, button("Send it", send, "main"), button("Play as somebody else", () => (newPerson(), welcome()))),
+  );
+}
 
 const begin = guarded(async (connection, mine, study) => {
   await mine.begin();
@@ -164,6 +178,7 @@ async function explain() {
   const { connection, mine, study, lived } = day;
   const [{ body }] = (await mine.waiting()).slice(-1);
   const round = await readRound(connection.policy, await readStudy(connection.study, HASH));
+  day.round = body.round;
   const [step] = body.report.steps;
   const [sent] = body.report.items;
   const { items, threshold } = round.laws[step];
@@ -198,10 +213,10 @@ const send = guarded(async () => {
     if (!(error instanceof Rejected)) throw error;
     return show("The service did not take it", make("p", {}, error.message), after());
   }
-  const { study, connection } = day;
+  const { study, round } = day;
   return show(
     "Sent",
-    make("p", {}, `The report was accepted and counts in round ${connection.policy.round}, among those of everybody else. `,
+    make("p", {}, `The report was accepted and counts in round ${round}, among those of everybody else. `,
       `The table of your day is forgotten now; the device keeps only that it has used its ${study.cap === 1 ? "one report" : "report"}.`),
     after(),
   );

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,11 @@ class Crowd(threading.Thread):
         world = make_world()
         self._service, self._walk = Noting(Connection(url), agreed, world), Walk(world, random.Random(seed))
         self._best, self._pace, self._gaps = float(world.optimal_value), pace, list[float]()
-        self._over, self._stop = "", threading.Event()
+        self._over, self._enough = "", threading.Event()
 
     def run(self) -> None:
         """Person after person, until the study ends."""
-        while not self._stop.wait(1 / self._pace):
+        while not self._enough.wait(1 / self._pace):
             try:
                 refused = live(self._service, self._walk)
             except Rejected as stopped:
@@ -93,7 +94,7 @@ class Crowd(threading.Thread):
 
     def end(self) -> None:
         """Nobody else begins."""
-        self._stop.set()
+        self._enough.set()
         self.join(10)
 
     def now(self) -> dict[str, Any]:
@@ -158,7 +159,8 @@ def handler(url: str, study_hash: str, crowd: Crowd) -> type[BaseHTTPRequestHand
             self.send_header("cache-control", "no-store")
             self.send_header("x-content-type-options", "nosniff")
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # whoever asked may be gone
+                self.wfile.write(content)
 
     return Handler
 

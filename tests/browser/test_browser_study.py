@@ -75,7 +75,7 @@ def test_a_person_plays_sees_what_is_sent_and_sends_it(address, open_page, pictu
     assert page.locator(".bars li.true").count() == page.locator(".bars li.sent").count() == 1
     page.screenshot(path=pictures / "browser-study.png", full_page=True)
     button(page, "Send it").click()
-    page.get_by_role("heading", name="Sent").wait_for()
+    page.get_by_role("heading", name="Sent", exact=True).wait_for()
     assert sent == [shown]  # to the letter what was shown, and once
     page.reload()
     page.get_by_role("heading", name="This person has taken part").wait_for()
@@ -128,13 +128,20 @@ def test_on_a_phone_in_the_dark_with_the_keyboard_alone(address, open_page, pict
 
 
 def test_what_was_begun_and_left_goes_as_the_empty_record_and_is_counted(address, open_page):
-    """Two pages of one browser share the store: the second one finds the report of the first used up."""
+    """Two pages of one browser share the store: the second one finds and sends what the first has left."""
     page = open_page()
     page.goto(address)
     button(page, "Begin the day").click()
     page.get_by_role("heading", name="moment 1 of 6").wait_for()
     other = page.context.new_page()
     other.goto(address)
+    other.get_by_role("heading", name="A report of this person waits").wait_for()
+    other.get_by_text("the report of an empty day").wait_for()
+    button(other, "Send it").click()
+    other.get_by_role("heading", name="Sent", exact=True).wait_for()
+    button(page, "Play the rest of the day for me").click()
+    page.get_by_text("has left already, as the empty record").wait_for()
+    other.reload()
     other.get_by_role("heading", name="This person has taken part").wait_for()
 
 
@@ -151,7 +158,7 @@ def test_a_service_that_is_away_is_said_and_the_same_is_sent_later(address, open
     page.get_by_text("the service cannot be reached").wait_for()
     page.unroute("**/v1/reports")
     button(page, "Try again").click()
-    page.get_by_role("heading", name="Sent").wait_for()
+    page.get_by_role("heading", name="Sent", exact=True).wait_for()
     assert len(sent) == 2
     assert sent[0] == sent[1]
 

@@ -38,6 +38,20 @@ MANY = """async ([url, studyHash]) => {
 }"""
 
 
+FINISHED = """async ([url, studyHash]) => {
+  const { Device } = await import("./index.js");
+  const device = new Device(url, { studyHash, store: "closed", atOnce: true });
+  await device.begin();
+  for (let step = 0; step < device.horizon; step++) device.record(step, 0, device.act(step, 0), 1);
+  await device.finish();
+  return (await device.waiting())[0].body;
+}"""
+SENT = """async ([url, studyHash]) => {
+  const { Device } = await import("./index.js");
+  return new Device(url, { studyHash, store: "closed", atOnce: true }).send();
+}"""
+
+
 class Quiet(SimpleHTTPRequestHandler):
     """The sources of the client as a web server would serve them."""
 
@@ -93,6 +107,18 @@ def test_a_page_that_was_named_takes_part_and_keeps_count(page_address, study, p
 def test_devices_of_one_store_count_together(page_address, study, page):
     page.goto(f"{page_address}/index.js")
     assert page.evaluate(MANY, list(study)) == 1
+
+
+def test_a_page_that_was_closed_before_it_sent_sends_what_it_had_made(page_address, study, page):
+    page.goto(f"{page_address}/index.js")
+    made = page.evaluate(FINISHED, list(study))
+    again = page.context.new_page()
+    page.close()
+    sent: list[Any] = []
+    again.on("request", lambda request: sent.append(request.post_data_json) if request.method == "POST" else None)
+    again.goto(f"{page_address}/index.js")
+    assert again.evaluate(SENT, list(study)) == 0
+    assert sent == [made]
 
 
 def test_a_page_that_was_not_named_is_kept_out_by_the_browser(page_address, study, page):

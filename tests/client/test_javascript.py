@@ -11,9 +11,15 @@ from fractions import Fraction
 
 import msgspec
 import pytest
+import toy_study as toy
 from node_program import PACKAGE, run_program, run_tests
 
+from discreet.client.counters import counters_of
+from discreet.client.exact import WHOLE, Given, Tape
 from discreet.client.laws import Law, keeps
+from discreet.client.one_item import numbered
+from discreet.client.policy import read_policy
+from discreet.client.reports import read_round, shuffled_messages
 from discreet.client.words import canonical
 
 
@@ -93,6 +99,40 @@ def test_thresholds_are_accepted_as_by_python():
     assert answers("keeps", asked) == wanted
     assert wanted.count("true") >= 150
     assert wanted.count("false") >= 100
+
+
+def shuffled_setting(source: random.Random):
+    """A shuffled study of any form, and a policy of it."""
+    shape = source.choice(((2, 2, 3), (3, 2, 2), (2, 3, 1)))
+    early_end, start = source.random() < 0.5, source.choice((None, 0))
+    declared = toy.declaration(*shape, model="shuffle", start=start, early_end=early_end)
+    declared["keys"]["sealing"], declared["shuffle"] = toy.NO_KEY, {"address": ""}
+    report = {"groups": source.choice((1, shape[2])), "masked": source.random() < 0.7, "early_end": early_end}
+    bits = {
+        "kind": "answered-bits",
+        "layout": source.choice(("joint", "tables")),
+        "first_visits": source.random() < 0.5,
+    }
+    answer = toy.study_answer(declared) | {"report": report | source.choice((bits, {"kind": "one-item"}))}
+    study = toy.read(answer)
+    policy = toy.random_policy(study, source, stochastic=source.random() < 0.4)
+    known, is_bits = read_policy(policy, study), study.kind.name == "answered-bits"
+    size = (counters_of if is_bits else numbered)(study, known).size
+    law = {"items": size, "lie": str(source.randrange(1, WHOLE // (2 if is_bits else size)))}
+    return answer, study, toy.policy_answer(study, policy) | {"wanted": source.randrange(1, 500), "laws": [law]}
+
+
+def test_messages_of_shuffled_studies_are_those_of_python():
+    source, asked, wanted = random.Random(13), [], []
+    for _ in range(200):
+        answer, study, policy = shuffled_setting(source)
+        round_ = read_round(policy, study)
+        record = toy.random_record(study, policy["policy"], source, source.randrange(study.horizon + 1))
+        given = Given(source.randbytes(4096))
+        messages = shuffled_messages(study, round_, record, Tape(given))
+        asked.append(json.dumps({"study": answer, "policy": policy, "record": record, "tape": given._content.hex()}))
+        wanted.append([messages, given.read, round_.terms])
+    assert [json.loads(line) for line in answers("messages", asked)] == wanted
 
 
 def test_the_everyday_tests_need_no_download():

@@ -56,7 +56,7 @@ def test_a_shuffled_study_of_javascript_devices_runs_to_its_end(tmp_path, recipe
 
     file = tmp_path / "reminders.toml"
     new_study(file, "shuffle")
-    changes = {"states": '["anybody"]', "actions": '["a", "b", "c"]', "horizon": "1", "number": "240"}
+    changes = {"states": '["anybody"]', "actions": '["a", "b", "c"]', "horizon": "1", "number": "120"}
     changes |= {"epsilon": "4.0", "recipe": f'"{recipe}"'}
     text = file.read_text()
     for key, value in changes.items():
@@ -66,8 +66,8 @@ def test_a_shuffled_study_of_javascript_devices_runs_to_its_end(tmp_path, recipe
     shutil.copy(file, shuffler_folder(file))
     with served(file) as there:
         assert there.shuffler is not None
-        printed = run_program("crowd.js", there.url, there.study_hash, "240", "[[0.1, 0.2, 0.9]]", there.shuffler)
-    assert len(json.loads(printed)) == 240
+        printed = run_program("crowd.js", there.url, there.study_hash, "120", "[[0.1, 0.2, 0.9]]", there.shuffler)
+    assert len(json.loads(printed)) == 120
 
 
 def test_types_are_those_of_the_sources():

@@ -29,7 +29,7 @@ for (const response of ["kary", "unary"]) {
   if (round.items[0].size !== 2880) throw new Error("not 2,880 items");
   const [tape, record] = [new Tape(), [[0, 0, 0.3], [3, 0, 0.1], [5, 0, 1]]];
   found[response] = await milliseconds(2000, () => canonical({ report: reportOf(study, round, [0], record, tape) }));
-  const stub = await Stub.make({ ...SHAPE, cap: 1000000, epsilon: 4e6, response });
+  const stub = await Stub.make({ ...SHAPE, response, masked: false });
   await stub.openRound(policy);
   found[`${response} episode`] = await milliseconds(100, async () => {
     const device = new Device(stub, { studyHash: stub.study.hash, store: ":memory:", atOnce: true });

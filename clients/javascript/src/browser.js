@@ -42,7 +42,10 @@ export class BrowserBox {
       asked.onupgradeneeded = () => asked.result.createObjectStore(TABLE);
       asked.onerror = () => reject(refusal());
       asked.onsuccess = () => {
-        asked.result.onversionchange = () => asked.result.close();
+        asked.result.onversionchange = () => {
+          this.open = null;
+          asked.result.close();
+        };
         resolve(asked.result);
       };
     });

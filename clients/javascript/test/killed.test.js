@@ -63,6 +63,20 @@ test("two devices with one store count together", async () => {
   assert.equal(new Set(ids).size, CAP);
 });
 
+test("a change that others have overtaken is made again from their state", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "store-"));
+  const box = new FolderBox(folder);
+  await box.change((state) => (state.count = 1));
+  let overtaken = false;
+  await box.change((state) => {
+    if (!overtaken) writeFileSync(join(folder, "3.json"), JSON.stringify({ count: 7 })); // two changes of somebody else; 2 is gone
+    overtaken = true;
+    state.count++;
+  });
+  assert.equal(await box.change((state) => state.count), 8);
+  assert.deepEqual(readdirSync(folder), ["4.json"]);
+});
+
 test("stores refuse more than the cap and changes after the first attempt", async () => {
   const store = new Store(new FolderBox(mkdtempSync(join(tmpdir(), "store-"))), "study");
   for (const [number, noted] of [[0, true], [1, true], [2, false]]) {

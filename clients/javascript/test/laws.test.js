@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { WHOLE, Tape, exactly, systemEntropy } from "../src/exact.js";
 import { checkLaw, expDown, keeps, readLaw } from "../src/laws.js";
+import { perStep } from "../src/study.js";
 import { parsed, threshold } from "./helpers/toy.js";
 import { FALSE_ALARM, chiSquareTail, pValue } from "./helpers/chance.js";
 
@@ -10,6 +11,16 @@ const fraction = (x) => {
   const [mantissa, power] = exactly(x);
   return [mantissa, 1n << -power];
 };
+
+test("doubles are taken apart exactly, subnormal ones too", () => {
+  const whole = (m, p) => [BigInt(m), BigInt(p)];
+  assert.deepEqual([5e-324, 2 ** -1022, -1.5, 0].map(exactly), [whole(1, -1074), whole(2 ** 52, -1074), whole(-3 * 2 ** 51, -52), whole(0, -1074)]);
+});
+
+test("epsilon is shared by all reports and the steps of each", () => {
+  const [whole, parts] = perStep({ epsilon: 2.5, cap: 3, kind: { steps: 7 } });
+  assert.equal(whole * 42n, 5n * parts);
+});
 
 test("the exponential is rounded down, and close", () => {
   const e = 27182818284590452353602874713526624977572470936999595749669676277240766303535n; // times 10^76

@@ -3,9 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Tape, given, rewardFraction } from "../src/exact.js";
+import { keeps, readLaw } from "../src/laws.js";
 import { itemNumber } from "../src/policy.js";
 import { pick, readRound, reportOf } from "../src/reports.js";
 import { shuffledMessages } from "../src/shuffled.js";
+import { perStep } from "../src/study.js";
 import { Float, parse, unhex } from "../src/words.js";
 import { readToy } from "./helpers/toy.js";
 
@@ -48,6 +50,20 @@ test("every shared vector gives its result and reads its whole tape", async () =
     kinds.add(vector.what);
   }
   assert.ok(kinds.size >= 7);
+});
+
+test("the thresholds that the server states are accepted, and slightly smaller ones are not", async () => {
+  let seen = 0;
+  for (const { study: answer, policy } of SHARED.settings) {
+    const study = await readToy(answer);
+    for (const law of (policy.laws ?? []).map(readLaw)) {
+      const [response, most] = [study.kind.response, perStep(study)];
+      assert.ok(keeps(law, response, most));
+      assert.ok(!keeps({ ...law, threshold: law.threshold - law.threshold / 10n ** 9n }, response, most));
+      seen++;
+    }
+  }
+  assert.ok(seen > 50);
 });
 
 test("every shared vector of shuffled studies gives its messages and reads its whole tape", async () => {

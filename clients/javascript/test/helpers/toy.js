@@ -56,12 +56,12 @@ export function lawsOf(study, policy, most = perStep(study)) {
 
 /** A service of tests: it answers in memory what a coordinator would, and remembers what was sent to it. */
 export class Stub {
-  static async make({ response = "kary", steps = 1, ...options } = {}) {
+  static async make({ response = "kary", steps = 1, masked = true, ...options } = {}) {
     const stub = new Stub();
     const { publicKey, privateKey } = generateKeyPairSync("ed25519");
     stub.privateKey = privateKey;
     const key = Buffer.from(publicKey.export({ format: "jwk" }).x, "base64url").toString("hex");
-    stub.answer = studyAnswer(declaration({ key, ...options }), response, steps);
+    stub.answer = studyAnswer(declaration({ key, ...options }), response, steps, masked);
     if (options.model !== "shuffle") stub.study = await readToy(stub.answer);
     return stub;
   }
