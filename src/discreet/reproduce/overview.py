@@ -196,7 +196,7 @@ def _holm(verdicts: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
 def _section(saved: Saved) -> Iterator[str]:
     yield from (f"## [{saved.figure.title}]({saved.page})", "", "| statement | measured |", "|---|---|")
     for each in saved.verdicts.values():
-        word = "holds" if each["holds"] else "fails"
+        word = _word_of(each)
         yield line_of((each["statement"], f"{SIGNS[word]} {word}"))
     yield ""
 
@@ -204,7 +204,7 @@ def _section(saved: Saved) -> Iterator[str]:
 def _checked(saved: Saved) -> Iterator[str]:
     link = f"[{saved.figure.name}]({saved.page})"
     for each in saved.verdicts.values():
-        word = "holds" if each["holds"] else "fails"
+        word = _word_of(each)
         yield line_of((link, each["statement"], f"{SIGNS[word]} {word}", _shown(each["numbers"])))
         link = ""
 
@@ -214,9 +214,14 @@ def _shown(numbers: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {value:.4g}" for name, value in plain.items()) or "see the page"
 
 
+def _word_of(statement: Mapping[str, Any]) -> str:
+    """The verdict on a statement that is checked by itself; earlier files say only whether it holds."""
+    return str(statement.get("verdict") or ("holds" if statement["holds"] else "fails"))
+
+
 def _words_of(claim: Mapping[str, Any]) -> list[str]:
     if "holds" in claim:
-        return ["holds" if claim["holds"] else "fails"]
+        return [_word_of(claim)]
     return [verdict["verdict"] for verdict in claim.values()]
 
 
