@@ -48,10 +48,16 @@ def saved_figures(figures: Iterable[Figure], out: Path) -> list[Saved]:
     for figure in figures:
         for scale in reversed(SCALES):
             verdicts = _load(out / figure.slug / scale)
-            if verdicts is not None:
+            if verdicts is not None and all(_fits(figure, claim) for claim in verdicts.values()):
                 found.append(Saved(figure, scale, f"{figure.slug}/{scale}/page.md", verdicts))
                 break
     return found
+
+
+def _fits(figure: Figure, claim: Mapping[str, Any]) -> bool:
+    """Whether saved verdicts are of a figure's kind: one that has jobs may have been a list of statements once."""
+    by_version = all(isinstance(verdict, Mapping) for verdict in claim.values())
+    return by_version if figure.jobs else "holds" in claim
 
 
 def count_verdicts(saved: Saved) -> str:
