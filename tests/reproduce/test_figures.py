@@ -160,7 +160,8 @@ def test_a_command_writes_the_page(tmp_path, capsys, monkeypatch):
     assert "fails" in front
     assert "local-figure-1/" not in front, "what was not run is not listed"
     table = (tmp_path / "claims.md").read_text()
-    assert "| [local/figure-9](local-figure-9/quick/page.md) |" in table
+    assert "| [local/figure-9](local-figure-9/quick/page.md), quick: 40 × 2 |" in table
+    assert f"| {find_figure('local/figure-9').paper} | local/figure-9 | 1 fail" in table
     capsys.readouterr()
     assert run_command("--list", "--out", str(tmp_path)) == 0
     assert "1 statement; quick: " in capsys.readouterr().out

@@ -62,7 +62,10 @@ def _fits(figure: Figure, claim: Mapping[str, Any]) -> bool:
 
 def count_verdicts(saved: Saved) -> str:
     """How many statements hold, fail and are undecided, over all versions: "5 hold, 1 fails"."""
-    words = [word for claim in saved.verdicts.values() for word in _words_of(claim)]
+    return _in_words([word for claim in saved.verdicts.values() for word in _words_of(claim)])
+
+
+def _in_words(words: Sequence[str]) -> str:
     verbs = {"holds": "hold", "fails": "fail", "undecided": "undecided", "better": "less than stated"}
     counts = [(words.count(word), verb) for word, verb in verbs.items()]
     return ", ".join(f"{n} {verb}" for n, verb in counts if n)
@@ -121,6 +124,8 @@ def write_claims(figures: Iterable[Figure], out: Path) -> str:
             f"{sum(len(list(_tested(each))) for each in ran)} tests of this page are corrected for each other (Holm). "
             "Pages without these columns were drawn before there were such intervals, by Student's test.",
             "",
+            *_summary(jobs),
+            "",
             line_of(("figure", "statement", "drawing", "verdict", "effect", "interval", "doubt", "runs")),
             "|---" * 8 + "|",
             *(line for each in jobs for line in _detailed(each, sure)),
@@ -154,8 +159,25 @@ def _cell(verdict: Mapping[str, Any]) -> str:
     return said + (f" ({IDLE})" if verdict.get("uniform play passes") else "")
 
 
+def _summary(ran: Sequence[Saved]) -> Iterator[str]:
+    """A line for every paper: how many of its statements hold, fail and are undecided, in each drawing."""
+    yield from (line_of(("paper", "figures", *(TITLES[version] for version in VERSIONS))), "|---" * 5 + "|")
+    papers = dict.fromkeys(each.figure.paper for each in ran)
+    for paper in papers:
+        own = [each for each in ran if each.figure.paper == paper]
+        cells = [_counted(own, version) for version in VERSIONS]
+        yield line_of((paper, ", ".join(each.figure.name for each in own), *cells))
+
+
+def _counted(ran: Sequence[Saved], version: str) -> str:
+    """The numbers of verdicts of one drawing: "5 hold, 1 fails"."""
+    claims = [claim for each in ran for claim in each.verdicts.values()]
+    words = [claim[version]["verdict"] for claim in claims if version in claim]
+    return _in_words(words) or "—"
+
+
 def _detailed(saved: Saved, sure: Mapping[int, bool]) -> Iterator[str]:
-    link = f"[{saved.figure.name}]({saved.page})"
+    link = f"[{saved.figure.name}]({saved.page}), {saved.size}"
     for claim in saved.figure.claims:
         says = claim.says
         for version in VERSIONS:
