@@ -176,7 +176,7 @@ def _experiment(feedback: str, slug: str) -> Figure:
         f"Private learning against adversarial losses, {FEEDBACK[feedback].word}",
         PAPER,
         tuple(job for place in places for job in _jobs(feedback, place)),
-        {"quick": Scale(1_000, 8), "paper": Scale(20_000, 20)},
+        {"quick": Scale(500, 8), "paper": Scale(20_000, 20)},
         (
             *(_learns(place) for place in places), *(_order(place) for place in places),
             *(_falls(place) for place in places),
@@ -189,7 +189,7 @@ def _experiment(feedback: str, slug: str) -> Figure:
 FULL = _experiment("full", "full-information")
 BANDIT = _experiment("bandit", "bandit")
 
-_GROWING = (1_000, 4_000)
+_GROWING = (500, 2_000)
 _FIXED: dict[str, Any] = {"world": "layered", "world_options": {"adversary": "fixed"}}
 _KINDS = {"narrow": False, "wide": True}
 
