@@ -105,7 +105,7 @@ FIGURE_1A = Figure(
     _jobs((1.0,), ("vapvi", "pevi")),
     SCALES,
     (
-        Claim("privacy costs", "VAPVI has a smaller gap than DP-VAPVI, which learns something", _privacy_costs),
+        Claim("privacy costs", "VAPVI has a smaller gap than DP-VAPVI, and that than uniform play", _privacy_costs),
         Claim("learns", "at rho 1 and 1,000 users DP-VAPVI has a smaller gap than uniform play", _learns),
         Claim(
             "beats PEVI", "DP-VAPVI has a smaller gap than PEVI, which has no privacy, and than uniform play",
