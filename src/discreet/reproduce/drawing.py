@@ -159,6 +159,7 @@ def _label(job: Job, measured: Measured) -> str:
     """The name of a line, and below it what it keeps, unless that is what it claims."""
     kept, claimed = promise(measured), "" if job.epsilon is None else f"ε={rounded_up(job.epsilon, 3)}"
     claimed += f", δ={rounded_up(job.delta, 1)}" if job.delta else ""
+    claimed = claimed if job.rho is None else f"ρ={rounded_up(job.rho, 3)}"
     return f"{job.line}\nkeeps {kept}" if kept and kept != claimed else job.line
 
 
