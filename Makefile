@@ -33,6 +33,9 @@ help:
 	@echo "make setup       only set up $(VENV)"
 	@echo "make bench       speed against careful NumPy, as ratios measured in one run"
 	@echo "make docs        the documentation as a site, in site/"
+	@echo "make gallery     the pictures of the documentation, drawn anew by the lines that stand beside them"
+	@echo "make package     a wheel and a source archive, in dist/"
+	@echo "make test-oldest a smoke test and quick tests with the oldest versions of what discreet needs"
 	@echo "make clean       remove $(VENV) and caches"
 
 setup: $(STAMP)
@@ -85,8 +88,25 @@ bench: setup
 	$(BIN)/python -m benchmarks.loops
 
 docs: setup
-	$(PIP) --editable '.[docs]'
+	@$(ALIVE) $(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+.PHONY: gallery package test-oldest
+
+gallery: setup
+	$(BIN)/python docs/draw_gallery.py
+	$(BIN)/discreet demo --out $(VENV)/demo.html --plot docs/regret.png
+	$(BIN)/discreet demo --out $(VENV)/demo.html --plot docs/regret-dark.png --theme dark
+
+package: setup
+	$(BIN)/python -m build
+
+# An environment of its own; on Python 3.11, which all of the oldest versions know.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
+	.venv-oldest/bin/python tests/packaging/smoke.py
+	.venv-oldest/bin/python -m pytest -m 'not slow and not long and not service' tests/cli tests/data tests/ledger tests/test_notebook.py
+
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -31,6 +31,8 @@ GROUND = {
     "compiled",
     "types",
     "packages",
+    "moved",
+    "pictures",
     "scientific",
     "registry",
     "policy_files",

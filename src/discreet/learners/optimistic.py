@@ -100,7 +100,21 @@ class UCBVIArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class UCBVI(PlansBackwards):
-    """Optimistic value iteration on released counts; per step or time-homogeneous, as the release is."""
+    """Optimistic value iteration on released counts; per step or time-homogeneous, as the release is.
+
+    Args:
+        reward_scale: Scale of the bonus for rewards.
+        spread_scale: Scale of the bonus for the deviation of what follows.
+        range_scale: Scale of the bonus for the range of what follows.
+        noise_scale: How many deviations of noise are added.
+        threshold: Counts below this many deviations of noise are taken for zero.
+        patience: In bandits: how much more an arm gets that had less than its share of users.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.UCBVI(noise_scale=0.5).name
+        'ucbvi'
+    """
 
     reward_scale: float = 0.5
     spread_scale: float = 0.5
