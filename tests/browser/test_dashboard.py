@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
+import urllib.error
+import urllib.request
 
 import pytest
 from tests.browser.live import RIVER, WORLD, LiveStudy, ShuffledStudy, declared
 from tests.browser.looks import contrasts, heard, nameless, sideways
 
 from discreet.client.errors import Unreachable
+from discreet.dashboard.serving import MOST_STREAMS
 from discreet.policies import Policy
 from discreet.worlds.catalogue import river_swim
 
@@ -264,6 +268,25 @@ def test_a_shuffler_that_is_killed_is_told_from_people_who_do_not_come(page, tmp
         page.goto(shuffled.url)
         assert "If the shuffler and the coordinator put together" in page.inner_text("main")
         assert "cannot see who sent which" in page.inner_text("main")
+
+
+def test_pages_that_were_closed_make_room_for_others(live):
+    request = urllib.request.Request(
+        f"{live.url}/v1/operator/events", headers={"Authorization": f"Bearer {live.token}"}
+    )
+    held = [urllib.request.urlopen(request, timeout=20) for _ in range(MOST_STREAMS)]
+    with pytest.raises(urllib.error.HTTPError, match="429"):
+        urllib.request.urlopen(request, timeout=20)
+    for each in held:
+        each.close()
+    for _ in range(200):
+        try:
+            urllib.request.urlopen(request, timeout=20).close()
+            break
+        except urllib.error.HTTPError:
+            time.sleep(0.1)
+    else:
+        raise AssertionError("streams that nobody reads are kept")
 
 
 def test_a_coordinator_with_watchers_stops_at_once(page, live):

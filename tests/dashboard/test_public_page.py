@@ -11,7 +11,9 @@ import pytest
 from discreet.dashboard.policies import policy_table
 from discreet.dashboard.public import ChargeRow, PublicFacts, participants_page
 from discreet.dashboard.words import COLLUDE, LEAVES, REFUSALS, SEEN, collude_words, odds_words
+from discreet.errors import InvalidInput
 from discreet.service.messages import STATUS
+from discreet.service.study import parse_study
 
 HOSTILE = "</h1><script>alert(\"x\")</script>' onload='alert(1)"
 
@@ -120,6 +122,16 @@ def test_what_others_wrote_is_text(field):
     assert HOSTILE in outline.text
     assert [tag for tag, _ in outline.tags] == [tag for tag, _ in plain.tags]
     assert not any(name.startswith("on") for _, attributes in outline.tags for name in attributes)
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u200f", "\u2066", "\x1b", "\x00"])
+def test_marks_that_turn_text_around_are_refused_before_a_study_is_served(mark):
+    """Letters that run from right to left are printable, and are shown in a direction of their own; marks are not."""
+    text = 'format = 1\nname = "x"\ntitle = "{}"\n[privacy]\nmodel = "local"\n'
+    with pytest.raises(InvalidInput, match="title must be printable text"):
+        parse_study(text.format(f"\\U{ord(mark):08x}"))
+    with pytest.raises(InvalidInput, match="has no"):
+        parse_study(text.format("\u05e9"))
 
 
 def test_there_is_no_script_or_style_inside():

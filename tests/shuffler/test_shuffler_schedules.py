@@ -260,7 +260,7 @@ def run(machine: type[Shuffled], schedules: int, steps: int) -> None:
 
 @pytest.mark.slow
 def test_100_schedules_of_faults_with_two_parties():
-    run(Shuffled, 100, 8)
+    run(Shuffled, 100, 6)
 
 
 @pytest.mark.long

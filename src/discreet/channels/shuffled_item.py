@@ -53,6 +53,8 @@ from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
 from discreet.types import ArrayLike, Floats, Integers, Mask
 
+_PLAYED = 0.85  # of sqrt(A) actions: plans that differ from step to step play several in a state
+
 
 class Items(NamedTuple):
     """What a user may send under one public policy: item i is the i-th of ``cells``; one past them is "ended"."""
@@ -155,7 +157,8 @@ class ItemChannel(Tabular):
         It is for plans that compare many sizes, so the law of the batch is about the one that it will have.
         """
         shape, present = self.encoder.shape, max(1, math.floor((1 - self.absent) * self.block))
-        law = foreseen_items(present, self.fewest, self.epsilon, self.delta).response
+        played = max(1.0, min(shape.horizon, _PLAYED * math.sqrt(shape.actions)))
+        law = foreseen_items(present, round(played * self.fewest), self.epsilon, self.delta).response
         own = self.items(Policy(np.zeros((shape.horizon, shape.states), np.int64)))
         visits = shape.horizon / shape.groups / shape.states
         row = own.cells[:, :, 0].mean(axis=(0, 1))  # items of a row, (S + 1, 2)

@@ -54,9 +54,10 @@ from discreet.validation import check_count, check_delta, check_epsilon, check_o
 
 _REACH = 8.0  # standard deviations of R that have points of their own
 _POINTS = 72  # of them
-_LAWS = 64  # of R: for neighbouring counts the one of the largest, which is the smallest R
+_LAWS = 32  # of R: for neighbouring counts the one of the largest, which is the smallest R
 _ROUNDED = 1 + 1e-8
 _LARGEST_EPSILON = 40.0  # of one message: a lie every 2e17
+_STEEP = 30.0  # a logarithm of delta that is too far from the target for a line
 _TOLERANCE = 1e-4  # of the epsilon of one message
 _AT_ONCE = 1 << 21  # numbers in memory
 
@@ -227,7 +228,7 @@ def foreseen_items(users: int, items: int, epsilon: float, delta: float) -> Shuf
 def calibrate_items(users: int, items: int, epsilon: float, delta: float) -> ShuffledItems:
     """The most truthful messages that give (epsilon, delta) privacy to each of ``users`` users, who shuffle them.
 
-    Never less truthful than pure epsilon, which needs no crowd. Found by bisection, and certified by its own profile.
+    Never less truthful than pure epsilon, which needs no crowd. Found by search, and certified by its own profile.
     """
     users, items = check_count("users", users), check_count("items", items, at_least=2)
     return _calibrated(users, items, check_epsilon("epsilon", epsilon), check_open_unit("delta", delta))
@@ -235,13 +236,26 @@ def calibrate_items(users: int, items: int, epsilon: float, delta: float) -> Shu
 
 @lru_cache(maxsize=4096)
 def _calibrated(users: int, items: int, epsilon: float, delta: float) -> ShuffledItems:
-    def enough(own: float) -> bool:
-        return ShuffledItems(own, items, users).profile().delta(epsilon) <= delta
+    def excess(own: float) -> float:
+        """How far delta is above the target, as a logarithm."""
+        found = ShuffledItems(own, items, users).profile().delta(epsilon)
+        return math.log(found / delta) if found > 0 else -math.inf
 
     low, high = epsilon, max(epsilon, _LARGEST_EPSILON)
-    if enough(high):
+    above = excess(high)
+    if above <= 0:
         return ShuffledItems(high, items, users)
+    below, kept = -math.inf, 0
     while high - low > _TOLERANCE * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
+        # The logarithm is nearly straight, so a line through both ends is followed once they are near; the value of an
+        # end that stays is halved, or the other would creep up to it.
+        share = below / (below - above) if below > -_STEEP else 0.5
+        middle = low + min(max(share, 0.01), 0.99) * (high - low)
+        found = excess(middle)
+        if found <= 0:
+            low, below = middle, found
+            above, kept = (above / 2, 1) if kept == 1 else (above, 1)
+        else:
+            high, above = middle, found
+            below, kept = (below / 2, 2) if kept == 2 else (below, 2)
     return ShuffledItems(low, items, users)
