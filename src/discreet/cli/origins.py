@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.errors import InvalidInput
-from discreet.validation import shown
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,7 +34,7 @@ def check_origins(origins: list[str] | None) -> list[str]:
     for origin in origins or ():
         if not _ORIGIN.fullmatch(origin):
             raise InvalidInput(
-                f"--allow-origin is scheme and host of a page, such as https://app.example.org, got {shown(origin)}"
+                f"--allow-origin is scheme and host of a page, such as https://app.example.org, got {origin[:80]!r}"
             )
     return list(origins or ())
 
