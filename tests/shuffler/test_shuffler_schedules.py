@@ -265,7 +265,7 @@ def test_100_schedules_of_faults_with_two_parties():
 
 @pytest.mark.long
 def test_1000_schedules_of_faults_with_two_parties():
-    run(type("LongShuffled", (Shuffled,), {}), 1000, 16)
+    run(type("LongShuffled", (Shuffled,), {}), 1000, 10)
 
 
 def _permuted_again(self, batch):

@@ -18,7 +18,11 @@ import pytest
 from scipy import stats
 from tests.shuffler.two_parties import Parties, declared, rows
 
+from discreet.client import Device, Unreachable
+from discreet.client import Refused as ClientRefused
 from discreet.client.sealing import sealed
+from discreet.client.store import MemoryStore
+from discreet.client.transport import Service as Seen
 from discreet.errors import InvalidInput, Unsupported
 from discreet.ledger.heads import private_key
 from discreet.service.batches import counted, packed, signed_text
@@ -307,6 +311,36 @@ def test_another_key_and_another_model_are_refused(tmp_path):
 def _made(folder):
     folder.mkdir()
     return folder
+
+
+# Devices
+
+
+def test_a_device_sends_to_a_shuffler_that_nobody_can_listen_to_and_to_no_other(parties):
+    parties.to_shuffler.private = False
+    with pytest.raises(ClientRefused, match="take the https address"):
+        parties.person(random.Random(1))
+    alone = Device(
+        Seen(parties.to_coordinator, parties.study.hash), MemoryStore(), study_hash=parties.study.hash, at_once=True
+    )
+    alone.begin()
+    alone.abandon()
+    with pytest.raises(ClientRefused, match="no address of it is known"):
+        alone.send()
+    assert not [path for path, _body in parties.to_coordinator.sent if path != "/v1/batches"]
+
+
+def test_a_retry_sends_the_same_bytes(parties):
+    device = parties.device()
+    device.begin()
+    device.abandon()
+    parties.to_shuffler.down = True
+    with pytest.raises(Unreachable):
+        device.send()
+    (waiting,) = device._store.waiting(parties.study.hash)
+    parties.to_shuffler.down = False
+    assert device.send() == 0
+    assert [body for _path, body in parties.to_shuffler.sent] == [waiting.body]
 
 
 # The order of messages

@@ -7,12 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from discreet.policies import uniform_policy
-from discreet.types import Floats, Integers
-
 if TYPE_CHECKING:
+    from discreet.types import Floats, Integers
     from discreet.worlds.tabular import TabularWorld
 
 _HALVINGS = 4
@@ -37,6 +33,10 @@ def stages(people: Integers, regret: Floats, world: TabularWorld) -> list[Stage]
 
     Each begins where a number of people is known whose regret is; so the parts are halves to within some percent.
     """
+    import numpy as np
+
+    from discreet.policies import uniform_policy
+
     uniform = world.gap(uniform_policy(world.shape))
     if not len(people) or uniform <= 0:
         return []

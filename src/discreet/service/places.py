@@ -181,6 +181,10 @@ _OF_MODEL: dict[str, tuple[tuple[str, str], ...]] = {
         ("epsilon = 4.0 ", "epsilon = 1.0 "),
         ("delta = 0.0                    # central studies usually take 1e-5", "delta = 1e-5"),
         (
+            'recipe = "auto"\n',
+            'recipe = "auto"                # "shuffle/sampled-item": one message, and more is left if both collude\n',
+        ),
+        (
             "[users]\n",
             """\
 [shuffle]
