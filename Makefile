@@ -7,8 +7,8 @@ STAMP_ALL := $(VENV)/.installed-all
 
 EXTRAS := plots,gym,data,ledger,serve,dev
 # What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java), and ledgers on a
-# server need PostgreSQL (.ci/ensure-postgresql).
-EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
+# server need PostgreSQL (.ci/ensure-postgresql), pages a browser (.ci/ensure-browser).
+EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench,browser
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # A dot every four seconds while a command that says nothing runs.
@@ -18,14 +18,15 @@ INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo study test-quick test test-all mutants fuzz lint types check bench docs clean
+.PHONY: help setup demo study browser-study test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
 	@echo "make study       a study with simulated people as real HTTP clients, and what they met: about a minute"
+	@echo "make browser-study  a study to play in a browser on this machine, with a simulated crowd; Ctrl-C ends it"
 	@echo "make test-quick  the fast tests, about a minute: for everyday work"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
-	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, long schedules"
+	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, a browser, long schedules"
 	@echo "make mutants     break compiled code on purpose, in copies of the source, and expect tests to fail there"
 	@echo "make fuzz        a million wrong inputs with a fresh seed, 12 minutes: only errors in one sentence may come out"
 	@echo "make lint        ruff alone; make types: mypy alone; make check: the same as make test"
@@ -55,6 +56,9 @@ demo: setup
 
 study: setup
 	$(BIN)/discreet crowd examples/study/riverswim.toml --world river-swim --states 4 --horizon 6
+
+browser-study: setup
+	$(BIN)/python examples/browser_study/run.py
 
 test-quick: setup
 	$(PYTEST) -m 'not slow and not long and not service'

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import discreet
+import discreet.adversarial.catalogue
 from discreet.adversarial.layers import Layers, check_box
 from discreet.adversarial.learners import OREPS, UCOREPS, UOBLBPS, UOBREPS, lower_reach
 from discreet.adversarial.transition_box import WIDTHS, Counts, box_of, counts_of, first_box, log_term
@@ -171,11 +172,10 @@ def test_the_leader_is_exponential_weights_where_there_is_one_step():
 
 
 def test_the_leader_slows_down_by_the_noise_per_user():
-    """Losses of variance V over n users: the rate falls by sqrt(1 + V / n)."""
-    shape, table = layered_shape((1, 1), 2), np.array([8.0, 0.0])
-    learner, K = UCOREPS(), 50
+    """Losses of variance V over n users: the rate falls by sqrt(1 + V / n); as printed it does not know of noise."""
+    shape, table, K = layered_shape((1, 1), 2), np.array([8.0, 0.0]), 50
 
-    def odds(variance):
+    def odds(variance, learner=UCOREPS()):  # noqa: B008
         state = learner.init(Problem(shape, K), stream(0, 0, COINS))
         noise = np.full((1, 1, 2), variance)
         sent = Release({"losses": Estimate(table.reshape(1, 1, 2), noise)}, 10, nothing(), lambda *_: None)
@@ -183,6 +183,9 @@ def test_the_leader_slows_down_by_the_noise_per_user():
         return math.log(p[1] / p[0])
 
     assert odds(30.0) == pytest.approx(odds(0.0) / 2, abs=1e-8)
+    printed = UCOREPS(rate="published")
+    assert odds(30.0, printed) == pytest.approx(odds(0.0, printed), abs=1e-8)
+    assert odds(0.0, printed) == pytest.approx(odds(0.0), abs=1e-8)
 
 
 def test_the_barrier_step_divides_by_the_chance_to_see_a_loss():
@@ -256,6 +259,17 @@ def test_the_published_estimate_makes_rare_pairs_look_expensive():
         moved[estimator] = learner.policy(learner.update(state, sent)).probabilities[0, 0, 1] - 0.1
     assert moved["corrected"] == pytest.approx(0.0, abs=1e-7)
     assert moved["published"] < -1e-3
+
+
+def test_a_reference_is_told_the_transitions_of_its_world_and_nobody_else_can_tell_it():
+    """By name it knows each run's world; with wrong transitions it plays otherwise; outside a simulation it stops."""
+    world = discreet.adversarial.catalogue.kinds_world(0, False)
+    told, given = discreet.simulate(world, "o-reps", episodes=60), OREPS(np.array(world.transitions))
+    np.testing.assert_array_equal(told.regret, discreet.simulate(world, given, episodes=60).regret)
+    wrong = OREPS(Layers(world.shape.sizes, world.shape.actions).uniform_transitions())
+    assert (told.regret != discreet.simulate(world, wrong, episodes=60).regret).any()
+    with pytest.raises(InvalidInput, match="knows the transitions"):
+        start(OREPS())
 
 
 def test_uob_reps_refuses_noisy_losses():

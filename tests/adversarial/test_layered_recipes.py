@@ -262,3 +262,17 @@ def test_published_noise_is_convicted(name):
     assert not report.holds
     assert report.lower_bound > 1.0
     assert report.exact >= 2.0 - 1e-9
+
+
+def test_counters_as_printed_have_one_law_for_all_releases():
+    """Algorithm 4 fills every release up to as many draws as there are levels; a plain tree has one to ten."""
+    shape = layered_shape((1, 2, 1), 2)
+    for recipe, learner in (("loss-tables", "uc-o-reps"), ("observed-losses", "uob-lbps")):
+        target = discreet.Central(1.0, recipe=f"central/{recipe}-published")
+        privatizer = build(target, shape, 1000)
+        trees = [channel.accumulator for channel in privatizer.channels if channel.encoder.name != "observed-losses"]
+        assert {tree.name for tree in trees} == {"even-tree"}
+        world = discreet.worlds.registry.make_world("layered", layers=(1, 2, 1), actions=2)
+        last = discreet.simulate(world, learner, target, episodes=256, keep_release=True).releases[0]
+        law = build(target, shape, 256).channels[0].law
+        assert last["visits"].variance[0, 0, 0] == pytest.approx(9 * law.variance)  # 256 is one node of a plain tree

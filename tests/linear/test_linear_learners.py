@@ -11,6 +11,7 @@ import discreet
 import discreet.offline
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
+from discreet.linear import learners as linear_learners
 from discreet.linear.learners import PEVI, VAPVI, norm_quantile
 from discreet.linear.world import linear_benchmark
 from discreet.offline.data_sets import privatizer_for
@@ -140,3 +141,50 @@ def test_what_linear_learners_do_not_do():
         discreet.offline.simulate(BENCHMARK, "vapvi", users=10, runs=1, known_rewards=True)
     with pytest.raises(InvalidInput, match="offline/linear"):
         discreet.offline.simulate(BENCHMARK, "vapvi", discreet.Central(rho=1.0, recipe="offline/gaussian"), users=10)
+
+
+def test_as_printed_nothing_is_centred_and_variances_are_asked_for_at_every_step():
+    """Targets are r + V, V and V^2 in units of H and H^2, whatever is known of V by then."""
+    problem, coins = Problem(Shape(2, 3, 4), 100), stream(0, 0, COINS)
+    features = np.eye(6).reshape(2, 3, 6)
+    learner = VAPVI(features, variance=True, split=True, form="printed")
+    assert learner.vectors(problem) == (2, 1) * 4
+    state = learner.init(problem, coins)._replace(step=1)
+    state = state._replace(values=np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]))
+    weighed = learner.ask(state).what.targets
+    assert weighed[0, 0].tolist() == [0.25, 0.5, 0.0]
+    assert weighed[1, 0].tolist() == [0.0625, 0.25, 0.0]
+    planned = learner.ask(state._replace(weighing=False)).what.targets
+    assert planned[0, -1].tolist() == [0.5, 0.75, 0.25]
+    centred = VAPVI(features, variance=True).ask(state._replace(weighing=False)).what.targets
+    assert np.abs(centred).max() == 1.0
+
+
+def test_the_printed_coefficient_of_pevi(monkeypatch):
+    """c d H sqrt(ln(2 d H K / failure)), with ``beta`` in place of c."""
+    used = []
+
+    def planned(learner, state, fit, coefficient):
+        used.append(coefficient)
+        return plan_step(learner, state, fit, coefficient)
+
+    plan_step = linear_learners.plan_step
+    monkeypatch.setattr(linear_learners, "plan_step", planned)
+    simulated("pevi", users=200, runs=1, form="printed", beta=0.5)
+    assert used == pytest.approx([0.5 * 10 * 20 * math.sqrt(math.log(2 * 10 * 20 * 200 / 0.1))] * 20)
+
+
+@pytest.mark.slow
+def test_dp_vapvi_as_printed_needs_a_hundred_times_the_users():
+    """Targets up to H instead of a span of about one: the noise is the printed one, and nothing is learned at 1,000."""
+    target = discreet.Central(rho=1.0, recipe="offline/linear-as-printed")
+    printed = {"variance": True, "split": True, "form": "printed"}
+    gaps = simulated("vapvi", target, users=1000, runs=3, **printed).final_gap
+    assert gaps.min() > 3.0 > simulated("vapvi", discreet.Central(rho=1.0), users=1000, runs=3).final_gap.max()
+
+
+def test_the_printed_form_is_for_whole_episodes():
+    with pytest.raises(InvalidInput, match="one length"):
+        VAPVI(np.ones((1, 1, 1)), form="printed", ends=True)
+    with pytest.raises(InvalidInput, match="form"):
+        PEVI(np.ones((1, 1, 1)), form="typed")

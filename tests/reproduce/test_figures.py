@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 
 from discreet.cli import main
 from discreet.elimination.learner import PolicyElimination
-from discreet.learners import OBI, PSRL
+from discreet.learners import OBI, PEVI, PSRL, UCOREPS, UOBLBPS, VAPVI, HeavyUCBPO, HeavyUCBVI
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.papers import PUBLISHED
 from discreet.recipes.registry import recipes
-from discreet.reproduce import FIGURES, Figure, Scale, find_figure, reproduce
+from discreet.reproduce import FIGURES, Figure, Scale, find_figure, heavy_tailed, offline, reproduce
+from discreet.reproduce.beyond import NO_PAPER
 from discreet.reproduce.drawing import lines_of, rows_of
 from discreet.reproduce.figure import (
     DRAWINGS,
@@ -27,7 +29,7 @@ from discreet.reproduce.figure import (
     Measured,
     below,
 )
-from discreet.worlds.registry import WORLDS
+from discreet.worlds.registry import WORLDS, make_world
 
 ALL = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES.keys())
 TINY = {"quick": Scale(40, 2), "paper": Scale(40, 2)}
@@ -41,14 +43,14 @@ def run_command(*arguments: str) -> int:
 
 def test_every_figure_of_the_papers_is_there():
     wanted = {
-        "heavy-tailed/figure-4",
+        *(f"heavy-tailed/figure-4{letter}" for letter in "ab"),
         *(f"local/figure-{n}" for n in (1, 2, 4, 5, 6, 7, 8, 9)),
         *(f"offline/figure-1{letter}" for letter in "ab"),
         *(f"shuffle/figure-6{letter}" for letter in "abc"),
         "shuffle/figure-7",
         "shuffle/figure-8",
         "heavy-tailed/lower-bounds",
-        "adversarial/statements",
+        *(f"adversarial/{what}" for what in ("full-information", "bandit", "statements", "checks")),
     }
     assert wanted <= set(FIGURES)
     assert all(figure.name == name for name, figure in FIGURES.items())
@@ -60,7 +62,8 @@ def test_a_figure_is_well_formed(figure):
     assert len(keys) == len(set(keys))
     assert set(figure.scales) == set(SCALES)
     assert set(figure.drawings) <= set(DRAWINGS)
-    assert figure.versions == (VERSIONS if figure.jobs else (MEASURED,)), "drawn three times over, or measured once"
+    once = ("ours",) if figure.paper == NO_PAPER else VERSIONS
+    assert figure.versions == (once if figure.jobs else (MEASURED,)), "drawn three times over, or measured once"
     assert figure.claims
     assert len({claim.name for claim in figure.claims}) == len(figure.claims)
     assert figure.scales["quick"].runs <= figure.scales["paper"].runs
@@ -74,7 +77,7 @@ def test_a_figure_is_well_formed(figure):
 def test_a_figure_names_what_exists(figure):
     names = {recipe.name for recipe in recipes()}
     for job in figure.jobs:
-        assert job.world in {*WORLDS, "arrays"}
+        assert job.world in {*WORLDS, "arrays", "icu-sepsis"}
         assert job.users is not None or job.learner in {*LEARNERS, UNIFORM}
         assert job.recipe == "auto" or job.recipe in names
         assert job.printed is None or job.printed in PUBLISHED
@@ -157,13 +160,14 @@ def test_a_command_writes_the_page(tmp_path, capsys, monkeypatch):
     assert "fails" in front
     assert "local-figure-1/" not in front, "what was not run is not listed"
     table = (tmp_path / "claims.md").read_text()
-    assert "| [local/figure-9](local-figure-9/quick/page.md) |" in table
+    assert "| [local/figure-9](local-figure-9/quick/page.md), quick: 40 × 2 |" in table
+    assert f"| {find_figure('local/figure-9').paper} | local/figure-9 | 1 fail" in table
     capsys.readouterr()
     assert run_command("--list", "--out", str(tmp_path)) == 0
     assert "1 statement; quick: " in capsys.readouterr().out
 
 
-OWN = [figure for name, figure in FIGURES.items() if name.startswith(("local/", "shuffle/"))]
+OWN = [figure for figure in FIGURES.values() if figure.jobs and figure.paper != NO_PAPER]
 
 
 @pytest.mark.parametrize("figure", OWN, ids=[figure.name for figure in OWN])
@@ -178,6 +182,23 @@ def test_published_jobs_run_what_the_paper_prints(figure):
                                      recipe="local/published-laplace"))  # fmt: skip
     assert deviations_from_print(Job("published", "x", "x", "river-swim", "policy-elimination", "shuffle", 1.0,
                                      recipe="shuffle/three-tables-binomial", per_step=True))  # fmt: skip
+    assert all(deviations_from_print(job) for job in NOT_PRINTED)
+
+
+# What stood under "as published" once, and the defaults of every learner that has a printed form.
+NOT_PRINTED = [
+    Job("published", "x", "x", "layered", learner, "none")
+    for learner in ("heavy-ucbvi", "heavy-ucbpo", "uc-o-reps", "uob-lbps", "vapvi", "pevi", "psrl")
+] + [
+    Job("published", "x", "x", "layered", "uob-lbps", "central", 1.0, recipe="central/observed-losses-published"),
+    Job("published", "x", "x", "river-swim", "heavy-ucbvi", "local", 1.0, recipe="local/heavy-tailed",
+        learner_options=heavy_tailed.PRINTED),
+    Job("published", "x", "x", "linear-benchmark", "vapvi", "central", rho=1.0, users=5,
+        learner_options=offline.PRINTED),
+]  # fmt: skip
+
+
+AS_PRINTED = ("printed", "sum", None)  # bonuses, clip and threshold of the heavy-tailed learners
 
 
 def deviations_from_print(job: Job) -> list[str]:
@@ -190,20 +211,54 @@ def deviations_from_print(job: Job) -> list[str]:
         found.append("constants")
     if isinstance(learner, PolicyElimination) and replace(learner, one_layer=True) != PolicyElimination.published():
         found.append("constants")
-    printed = {entry.recipe for entry in PUBLISHED.values()}
+    if (
+        isinstance(learner, HeavyUCBVI | HeavyUCBPO)
+        and (learner.bonuses, learner.clip, learner.threshold) != AS_PRINTED
+    ):
+        found.append("bonuses")
+    if isinstance(learner, UCOREPS | UOBLBPS) and (learner.width != "published" or learner.nested):
+        found.append("boxes")
+    if isinstance(learner, UCOREPS) and learner.rate != "published":
+        found.append("rate")
+    if isinstance(learner, UOBLBPS) and learner.estimator != "published":
+        found.append("estimator")
+    if isinstance(learner, VAPVI) and not (learner.form == "printed" and learner.variance and learner.split):
+        found.append("targets")
+    if isinstance(learner, PEVI) and not (learner.form == "printed" and learner.beta == 1.0):
+        found.append("beta")
+    printed = {entry.recipe for entry in PUBLISHED.values()} | {"offline/linear-as-printed"}
     if job.model != "none" and job.recipe not in printed and job.printed is None:
         found.append("noise")
     return found
 
 
 @pytest.mark.parametrize("figure", OWN, ids=[figure.name for figure in OWN])
-def test_a_panel_has_at_most_six_lines_and_uniform_play(figure):
+def test_a_panel_has_few_lines_and_uniform_play(figure):
+    """Six in the figures of experiments that the papers have, eight where a panel shows ours beside the paper's."""
     ran = Measured({"refused": None})
     for version in figure.versions:
-        for epsilon in rows_of(figure):
-            lines = lines_of(figure, {job.key: ran for job in figure.jobs}, version, epsilon)
-            assert len(lines) <= 6
-            assert UNIFORM in lines or "histogram" in figure.drawings
+        for row in rows_of(figure):
+            lines = lines_of(figure, {job.key: ran for job in figure.jobs}, version, row)
+            assert len(lines) <= (6 if figure.name.startswith(("local/", "shuffle/", "offline/")) else 8)
+            assert any(line.startswith(UNIFORM) for line in lines) or "histogram" in figure.drawings
+
+
+@pytest.mark.parametrize("name", ["heavy-tailed/figure-4a", "heavy-tailed/figure-4b", "adversarial/full-information",
+                                  "adversarial/bandit", "offline/figure-1a"])  # fmt: skip
+def test_every_drawing_has_its_own_line_without_privacy(name):
+    """The same learner with the same options, steps pooled or not, as every private line of the paper's learner."""
+    jobs = FIGURES[name].jobs
+    for version in VERSIONS:
+        own = [job for job in jobs if job.version == version and "ours" not in job.line]
+        what = {
+            clear: {
+                (j.learner, str(j.learner_options), j.per_step, j.world) for j in own if (j.model == "none") is clear
+            }
+            for clear in (True, False)
+        }
+        private, clear = what[False], what[True]
+        assert private
+        assert private <= clear
 
 
 def test_a_reference_and_its_line_differ_in_privacy_alone():
@@ -216,3 +271,17 @@ def test_a_reference_and_its_line_differ_in_privacy_alone():
                 other = jobs[f"{version}/{private}"]
                 assert {**one.learner_options, "one_layer": 0} == {**other.learner_options, "one_layer": 0}
                 assert (one.learner, one.per_step) == (other.learner, other.per_step)
+
+
+def test_the_bonus_of_dp_ucbvi_is_above_every_value_at_the_sizes_of_the_shuffle_figures():
+    """20 H X E iota / N > H for all N <= K, already with one deviation of one node of the tree in place of E."""
+    for name in ("shuffle/figure-6a", "shuffle/figure-6b", "shuffle/figure-6c"):
+        for job in FIGURES[name].jobs:
+            if job.version == "published" and job.name.startswith(("jdp", "ldp")):
+                shape = make_world(job.world, **job.world_options).with_time(homogeneous=False).shape
+                S, A, H, K = shape.states, shape.actions, shape.horizon, FIGURES[name].scales["paper"].episodes
+                noise = math.sqrt(2) * 3 * H / job.epsilon * math.log2(K)
+                if job.name.startswith("ldp"):
+                    noise = math.sqrt(2 * K) * 3 * H / job.epsilon
+                iota = math.log(30 * H * S * A * K / 0.1)
+                assert 20 * S * noise * iota > K

@@ -6,13 +6,15 @@ import json
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
 from discreet.policies import uniform_policy
-from discreet.reproduce.figure import UNIFORM, Job, Task
-from discreet.reproduce.records import load_record, load_task
+from discreet.reproduce.figure import BEHAVIOUR, UNIFORM, Job, Task
+from discreet.reproduce.records import load_record, load_task, what_runs
 from discreet.reproduce.run import open_executor, run_tasks
+from discreet.simulation.run import world_of_run
 from discreet.worlds.registry import make_world
 
 PLACE = {"world": "river-swim", "world_options": {"states": 3, "horizon": 3}}
@@ -102,6 +104,40 @@ def test_a_damaged_or_foreign_result_is_run_again(tmp_path):
     assert load_task(TASKS[0], tmp_path) is None
     file.write_text("{")
     assert load_task(TASKS[0], tmp_path) is None
+
+
+def test_runs_of_other_defaults_are_stale_and_old_ones_are_taken_as_they_are(tmp_path):
+    """A record says which knobs ran: changed defaults are noticed; records from before do not say, and are kept."""
+    run_tasks(TASKS[:1], tmp_path, Counting())
+    (file,) = tmp_path.rglob("*.json")
+    data = json.loads(file.read_text())
+    assert data["ran"] == what_runs(JOBS[0])
+    assert "UCBVI(reward_scale=" in data["ran"]
+    file.write_text(json.dumps({**data, "ran": data["ran"].replace("reward_scale=", "reward_scale=1")}))
+    assert load_task(TASKS[0], tmp_path) is None
+    again = Counting()
+    run_tasks(TASKS[:1], tmp_path, again)
+    assert again.submitted == 2
+    assert json.loads(file.read_text())["ran"] == data["ran"]
+    file.write_text(json.dumps({name: value for name, value in data.items() if name != "ran"}))
+    assert load_task(TASKS[0], tmp_path) is not None
+
+
+def test_uniform_play_where_losses_change_and_where_nobody_acts(tmp_path):
+    """What it loses above the best fixed policy of all losses so far; of a data set it is a gap and no regret."""
+    layered = Job("reference", UNIFORM, UNIFORM, "layered", UNIFORM)
+    evenly = run_tasks([Task(layered, 40, 2, 3)], tmp_path, Counting())[f"reference/{UNIFORM}"]
+    for run in range(2):
+        world = world_of_run(make_world("layered"), 3, run)
+        tables = world.losses(40)
+        lost = (tables * world.occupancy(uniform_policy(world.shape))).sum() - world.best_fixed(tables.sum(axis=0))[0]
+        assert evenly.total[run] == pytest.approx(lost, rel=1e-6)
+    assert np.ptp(evenly.total) > 0, "each run has its own world"
+    offline = Job("reference", UNIFORM, UNIFORM, "linear-benchmark", UNIFORM, users=1, behaviour="mostly-first")
+    job = replace(offline, name="b", learner=BEHAVIOUR)
+    found = run_tasks([Task(each, 1, 2, 0) for each in (offline, job)], tmp_path, Counting())
+    assert all(measured.offline for measured in found.values())
+    assert found[f"reference/{UNIFORM}"].gap.mean() < found["reference/b"].gap.mean()
 
 
 def test_refusals_are_reported_and_not_kept(tmp_path):

@@ -58,8 +58,8 @@ one multiplies the noise bound and the logarithm of the box; it is a heuristic.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -75,7 +75,7 @@ from discreet.adversarial.transition_box import (
     upper_occupancy,
     vacuous_share,
 )
-from discreet.errors import Unsupported, check_name
+from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.learners.base import HoldsPolicy, Problem
 from discreet.policies import StochasticPolicy
 from discreet.release import Release
@@ -85,6 +85,7 @@ from discreet.types import Floats
 from discreet.validation import check_array, check_open_unit, check_positive
 
 ESTIMATORS = ("corrected", "published")
+RATES = ("noise", "published")
 _LARGEST_FAILURE = 0.05
 _RAREST = 1e-12  # a loss is never divided by less
 _MOST = 0.5  # of the unknown probabilities, above which a run says that its boxes are vacuous
@@ -159,12 +160,15 @@ class BoxKnobs(HoldsPolicy):
 class UCOREPS(BoxKnobs):
     """Follow the regularised leader with relative entropy; needs every user's whole loss table.
 
+    ``rate="published"`` is the printed sqrt(ln(X A / H) / K), which does not know how noisy losses are.
+
     Args:
         width: How wide the boxes of transitions are: ``corrected``, ``published``, ``l1`` or ``jin``.
         bonus_scale: Multiplies the width; below one a heuristic.
         nested: Intersect boxes over time.
         failure_probability: Of the boxes.
         rate_scale: Multiplies the learning rate.
+        rate: ``noise`` (knows how noisy losses are) or ``published``.
 
     Examples:
         >>> import discreet
@@ -173,16 +177,19 @@ class UCOREPS(BoxKnobs):
     """
 
     rate_scale: float = 1.0
+    rate: str = "noise"
     name: ClassVar[str] = "uc-o-reps"
     needs: ClassVar[frozenset[str]] = frozenset({"transitions", "losses"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("rate_scale", self.rate_scale)
+        check_name("rate", self.rate, RATES)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
         """The leader over the narrowed box."""
-        return follow_the_leader(state, release, self._narrowed(state, release), self.rate_scale)
+        noisy = self.rate == "noise"
+        return follow_the_leader(state, release, self._narrowed(state, release), self.rate_scale, noisy=noisy)
 
 
 @dataclass(frozen=True)
@@ -276,6 +283,8 @@ class UOBREPS(BoxKnobs):
 class OREPS(HoldsPolicy):
     """Follow the regularised leader in known transitions (flat over (x, a, x')): a reference, not a competitor.
 
+    Without ``transitions`` a simulation tells it those of the world of each run.
+
     Args:
         transitions: Flat over (x, a, x').
         rate_scale: Multiplies the learning rate.
@@ -287,13 +296,21 @@ class OREPS(HoldsPolicy):
         'o-reps'
     """
 
-    transitions: Floats
+    transitions: Floats | None = None
     rate_scale: float = 1.0
     name: ClassVar[str] = "o-reps"
     needs: ClassVar[frozenset[str]] = frozenset({"losses"})
 
+    def in_world(self, world: Any) -> OREPS:
+        """The same learner with the transitions of this world, unless it was given others."""
+        known = isinstance(world.shape, LayeredShape) and self.transitions is None
+        return replace(self, transitions=np.array(world.transitions)) if known else self
+
     def init(self, problem: Problem, coins: Stream) -> LayeredState:
         """The occupancy of even play in the known transitions, which are a box without width."""
+        layers_of(problem)
+        if self.transitions is None:
+            raise InvalidInput("o-reps knows the transitions: give transitions=, or simulate it in a layered world")
         return first_state(problem, None, self.transitions)
 
     def update(self, state: LayeredState, release: Release) -> LayeredState:
@@ -334,11 +351,16 @@ def layers_of(problem: Problem) -> tuple[LayeredShape, Layers]:
     return shape, Layers(shape.sizes, shape.actions)
 
 
-def follow_the_leader(state: LayeredState, release: Release, box: Box, scale: float) -> LayeredState:
-    """The entropy program at the summed losses; the last solution is a warm start."""
+def follow_the_leader(
+    state: LayeredState, release: Release, box: Box, scale: float, *, noisy: bool = True
+) -> LayeredState:
+    """The entropy program at the summed losses, at a rate that knows of their noise or does not.
+
+    The last solution is a warm start.
+    """
     layers, estimate = state.layers, release["losses"]
     losses = estimate.values[state.shape.pair_mask].reshape(layers.states, layers.actions)
-    per_user = float(estimate.variance.max()) / release.users
+    per_user = float(estimate.variance.max()) / release.users if noisy else 0.0
     # ln(d / H) is zero where every layer has one pair; there is nothing to choose then, and any rate will do.
     eta = scale * math.sqrt(max(math.log(layers.pairs / layers.horizon), 1e-3) / state.problem.episodes)
     reference = leader_reference(layers, losses, eta / math.sqrt(1 + per_user))

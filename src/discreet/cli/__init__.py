@@ -28,6 +28,7 @@ from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.serve import serve
 from discreet.cli.show import show
+from discreet.cli.shuffler import shuffler
 from discreet.cli.simulate import simulate
 from discreet.cli.study import make_app as study_commands
 from discreet.cli.train import check, train
@@ -36,7 +37,7 @@ from discreet.cli.verify import verify
 
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
-_REAL_USERS = (serve, crowd)
+_REAL_USERS = (serve, shuffler, crowd)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES,
     *_REAL_USERS,

@@ -99,7 +99,7 @@ def matrix(
     """Run every learner under every trust model and draw the table; cells that cannot work say why."""
     check_outputs(folder=out)
     from discreet.files import write_atomically
-    from discreet.reproduce.matrix import MODELS, cell_text, draw_matrix, run_matrix, write_matrix
+    from discreet.reproduce.matrix import MODELS, draw_matrix, run_matrix, write_matrix
     from discreet.reproduce.run import open_executor
 
     out.mkdir(parents=True, exist_ok=True)
@@ -111,8 +111,6 @@ def matrix(
     write_atomically(out / "matrix.md", write_matrix(done))
     for place in done.places:
         typer.echo(place.label)
-        rows = [
-            [learner, *(cell_text(done.cell(learner, model, place)) for model in MODELS)] for learner in done.learners
-        ]
+        rows = [[learner, *(done.text(learner, model, place) for model in MODELS)] for learner in done.learners]
         print_table(["learner", *MODELS], [row for row in rows if set(row[1:]) != {"–"}], right=MODELS)
     typer.echo(f"The page is {(out / 'matrix.md').absolute()}")

@@ -7,4 +7,10 @@ recipes and learners. Nothing in the core imports it: the registries name it as 
 from __future__ import annotations
 
 # Which station of the flow a file stands for; one that is named like a station needs no entry.
-STATIONS = {"channel": "channels", "raw_counts": "channels", "rounded_rewards": "encoders", "theory": "learners"}
+STATIONS = {
+    "channel": "channels",
+    "printed_local": "encoders",
+    "raw_counts": "channels",
+    "rounded_rewards": "encoders",
+    "theory": "learners",
+}

@@ -56,6 +56,9 @@ class RewardTables(Encoder, Protocol):
     def threshold(self, user: int) -> float:
         """The threshold that the noise of this user, counted from one, is proportional to."""
 
+    def alike(self, user: int) -> int:
+        """How many users, from this one on, have its threshold."""
+
 
 @dataclass(frozen=True)
 class ClippedRewardsChannel(Tabular):
@@ -149,8 +152,8 @@ class ClippedRewardsRun(PlainRun):
         while self._users < last:
             thresholds = self._thresholds(self._users + 1)
             alike = last - self._users
-            if not self._channel.released:  # constant while the number of digits is
-                alike = min(alike, 2 ** (self._users + 1).bit_length() - 1 - self._users)
+            if not self._channel.released:
+                alike = min(alike, encoder.alike(self._users + 1))
             self._values[encoder.counts :] += thresholds * self._noise.draw(law, alike, encoder.rows)
             self._reward_variance += alike * thresholds**2 * law.variance
             self._users += alike

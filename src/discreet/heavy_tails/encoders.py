@@ -214,6 +214,10 @@ class ClippedTables(LaidOut):
         """The threshold of the user with this number, counted from one: constant while the number of digits is."""
         return self.thresholds[user.bit_length() - 1]
 
+    def alike(self, user: int) -> int:
+        """Thresholds rise when a user's number gets another digit."""
+        return (1 << user.bit_length()) - user
+
     def count_sensitivity(self) -> Sensitivity:
         """What one user moves in the counts: two cells at each step."""
         H = self.shape.horizon

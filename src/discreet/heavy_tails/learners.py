@@ -120,6 +120,7 @@ class Optimism:
             range_scale=_RANGE * self.bonus_scale,
             noise_scale=self.error_scale,
             threshold=self.threshold or 0.0,
+            arm_scale=0.0,
         )
         arrays = learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
         longer = self.patience / 2 if problem.shape.moments is not None else 0.0

@@ -83,6 +83,10 @@ class RawCountTables(LaidOut):
         """The threshold B_n; the noise of episode k is proportional to B_k."""
         return float((self.per_visit * visits) ** (1 / (1 + moments_of(self.shape).order)))
 
+    def alike(self, user: int) -> int:
+        """Every episode has a threshold of its own."""
+        return 1
+
     def sensitivity(self) -> Sensitivity:
         """What one user moves in her own vector, rewards in units of the largest threshold; others are not covered."""
         H = self.shape.horizon

@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # type checkers do not read registries
 
 _HOMES = {
     **LEARNERS.homes(),
-    "OREPS": "discreet.adversarial.learners",  # knows the transitions, so no name on a command line can make it
     "register": "discreet.learners.registry",
 }
 __all__ = list(_HOMES)

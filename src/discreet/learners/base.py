@@ -100,6 +100,14 @@ class AsksOnce:
 
 
 @runtime_checkable
+class Informed(Protocol):
+    """A reference that knows the world it plays in: a simulation tells it, and nobody else can."""
+
+    def in_world(self, world: Any) -> Learner:
+        """The learner for this world."""
+
+
+@runtime_checkable
 class Remarks(Protocol):
     """A learner that has something to say about a run that is over."""
 

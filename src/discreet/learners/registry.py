@@ -88,6 +88,13 @@ LEARNERS = Registry(
             "Jin, Jin, Luo, Sra, Yu (2020)",
             standing="constants of the paper",
         ),
+        "o-reps": Named(
+            "discreet.adversarial.learners:OREPS",
+            "layered worlds, adversarial losses, full information, known transitions: a reference, which simulations "
+            "tell the transitions of their world",
+            "Zimin, Neu (2013)",
+            standing="constants of the theory",
+        ),
         "vapvi": Named(
             "discreet.linear.learners:VAPVI",
             "offline, linear features: pessimistic value iteration on weighted regressions, by linear questions",

@@ -22,6 +22,19 @@ the paper does. By default it does not: wherever V spans at most 2 the variance 
 and the budget saved is worth more than weights. ``split=True`` asks the variance questions of other users than the
 rest, as the paper's Algorithm 2 does; under ``offline/linear-as-printed`` the users are divided in any case.
 
+**As printed.** ``form="printed"`` is what the papers state, as far as it can be computed:
+
+* targets are r + V(s') and V(s'), V(s')^2 themselves, in ranges of H and H^2 at every step (DP-VAPVI's noise: 2 H^2 and
+  2 H^4 over rho_0), and variances are asked for at the last step too;
+* Gamma = C sqrt(d) |phi|_{Lambda^-1} for VAPVI. What is added to it cannot be computed: D / K needs kappa, the smallest
+  eigenvalue of an expectation under the unknown world, and constants that are not stated. It is left out, in the
+  paper's favour: with any of its readings every value is zero at the paper's sizes;
+* beta = d H sqrt(ln(2 d H K / failure_probability)) for PEVI, with K trajectories; its constant c is not stated, and
+  ``beta`` multiplies this;
+* q is clipped to [0, H - h] before the argmax, and ties go to the first action.
+
+E, the bound on the norm of matrix noise, has two constants that are not stated: the exact quantile takes its place.
+
 **Formal guarantees.** Post-processing of answers and adaptive questions: no knob touches privacy. With z = 1 and
 coefficients below the theory's the penalty is a heuristic.
 
@@ -40,7 +53,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, check_name
 from discreet.learners.base import Problem
 from discreet.planning.units import end_value, value_limits, widest_step
 from discreet.policies import AnyPolicy, Policy, StochasticPolicy, uniform_policy
@@ -52,6 +65,9 @@ from discreet.validation import check_array, check_flag, check_not_negative, che
 _LEVELS = 17  # the reward levels that targets are tables over
 _DRAWS = 20_000
 _LARGEST_SIMULATED = 20
+
+
+FORMS = ("centred", "printed")
 
 
 class LinearState(NamedTuple):
@@ -82,6 +98,7 @@ class LinearLearner(ABC):
     noise_scale: float
     ends: bool
     failure_probability: float
+    form: str
     name: ClassVar[str]
 
     @abstractmethod
@@ -108,7 +125,7 @@ class LinearLearner(ABC):
         return LinearState(
             problem=problem,
             step=shape.horizon - 1,
-            weighing=False,
+            weighing=self.vectors(problem)[0] == 2,
             weights=np.ones((shape.states, shape.actions)),
             values=np.zeros((shape.horizon + 1, shape.states)),
             actions=np.zeros((shape.horizon, shape.states), np.int64),
@@ -117,7 +134,7 @@ class LinearLearner(ABC):
 
     def ask(self, state: LinearState) -> Request:
         """About the step that is being planned, whoever collected the data."""
-        return question(state, self.ends)
+        return question(state, self.ends, printed=self.form == "printed")
 
     def policy(self, state: LinearState) -> AnyPolicy:
         """The plan once all steps have one, uniform play before."""
@@ -156,6 +173,7 @@ class VAPVI(LinearLearner):
     split: bool = False
     ends: bool = False  # episodes may end before the horizon
     failure_probability: float = 0.1
+    form: str = "centred"
     name: ClassVar[str] = "vapvi"
     needs: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
 
@@ -167,7 +185,9 @@ class VAPVI(LinearLearner):
             raise InvalidInput("split=True needs variance=True: without variances there is one kind of question only")
 
     def vectors(self, problem: Problem) -> tuple[int, ...]:
-        """One vector per step, and before it two for the variance; none of these at the last step."""
+        """One vector per step, and before it two for the variance; at the last step these in print only."""
+        if self.variance and self.form == "printed":
+            return (2, 1) * problem.shape.horizon
         return (1, *((2, 1) if self.variance else (1,)) * (problem.shape.horizon - 1))
 
     def parts(self, problem: Problem) -> tuple[int, ...]:
@@ -186,8 +206,10 @@ class VAPVI(LinearLearner):
 
     def _variance(self, state: LinearState, fit: Regression) -> Floats:
         """max(1, E V^2 - (E V)^2), both regressed on the features in units of their ranges."""
-        centre, half = _range(_worth(state, self.ends))
         shape = state.problem.shape
+        if self.form == "printed":
+            return printed_variance(np.asarray(self.features, np.float64), fit, shape.horizon, state.step)
+        centre, half = _range(_worth(state, self.ends))
         left = (shape.horizon - state.step - 1) * widest_step(shape, self.ends)
         phi = np.asarray(self.features, np.float64)
         low, high = centre - half, centre + half
@@ -220,6 +242,7 @@ class PEVI(LinearLearner):
     noise_scale: float = 1.0
     ends: bool = False  # episodes may end before the horizon
     failure_probability: float = 0.1
+    form: str = "centred"
     name: ClassVar[str] = "pevi"
     needs: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
 
@@ -232,7 +255,19 @@ class PEVI(LinearLearner):
 
     def update(self, state: LinearState, release: Release) -> LinearState:
         """The plan of the step that was asked about."""
-        return plan_step(self, state, regress(self, release, self.questions(state.problem)), self.beta)
+        fit, coefficient = regress(self, release, self.questions(state.problem)), self.beta
+        if self.form == "printed":
+            d, H, K = np.shape(self.features)[2], state.problem.shape.horizon, state.problem.episodes
+            coefficient *= d * H * math.sqrt(math.log(2 * d * H * K / self.failure_probability))
+        return plan_step(self, state, fit, coefficient)
+
+
+def printed_variance(phi: Floats, fit: Regression, horizon: int, step: int) -> Floats:
+    """The same in units of H and H^2, each clipped to what can follow."""
+    left = float(horizon - step)
+    mean = np.clip(phi @ fit.coefficients[0] * horizon, 0.0, left)
+    square = np.clip(phi @ fit.coefficients[1] * horizon**2, 0.0, left**2)
+    return np.asarray(np.maximum(square - mean**2, 1.0))
 
 
 def check_knobs(learner: LinearLearner, coefficient: float) -> None:
@@ -243,20 +278,27 @@ def check_knobs(learner: LinearLearner, coefficient: float) -> None:
     check_not_negative("noise_scale", learner.noise_scale)
     check_not_negative("coefficient", coefficient)
     check_flag("ends", learner.ends)
+    check_name("form", learner.form, FORMS)
+    if learner.form == "printed" and learner.ends:
+        raise InvalidInput("form='printed' is for episodes of one length: leave ends out, or take form='centred'")
     check_open_unit("failure_probability", learner.failure_probability)
 
 
-def question(state: LinearState, ends: bool = False) -> Request:
-    """Targets in [-1, 1]: r + V centred, or V and its square centred, over (reward level, successor or end)."""
+def question(state: LinearState, ends: bool = False, *, printed: bool = False) -> Request:
+    """Targets in [-1, 1]: r + V centred, or V and its square centred, over (reward level, successor or end).
+
+    As printed nothing is centred, and the unit is H.
+    """
     following = _worth(state, ends)
     values = following if ends else np.append(following, 0.0)
+    whole = 0.0, float(state.problem.shape.horizon)
     if state.weighing:
-        centre, half = _range(following)
+        centre, half = whole if printed else _range(following)
         scaled = np.clip((values - centre) / half, -1.0, 1.0)
         tables = np.stack([scaled, scaled**2])
         targets = np.repeat(tables[:, None, :], _LEVELS, axis=1)
     else:
-        centre, half = _return_range(following)
+        centre, half = whole if printed else _return_range(following)
         rewards = np.arange(_LEVELS) / (_LEVELS - 1)
         targets = np.clip((rewards[:, None] + values - centre) / half, -1.0, 1.0)[None]
     return Request(state.uniform, what=Linear(state.step, targets, state.weights, 1.0))
@@ -277,13 +319,17 @@ def regress(learner: LinearLearner, release: Release, questions: int) -> Regress
 
 def plan_step(learner: LinearLearner, state: LinearState, fit: Regression, coefficient: float) -> LinearState:
     """Values and actions of the step that was asked about."""
-    phi = np.asarray(learner.features, np.float64)
-    centre, half = _return_range(_worth(state, learner.ends))
+    phi, printed = np.asarray(learner.features, np.float64), learner.form == "printed"
     h, horizon = state.step, state.problem.shape.horizon
+    centre, half = (0.0, float(horizon)) if printed else _return_range(_worth(state, learner.ends))
     solved = phi @ fit.inverse  # (S, A, d)
     length = np.sqrt(np.maximum((solved * phi).sum(axis=2), 0.0))
-    gamma = coefficient * length + learner.noise_scale * half * fit.spread[0] * np.linalg.norm(solved, axis=2)
+    gamma = coefficient * length
+    if not printed:
+        gamma += learner.noise_scale * half * fit.spread[0] * np.linalg.norm(solved, axis=2)
     q = phi @ fit.coefficients[0] * half + centre - gamma
+    if printed:
+        q = np.clip(q, 0.0, horizon - h)
     values, actions = state.values.copy(), state.actions.copy()
     actions[h] = q.argmax(axis=1)
     values[h] = np.clip(q.max(axis=1), *value_limits(state.problem.shape, horizon - h, learner.ends))

@@ -3,6 +3,10 @@
 The four ``-published`` recipes run these entries with the papers' continuous noise (simulation only). They serve
 layered shapes, where the encoders say what a user moves; any other shape stands for S states in all layers together,
 with d = S A pairs. Transitions into the only last state are certain: they are printed, and not sent by the recipes.
+
+Counters are Algorithm 4's: every release is filled up with fresh draws, so that all have one law. Read with its nodes
+numbered from one (as printed, user k is put into leaf k and leaf 0 stays empty, so that nodes at the left edge never
+close). The draws that fill it up are no secret, so it costs what a plain tree does.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import NamedTuple
 
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import EachAlone, Total
-from discreet.accumulators.tree import Tree
+from discreet.accumulators.tree import EvenTree
 from discreet.adversarial.budget import epsilon_of, layered
 from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable, ObservedLosses
 from discreet.channels.schedule import EveryEpisode
@@ -36,7 +40,7 @@ def _adversarial(setting: Setting, *, tree: bool, full: bool) -> tuple[Part, ...
     H, epsilon = setting.shape.horizon, needs_epsilon(setting)
     once = Laplace(3 * H / epsilon)
     counting = Laplace(3 * H * math.log2(max(setting.episodes, 2)) / epsilon) if tree else once
-    sums: Accumulator = Tree(users=setting.episodes) if tree else Total()
+    sums: Accumulator = EvenTree(users=setting.episodes) if tree else Total()
     law, way = (counting, sums) if full else (once, EachAlone())
     visits, transitions, last, losses = _moves(setting.shape, full)
     counted = "" if H > 1 else _NOTHING
@@ -130,7 +134,7 @@ def _recipe(entry: Published) -> Recipe:
     return Recipe(
         name, entry.model, "the paper's noise for layered worlds, with what it really promises (continuous: simulation "
         "only)", partial(_run, entry), automatic=False, encoder=tables, law="continuous laplace",
-        accumulator="tree" if entry.model == "central" else "total", source=entry.paper,
+        accumulator="even-tree" if entry.model == "central" else "total", source=entry.paper,
     )  # fmt: skip
 
 

@@ -15,10 +15,12 @@ import numpy as np
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Total
 from discreet.accumulators.tree import Tree
-from discreet.channels.schedule import EveryEpisode
+from discreet.channels.schedule import EveryEpisode, Growing
 from discreet.channels.session import Privatizer
 from discreet.errors import Unsupported
+from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import moments_of
+from discreet.heavy_tails.printed_local import IndexedTables
 from discreet.heavy_tails.raw_counts import RawCountChannel, RawCountTables
 from discreet.noise import Laplace
 from discreet.papers.mechanism import FACTOR_TWO, AtLeast, Part, Published, Setting, needs_epsilon, steps_of
@@ -109,21 +111,19 @@ _RAW_COUNTS = Published(
     reached=_raw_count_loss,
     apart=_CENTRAL,
 )
-ENTRIES = (
-    _CENTRAL,
-    _RAW_COUNTS,
-    Published(
-        "published/heavy-tailed-local",
-        _PAPER,
-        "local",
-        "epsilon",
-        "Lap(3 H/eps) on visits and transitions, Lap(6 H B/eps) on clipped rewards, every user",
-        f"{FACTOR_TWO}, in both tables of counts: (2/3 + 2/3 + 1/3) eps. The thresholds of (3) are functions of raw "
-        "counts, which nobody holds in the local model",
-        "Lap(6 H/eps) on both count tables; thresholds from released counts",
-        partial(_heavy_tailed, tree=False),
-    ),
+_LOCAL = Published(
+    "published/heavy-tailed-local",
+    _PAPER,
+    "local",
+    "epsilon",
+    "Lap(3 H/eps) on visits and transitions, Lap(6 H B/eps) on clipped rewards, every user",
+    f"{FACTOR_TWO}, in both tables of counts: (2/3 + 2/3 + 1/3) eps. The thresholds of (3) are functions of raw "
+    "counts, which nobody holds in the local model",
+    "Lap(6 H/eps) on both count tables; thresholds from released counts",
+    partial(_heavy_tailed, tree=False),
+    recipe="local/heavy-tailed-published",
 )
+ENTRIES = (_CENTRAL, _RAW_COUNTS, _LOCAL)
 
 
 def _run(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -141,11 +141,32 @@ def _run(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Pri
     return Privatizer(name, shape, (channel,), EveryEpisode(), _RAW_COUNTS.as_run(setting), False, options)
 
 
+def _run_locally(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    """The printed noise of every user, with thresholds from her number instead of raw counts, which nobody holds."""
+    if privacy.epsilon is None:
+        raise Unsupported("the printed noise is scaled by epsilon: give epsilon instead of rho")
+    H, moments = shape.horizon, moments_of(shape)
+    failure = check_open_unit("failure_probability", options["failure_probability"])
+    log_term = math.log(6 * shape.states * shape.actions * episodes * H / failure)
+    encoder = IndexedTables(shape, privacy.epsilon * moments.bound / (H * log_term))
+    setting = Setting(shape, episodes, privacy.epsilon)
+    visits, *_, rewards = _LOCAL.parts(setting)
+    channel = ClippedRewardsChannel(encoder, visits.noise, rewards.noise, None, episodes, local=True)
+    schedule = Growing(first=1, growth=options["growth"])
+    return Privatizer(str(_LOCAL.recipe), shape, (channel,), schedule, _LOCAL.as_run(setting), False, options)
+
+
 RECIPES = (
     Recipe(
         "central/heavy-tailed-published", "central",
         "Private-Heavy-UCBVI's tree as printed, truncated at raw counts; NOT private, see the guarantee",
         _run, automatic=False, encoder="raw-count-tables", law="laplace", accumulator="tree", source=_PAPER,
         options={"failure_probability": 0.1}, heavy_tails=True,
+    ),
+    Recipe(
+        "local/heavy-tailed-published", "local",
+        "the local privatizer of Private-Heavy-UCBVI with the printed noise (continuous: simulation only)",
+        _run_locally, automatic=False, encoder="indexed-tables", law="continuous laplace", accumulator="total",
+        source=_PAPER, options={"failure_probability": 0.1, "growth": 0.02}, heavy_tails=True,
     ),
 )  # fmt: skip

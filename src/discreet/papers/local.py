@@ -142,6 +142,7 @@ ENTRIES = (
         "true, with several times the noise that is needed",
         "as above",
         partial(_obi_gaussian, large=True),
+        recipe="local/published-gaussian-large",
     ),
     Published(
         "published/ldp-obi-randomised-response",
@@ -251,7 +252,7 @@ def printed_p(bits: int, epsilon: float, delta: float, *, root: bool = False) ->
 def _run(entry: Published, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """A randomiser as printed: its own scale, a release after every user, no mask; the guarantee is the truth."""
     name = str(entry.recipe)
-    epsilon, delta = randomiser_target(name.removeprefix("local/published-"), privacy)
+    epsilon, delta = randomiser_target(_law(name), privacy)
     schedule, setting = releases(options), Setting(shape, episodes, epsilon, delta)
     channels = _channels(entry.parts(setting), shape)
     return Privatizer(name, shape, channels, schedule, entry.as_run(setting), False, options)
@@ -276,10 +277,15 @@ def _channels(parts: tuple[Part, ...], shape: Shape) -> tuple[AnyChannel, ...]:
     return (AnsweredBitsChannel(shape, law),) if isinstance(law, RandomizedResponse) else channels_of(parts)
 
 
+def _law(recipe: str) -> str:
+    """The randomiser of a printed recipe of the local model."""
+    return recipe.removeprefix("local/published-").removesuffix("-large")
+
+
 def _recipe(entry: Published) -> Recipe:
     name = str(entry.recipe)
     prefix = name.startswith("shuffle/")
-    law = "randomised-response" if prefix else name.removeprefix("local/published-")
+    law = "randomised-response" if prefix else _law(name)
     return Recipe(
         name, "shuffle" if prefix else "local", _SUMMARIES[name], partial(_prefix if prefix else _run, entry),
         pure=law not in ("gaussian", "bounded"), automatic=False, encoder="three-tables", law=law,
@@ -291,6 +297,8 @@ _SUMMARIES = {
     "local/published-laplace": "LDP-OBI as printed: Lap(6H/epsilon) on three tables, a release after every user",
     "local/published-gaussian":
         "LDP-OBI as printed: Gaussian noise with the smallest c of Prop. 11; little privacy at large epsilon",
+    "local/published-gaussian-large":
+        "LDP-OBI as printed: Gaussian noise with the c of Prop. 10, for which its privacy is proved at epsilon up to 1",
     "local/published-bounded":
         "LDP-OBI as printed: bounded noise with the constant read as 1; see the guarantee for its delta",
     "local/published-randomised-response": "LDP-OBI as printed: every bit answered with epsilon/(6H)",

@@ -35,7 +35,7 @@ _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     HEAVY: {
         "discreet.heavy_tails.recipes": ("none", "central", "local"),
-        "discreet.papers.heavy_tailed": ("central",),
+        "discreet.papers.heavy_tailed": ("central", "local"),
     },
     LAYERED: {
         "discreet.adversarial.recipes": ("none", "central", "local", "shuffle"),

@@ -6,21 +6,31 @@
 from __future__ import annotations
 
 from discreet.errors import check_name
-from discreet.reproduce import adversarial, heavy_tailed, local, local_counts, offline, shuffle
+from discreet.reproduce import (
+    adversarial,
+    adversarial_checks,
+    beyond,
+    heavy_tailed,
+    local,
+    local_counts,
+    offline,
+    shuffle,
+)
 from discreet.reproduce.figure import Claim, Figure, Job, Number, Scale
 from discreet.reproduce.run import Reproduction, reproduce
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
-        heavy_tailed.FIGURE_4,
+        *heavy_tailed.FIGURES,
         *local.FIGURES,
         *local_counts.FIGURES,
         *offline.FIGURES,
         *shuffle.FIGURES,
-        adversarial.EXPERIMENT,
+        *adversarial.FIGURES,
+        *beyond.FIGURES,
         heavy_tailed.LOWER_BOUNDS,
-        adversarial.STATEMENTS,
+        adversarial_checks.CHECKS,
     )
 }
 

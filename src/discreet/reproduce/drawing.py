@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.errors import MissingExtra
 from discreet.privacy.words import rounded_up
-from discreet.reproduce.figure import MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
+from discreet.reproduce.figure import BEHAVIOUR, MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
 
 TITLES = {
     "published": "as published, at its true epsilon",
@@ -24,13 +24,16 @@ TITLES = {
     "ours": "auto, at the same promise",
     MEASURED: "measured",
 }
-LOGARITHMIC = ("regret, log", "per episode")
-# Colours that differ in brightness too (Okabe and Ito), and markers that differ without any.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LOGARITHMIC = ("regret, log", "per episode", "by episodes")
+# Colours that differ in brightness too (Okabe and Ito, then Tol), and markers that differ without any.
+_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255", "#999933", "#332288",
+)  # fmt: skip
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _GREY = "#666666"
 _SPACING = 0.085  # between the names of lines, in heights of a panel
 Style = Mapping[str, Any]
+Row = float | str | None  # an epsilon, a place, or everything
 Lines = dict[str, list[tuple[Job, Measured]]]
 
 
@@ -71,20 +74,21 @@ def draw(figure: Figure, found: Any) -> dict[str, bytes]:
     return {} if figure.draw is None else {picture_name(0): figure.draw(found)}
 
 
-def rows_of(figure: Figure) -> list[float | None]:
-    """The epsilons that have a row of panels each; None for a single row of all."""
+def rows_of(figure: Figure) -> list[Row]:
+    """The places or epsilons that have a row of panels each; None for a single row of all."""
+    places = dict.fromkeys(job.row for job in figure.jobs if job.row)
     epsilons = sorted({job.epsilon for job in figure.jobs if job.epsilon is not None})
-    return [*epsilons] if figure.by_epsilon else [None]
+    return [*places] or ([*epsilons] if figure.by_epsilon else [None])
 
 
-def lines_of(figure: Figure, results: Mapping[str, Measured], version: str, epsilon: float | None = None) -> Lines:
-    """What a panel shows: the lines of a version, at one epsilon where it has a row of its own, and the references."""
+def lines_of(figure: Figure, results: Mapping[str, Measured], version: str, row: Row = None) -> Lines:
+    """What a panel shows: the lines of a version, those of one row where there are several, and the references."""
     lines: Lines = {}
     own = {job.name for job in figure.jobs if job.version == version}
     for job in figure.jobs:
         measured = results.get(job.key)
         shown = job.version == version or (job.version == REFERENCE and job.name not in own)
-        fits = epsilon is None or job.epsilon in (None, epsilon)
+        fits = row is None or (job.row in ("", row) if isinstance(row, str) else job.epsilon in (None, row))
         hidden = job.line in figure.hidden.get(version, ())
         if shown and fits and not hidden and measured is not None and measured.refused is None:
             lines.setdefault(job.line, []).append((job, measured))
@@ -97,13 +101,13 @@ def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> byte
     grid = picture.subplots(len(rows), len(versions), squeeze=False, sharey="row")
     styles = _styles(figure)
     named: list[tuple[Any, list[Label]]] = []
-    for row, epsilon in enumerate(rows):
+    for row, shown in enumerate(rows):
         for column, version in enumerate(versions):
             axes = grid[row, column]
-            lines = lines_of(figure, results, version, epsilon)
+            lines = lines_of(figure, results, version, shown)
             labels = _DRAW[drawing](axes, lines, styles)
-            if epsilon is not None and version == "published" and drawing in LOGARITHMIC:
-                labels += _formulas(axes, figure, lines, epsilon, rate=drawing == "per episode")
+            if shown is not None and drawing in LOGARITHMIC and (column == 0 or drawing == "by episodes"):
+                labels += _formulas(axes, figure, lines, shown, rate=drawing == "per episode")
             axes.grid(visible=True, alpha=0.3)
             axes.tick_params(labelsize=8)
             named.append((axes, labels))
@@ -111,17 +115,16 @@ def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> byte
                 axes.set_title(TITLES[version], fontsize=10)
             if row + 1 < len(rows):
                 axes.set_xlabel("")
-            axes.set_ylabel(
-                ("" if column else axes.get_ylabel()) if epsilon is None else _of_row(axes, column, epsilon)
-            )
+            axes.set_ylabel(("" if column else axes.get_ylabel()) if shown is None else _of_row(axes, column, shown))
     for axes, labels in named:  # now that the panels of a row have agreed on their limits
         _name_lines(axes, labels)
     picture.suptitle(figure.title, fontsize=11)
     return as_png(picture)
 
 
-def _of_row(axes: Any, column: int, epsilon: float) -> str:
-    return "" if column else f"claimed ε={epsilon:g}\n{axes.get_ylabel()}"
+def _of_row(axes: Any, column: int, row: float | str) -> str:
+    name = row if isinstance(row, str) else f"claimed ε={row:g}"
+    return "" if column else f"{name}\n{axes.get_ylabel()}"
 
 
 def _styles(figure: Figure) -> dict[str, dict[str, Any]]:
@@ -156,6 +159,7 @@ def _label(job: Job, measured: Measured) -> str:
     """The name of a line, and below it what it keeps, unless that is what it claims."""
     kept, claimed = promise(measured), "" if job.epsilon is None else f"ε={rounded_up(job.epsilon, 3)}"
     claimed += f", δ={rounded_up(job.delta, 1)}" if job.delta else ""
+    claimed = claimed if job.rho is None else f"ρ={rounded_up(job.rho, 3)}"
     return f"{job.line}\nkeeps {kept}" if kept and kept != claimed else job.line
 
 
@@ -257,15 +261,16 @@ def _cut_below(axes: Any, lines: Lines, *, rate: bool) -> None:
     axes.set_ylim(bottom=10.0 ** math.floor(math.log10(smallest) - 0.5))
 
 
-def _formulas(axes: Any, figure: Figure, lines: Lines, epsilon: float, *, rate: bool) -> list[Label]:
+def _formulas(axes: Any, figure: Figure, lines: Lines, row: float | str, *, rate: bool) -> list[Label]:
     """What theorems say, where a figure has formulas of them."""
-    measured = next(iter(lines.values()))[0][1] if lines else None
-    if measured is None:
+    if not lines:
         return []
-    labels = []
+    labels, members = [], next(iter(lines.values()))
+    x = np.unique(np.concatenate([measured.episodes for _, measured in members]))
+    fixed = sorted({float(job.episodes) for job, _ in members if job.episodes is not None})
+    x = np.array(fixed) if fixed else x[x >= 10]
     for name, formula in figure.curves.items():
-        x = measured.episodes[measured.episodes >= 10]
-        y = formula(epsilon, x) / (x if rate else 1.0)
+        y = formula(row, x) / (x if rate else 1.0)
         axes.plot(x, y, color="black", linestyle=":", linewidth=1.2)
         axes.set_ylim(top=max(axes.get_ylim()[1], 3 * float(y[-1])))
         labels.append(Label(name, float(x[-1]), float(y[-1]), "black"))
@@ -273,8 +278,9 @@ def _formulas(axes: Any, figure: Figure, lines: Lines, epsilon: float, *, rate: 
 
 
 def _points(
-    axes: Any, lines: Lines, styles: Mapping[str, Style], x_of: Callable[[Job, Measured], float | None]
-) -> list[Label]:
+    axes: Any, lines: Lines, styles: Mapping[str, Style], x_of: Callable[[Job, Measured], float | None],
+    *, log: bool = False,
+) -> list[Label]:  # fmt: skip
     labels, levels = [], []
     axes.set_xscale("log")
     for line, members in lines.items():
@@ -292,7 +298,10 @@ def _points(
         errors = [float(standard_error(measured.total)) for _, measured in placed]
         axes.errorbar([x for x, _ in placed], y, yerr=errors, **style, capsize=3, markersize=4.5)
         labels.append(Label(text, placed[-1][0], y[-1], style["color"]))
-    axes.set_ylim(bottom=0.0)
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0.0)
     axes.margins(x=0.08)
     right = axes.get_xlim()[1]
     return [*labels, *(Label(line, right, level, colour) for line, level, colour in levels)]
@@ -305,8 +314,15 @@ def _by_epsilon(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[La
     return labels
 
 
+def _by_episodes(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
+    labels = _points(axes, lines, styles, lambda job, _: job.episodes, log=True)
+    axes.set_xlabel("episodes K, in a world made for K")
+    axes.set_ylabel("regret after K episodes")
+    return labels
+
+
 def _by_users(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
-    labels = _points(axes, lines, styles, lambda job, _: job.users)
+    labels = _points(axes, lines, styles, lambda job, _: None if job.learner in (UNIFORM, BEHAVIOUR) else job.users)
     axes.set_xlabel("users in the data set")
     axes.set_ylabel("gap of the learned policy")
     return labels
@@ -347,6 +363,7 @@ _DRAW: dict[str, Callable[[Any, Lines, Mapping[str, Style]], list[Label]]] = {
     "per episode": lambda axes, lines, styles: _curves(axes, lines, styles, rate=True, log=True),
     "by epsilon": _by_epsilon,
     "by users": _by_users,
+    "by episodes": _by_episodes,
     "by switches": _by_switches,
     "histogram": _histogram,
 }

@@ -38,10 +38,20 @@ from discreet.types import Floats
 SCALES = ("quick", "paper")
 VERSIONS = ("published", "certified", "ours")
 REFERENCE = "reference"
-_LABELS = ("version", "name", "line", "most_runs")  # what a figure says about a job, and its runs do not depend on
+_LABELS = (
+    "version",
+    "name",
+    "line",
+    "row",
+    "most_runs",
+)  # what a figure says about a job, and its runs do not depend on
 MEASURED = "measured"  # the only version of a figure without jobs
 UNIFORM = "uniform play"  # the learner of a line that is computed, not simulated: all actions alike, for ever
-DRAWINGS = ("regret", "regret, log", "per episode", "by epsilon", "by users", "by switches", "histogram")
+BEHAVIOUR = "behaviour policy"  # another one: what the people in a data set were made to do
+AT = " @ "  # in the name of a job, before the place: worlds of a figure with several
+DRAWINGS = (
+    "regret", "regret, log", "per episode", "by epsilon", "by users", "by episodes", "by switches", "histogram",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,10 @@ class Job:
     per_step: bool = False
     users: int | None = None  # the size of the data set: an offline learner
     behaviour: str = "uniform"
+    known_rewards: bool = False  # of a data set: rewards are a public function of states and actions
     statistic: tuple[str, int, int] | None = None  # keep this count of (state, action) from the last release
     episodes: int | None = None  # where the figure fixes them, whatever the scale
+    row: str = ""  # the row of panels that it stands in, where a figure has several worlds; empty: in all
     most_runs: int | None = (
         None  # of a reference that is slow and hardly varies; comparisons take the runs that both have
     )
@@ -95,7 +107,8 @@ class Task:
     def as_dict(self) -> dict[str, Any]:
         """What its runs depend on, as plain data, which is saved beside them: not their number, and no labels."""
         job = {**asdict(self.job), "statistic": self.job.statistic and [*self.job.statistic]}
-        simulated = {name: value for name, value in job.items() if name not in _LABELS}
+        left_out = (*_LABELS, *(() if self.job.known_rewards else ("known_rewards",)))
+        simulated = {name: value for name, value in job.items() if name not in left_out}
         return {"job": simulated, "episodes": self.episodes, "seed": self.seed}
 
 
@@ -198,7 +211,8 @@ class Idle(View):
     def __getitem__(self, name: str) -> Measured:
         found = View.__getitem__(self, name)
         clear = found.data["guarantee"]["model"] == "none"
-        return found if clear else View.__getitem__(self, UNIFORM)
+        _, at, place = name.partition(AT)
+        return found if clear else View.__getitem__(self, f"{UNIFORM}{at}{place}")
 
 
 @dataclass(frozen=True)
@@ -234,8 +248,9 @@ class Number:
 class Figure:
     """One figure. ``drawings`` are its pictures, the paper's own axes first; each has a column for every version: as
     published, certified, ours. ``by_epsilon`` gives every epsilon a row of its own, where there would be too many lines
-    in a panel. ``hidden`` are lines that a version does not draw (they are in its table), and ``curves`` are formulas
-    to draw beside measured lines: by label, regret as a function of the epsilon and the numbers of episodes.
+    in a panel; jobs may name rows themselves. ``hidden`` are lines that a version does not draw (they are in its
+    table), and ``curves`` are formulas to draw beside measured lines: by label, regret as a function of the row (its
+    epsilon or its name) and the numbers of episodes.
 
     A figure without jobs is a list of statements. ``measure`` returns what its claims are checked on, which is the
     scale itself where they run all they need; ``draw`` makes its picture, where there is one.
@@ -252,7 +267,7 @@ class Figure:
     differences: tuple[str, ...] = ()
     by_epsilon: bool = False
     hidden: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    curves: Mapping[str, Callable[[float, Floats], Floats]] = field(default_factory=dict, repr=False)
+    curves: Mapping[str, Callable[[Any, Floats], Floats]] = field(default_factory=dict, repr=False)
     measure: Callable[[Scale], Any] = field(default=lambda scale: scale, repr=False)
     draw: Callable[[Any], bytes] | None = field(default=None, repr=False)
 
@@ -286,5 +301,6 @@ class Figure:
     def _verdict(self, claim: Claim, results: Mapping[str, Measured], version: str) -> Verdict:
         """The verdict on a claim in one version, and whether uniform play passes the same check."""
         verdict = claim.decide(View(results, version))
-        idle = f"{REFERENCE}/{UNIFORM}" in results and claim.decide(Idle(results, version)).holds is True
+        drawn = any(key.startswith(f"{REFERENCE}/{UNIFORM}") for key in results)
+        idle = drawn and claim.decide(Idle(results, version)).holds is True
         return replace(verdict, idle=idle and verdict.measured)

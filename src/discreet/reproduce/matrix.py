@@ -1,7 +1,8 @@
 """The matrix: every learner under every trust model, in the same worlds, at the same epsilon.
 
 A cell is one simulation, or the reason why it refuses: an unknown combination never falls through to a number. Worlds
-differ so much in scale that a cell's colour is its regret as a share of the largest in its world.
+differ so much in scale that a cell is the *share* of uniform play's regret in the same runs: 1 means that nothing was
+learned, 0 that nothing was lost. Of an offline learner it is the share of uniform play's gap.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from discreet.reproduce.drawing import as_png, new_picture
-from discreet.reproduce.figure import Job, Measured, Task
+from discreet.reproduce.figure import UNIFORM, Job, Measured, Task, standard_error
 from discreet.reproduce.run import run_tasks
 from discreet.simulation.progress import progress_bar
-from discreet.simulation.result import with_error
 from discreet.types import Floats
 
 MODELS = ("none", "central", "shuffle", "local")
+_LAYERED = ("layered", "kinds")
 LAYERED_EPISODES = 2_000  # a convex program per episode: these learners are slower than the others
 
 
@@ -41,6 +42,7 @@ PLACES = (
     Place("random worlds", "random-mdp", {}),
     Place("bandit", "bandit", {"arms": 20}),
     Place("layered, adversarial", "layered", {}),
+    Place("kinds, adversarial", "kinds", {}),
 )
 
 
@@ -66,6 +68,22 @@ class Matrix:
         """What was measured for a learner under a trust model in a place, or its refusal."""
         return self.results[f"matrix/{_name(learner, model, place)}"]
 
+    def shares(self, learner: str, model: str, place: Place) -> Floats:
+        """What a learner lost of what uniform play loses, run by run; the gap of an offline learner likewise."""
+        cell, even = self.cell(learner, model, place), self.results[f"matrix/{_name(UNIFORM, 'none', place)}"]
+        if cell.offline:
+            return np.asarray(cell.gap / even.gap[: len(cell.gap)])
+        return np.asarray(cell.regret[:, -1] / even.regret[: len(cell.regret), -1])
+
+    def text(self, learner: str, model: str, place: Place) -> str:
+        """The mean share with its standard error; a dash for a refusal."""
+        cell = self.cell(learner, model, place)
+        if cell.refused is not None:
+            return "–"
+        shares = self.shares(learner, model, place)
+        gap = " (gap)" if cell.offline else ""
+        return f"{shares.mean():.3f} ± {float(standard_error(shares)):.3f}{gap}"
+
     def ran(self) -> Iterator[tuple[str, str, Place, Measured]]:
         """The cells that did not refuse."""
         for learner in self.learners:
@@ -79,10 +97,19 @@ class Matrix:
 def matrix_jobs(
     epsilon: float, delta: float, learners: Sequence[str], places: Sequence[Place], users: int
 ) -> list[Job]:
-    """One job per cell; offline learners get a data set of as many users as others have episodes."""
+    """One job per cell; offline learners get a data set of as many users as others have episodes.
+
+    Uniform play has a job in every place.
+    """
     from discreet.learners.registry import offline_names
 
-    jobs = []
+    jobs = [
+        Job(
+            "matrix", _name(UNIFORM, "none", place), UNIFORM, place.world, UNIFORM, world_options=place.options,
+            per_step=place.per_step, episodes=_episodes(place, users),
+        )
+        for place in places
+    ]  # fmt: skip
     for learner in learners:
         for model in MODELS:
             for place in places:
@@ -92,7 +119,7 @@ def matrix_jobs(
                         "matrix", _name(learner, model, place), learner, place.world, learner, model,
                         world_options=place.options, per_step=place.per_step,
                         users=users if learner in offline_names() else None,
-                        episodes=min(users, LAYERED_EPISODES) if place.world == "layered" else None,
+                        episodes=_episodes(place, users),
                         learner_options=_options(learner, model), **private,
                     )
                 )  # fmt: skip
@@ -132,8 +159,9 @@ def write_matrix(matrix: Matrix) -> str:
     lines = [
         "# Every learner under every trust model",
         "",
-        f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}, replacing one user. Regret per episode ± one standard "
-        "error over runs; for offline learners the gap of the learned policy. A dash refuses, for the reason below.",
+        f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}, replacing one user. Regret as a share of uniform play's "
+        "in the same runs (1: nothing was learned) ± one standard error; for offline learners the gap of the learned "
+        "policy as a share of uniform play's. A dash refuses, for the reason below.",
         "",
         "![The matrix](matrix.png)",
         "",
@@ -144,7 +172,7 @@ def write_matrix(matrix: Matrix) -> str:
         for learner in matrix.learners:
             cells = [matrix.cell(learner, model, place) for model in MODELS]
             if any(cell.refused is None for cell in cells):
-                lines.append(f"| {learner} | " + " | ".join(cell_text(cell) for cell in cells) + " |")
+                lines.append(f"| {learner} | " + " | ".join(matrix.text(learner, m, place) for m in MODELS) + " |")
             for model, cell in zip(MODELS, cells, strict=True):
                 if cell.refused is not None:
                     reasons.setdefault(first_reason(cell.refused), []).append(f"{learner}, {model}, {place.label}")
@@ -155,22 +183,29 @@ def write_matrix(matrix: Matrix) -> str:
 
 
 def draw_matrix(matrix: Matrix) -> bytes:
-    """One panel per world: learners by trust models, coloured by regret per episode on a scale of the world's own."""
-    picture = new_picture(3.1 * len(matrix.places) + 1.2, 0.42 * len(matrix.learners) + 1.4)
+    """One panel per world: learners by trust models, coloured by the share of uniform play's regret."""
+    picture = new_picture(2.6 * len(matrix.places) + 1.6, 0.36 * len(matrix.learners) + 1.4)
     panels = picture.subplots(1, len(matrix.places), squeeze=False, sharey=True)[0]
+    shown = None
     for axes, place in zip(panels, matrix.places, strict=True):
-        cells = [[matrix.cell(learner, model, place) for model in MODELS] for learner in matrix.learners]
-        values = np.array([[_rates(cell).mean() if cell.refused is None else np.nan for cell in row] for row in cells])
-        finite = values[np.isfinite(values)]
-        top = float(finite.max()) if finite.size else 1.0
-        axes.imshow(values / (top or 1.0), cmap="RdYlGn_r", vmin=0, vmax=1, aspect="auto", alpha=0.75)
+        values = np.array([[_mean_share(matrix, learner, m, place) for m in MODELS] for learner in matrix.learners])
+        shown = axes.imshow(np.clip(values, 0.0, 1.0), cmap="cividis", vmin=0, vmax=1, aspect="auto")
         for (row, column), value in np.ndenumerate(values):
-            axes.text(column, row, f"{value:.2g}" if np.isfinite(value) else "–", ha="center", va="center", fontsize=7)
+            text, ink = (f"{value:.2f}", "black" if value > 0.55 else "white") if np.isfinite(value) else ("–", "grey")
+            axes.text(column, row, text, ha="center", va="center", fontsize=6.5, color=ink)
         axes.set_xticks(range(len(MODELS)), MODELS, rotation=30, fontsize=7)
         axes.set_yticks(range(len(matrix.learners)), matrix.learners, fontsize=7)
         axes.set_title(place.label, fontsize=8)
-    picture.suptitle(f"regret per episode, epsilon {matrix.epsilon:g}, delta {matrix.delta:g}", fontsize=9)
+    scale = picture.colorbar(shown, ax=list(panels), fraction=0.02, pad=0.01)
+    scale.set_label("share of uniform play's regret (1: nothing learned)", fontsize=7)
+    scale.ax.tick_params(labelsize=7)
+    picture.suptitle(f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}", fontsize=9)
     return as_png(picture, dpi=140)
+
+
+def _mean_share(matrix: Matrix, learner: str, model: str, place: Place) -> float:
+    refused = matrix.cell(learner, model, place).refused is not None
+    return float("nan") if refused else float(matrix.shares(learner, model, place).mean())
 
 
 def first_reason(refusal: str) -> str:
@@ -188,14 +223,5 @@ def _options(learner: str, model: str) -> dict[str, Any]:
     return {"one_layer": False} if learner == "policy-elimination" and model != "shuffle" else {}
 
 
-def _rates(cell: Measured) -> Floats:
-    """Regret per episode of each run; the gap of an offline learner."""
-    return cell.gap if cell.offline else np.asarray(cell.regret[:, -1] / cell.episodes[-1])
-
-
-def cell_text(cell: Measured) -> str:
-    """Regret per episode, or the gap of an offline learner, with its error; a dash for a refusal."""
-    if cell.refused is not None:
-        return "–"
-    rates = _rates(cell)
-    return with_error(rates, ".3g", ".1g") + (" (gap)" if cell.offline else "")
+def _episodes(place: Place, users: int) -> int | None:
+    return min(users, LAYERED_EPISODES) if place.world in _LAYERED else None

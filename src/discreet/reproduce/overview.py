@@ -48,15 +48,24 @@ def saved_figures(figures: Iterable[Figure], out: Path) -> list[Saved]:
     for figure in figures:
         for scale in reversed(SCALES):
             verdicts = _load(out / figure.slug / scale)
-            if verdicts is not None:
+            if verdicts is not None and all(_fits(figure, claim) for claim in verdicts.values()):
                 found.append(Saved(figure, scale, f"{figure.slug}/{scale}/page.md", verdicts))
                 break
     return found
 
 
+def _fits(figure: Figure, claim: Mapping[str, Any]) -> bool:
+    """Whether saved verdicts are of a figure's kind: one that has jobs may have been a list of statements once."""
+    by_version = all(isinstance(verdict, Mapping) for verdict in claim.values())
+    return by_version if figure.jobs else "holds" in claim
+
+
 def count_verdicts(saved: Saved) -> str:
     """How many statements hold, fail and are undecided, over all versions: "5 hold, 1 fails"."""
-    words = [word for claim in saved.verdicts.values() for word in _words_of(claim)]
+    return _in_words([word for claim in saved.verdicts.values() for word in _words_of(claim)])
+
+
+def _in_words(words: Sequence[str]) -> str:
     verbs = {"holds": "hold", "fails": "fail", "undecided": "undecided", "better": "less than stated"}
     counts = [(words.count(word), verb) for word, verb in verbs.items()]
     return ", ".join(f"{n} {verb}" for n, verb in counts if n)
@@ -115,6 +124,8 @@ def write_claims(figures: Iterable[Figure], out: Path) -> str:
             f"{sum(len(list(_tested(each))) for each in ran)} tests of this page are corrected for each other (Holm). "
             "Pages without these columns were drawn before there were such intervals, by Student's test.",
             "",
+            *_summary(jobs),
+            "",
             line_of(("figure", "statement", "drawing", "verdict", "effect", "interval", "doubt", "runs")),
             "|---" * 8 + "|",
             *(line for each in jobs for line in _detailed(each, sure)),
@@ -148,8 +159,25 @@ def _cell(verdict: Mapping[str, Any]) -> str:
     return said + (f" ({IDLE})" if verdict.get("uniform play passes") else "")
 
 
+def _summary(ran: Sequence[Saved]) -> Iterator[str]:
+    """A line for every paper: how many of its statements hold, fail and are undecided, in each drawing."""
+    yield from (line_of(("paper", "figures", *(TITLES[version] for version in VERSIONS))), "|---" * 5 + "|")
+    papers = dict.fromkeys(each.figure.paper for each in ran)
+    for paper in papers:
+        own = [each for each in ran if each.figure.paper == paper]
+        cells = [_counted(own, version) for version in VERSIONS]
+        yield line_of((paper, ", ".join(each.figure.name for each in own), *cells))
+
+
+def _counted(ran: Sequence[Saved], version: str) -> str:
+    """The numbers of verdicts of one drawing: "5 hold, 1 fails"."""
+    claims = [claim for each in ran for claim in each.verdicts.values()]
+    words = [claim[version]["verdict"] for claim in claims if version in claim]
+    return _in_words(words) or "—"
+
+
 def _detailed(saved: Saved, sure: Mapping[int, bool]) -> Iterator[str]:
-    link = f"[{saved.figure.name}]({saved.page})"
+    link = f"[{saved.figure.name}]({saved.page}), {saved.size}"
     for claim in saved.figure.claims:
         says = claim.says
         for version in VERSIONS:
@@ -196,7 +224,7 @@ def _holm(verdicts: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
 def _section(saved: Saved) -> Iterator[str]:
     yield from (f"## [{saved.figure.title}]({saved.page})", "", "| statement | measured |", "|---|---|")
     for each in saved.verdicts.values():
-        word = "holds" if each["holds"] else "fails"
+        word = _word_of(each)
         yield line_of((each["statement"], f"{SIGNS[word]} {word}"))
     yield ""
 
@@ -204,7 +232,7 @@ def _section(saved: Saved) -> Iterator[str]:
 def _checked(saved: Saved) -> Iterator[str]:
     link = f"[{saved.figure.name}]({saved.page})"
     for each in saved.verdicts.values():
-        word = "holds" if each["holds"] else "fails"
+        word = _word_of(each)
         yield line_of((link, each["statement"], f"{SIGNS[word]} {word}", _shown(each["numbers"])))
         link = ""
 
@@ -214,9 +242,14 @@ def _shown(numbers: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {value:.4g}" for name, value in plain.items()) or "see the page"
 
 
+def _word_of(statement: Mapping[str, Any]) -> str:
+    """The verdict on a statement that is checked by itself; earlier files say only whether it holds."""
+    return str(statement.get("verdict") or ("holds" if statement["holds"] else "fails"))
+
+
 def _words_of(claim: Mapping[str, Any]) -> list[str]:
     if "holds" in claim:
-        return ["holds" if claim["holds"] else "fails"]
+        return [_word_of(claim)]
     return [verdict["verdict"] for verdict in claim.values()]
 
 

@@ -57,8 +57,10 @@ def plain_verdicts(figure: Figure, verdicts: Verdicts) -> dict[str, Any]:
         if figure.jobs:
             plain[claim.name] = {version: verdict.as_dict() for version, verdict in found.items()}
         else:
-            holds, numbers = bool(found[MEASURED].holds), found[MEASURED].numbers
-            plain[claim.name] = {"statement": claim.says, "holds": holds, "numbers": numbers}
+            verdict = found[MEASURED]
+            plain[claim.name] = {
+                "statement": claim.says, "holds": verdict.holds, "verdict": verdict.word, "numbers": verdict.numbers,
+            }  # fmt: skip
     return plain
 
 

@@ -4,6 +4,10 @@ A *record* is one file for one job, number of episodes and seed. How a figure ca
 figures share their runs. It grows by runs: how many there are to be is no part of it either, so a study of six runs
 that is continued to twenty keeps the six, and one that is stopped goes on where it was. A file is written whole or not
 at all. Numbers are kept to seven digits, in memory too, so that what is read back is what was there.
+
+A record says what ran: the learner with all of its knobs and the recipe with all of its options, in words. Where a
+default has changed since, the words differ, and the runs are stale: they are run again, not mixed with new ones.
+Records from before there were such words are taken as they are.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,7 @@ import numpy as np
 
 from discreet import RESULTS_SINCE as __version__
 from discreet.files import write_atomically
-from discreet.reproduce.figure import Measured, Task
+from discreet.reproduce.figure import Job, Measured, Task
 
 Runs = dict[str, dict[str, Any]]  # by the number of the run, as text, which JSON keys are
 _KEPT = ("model", "epsilon", "delta", "rho", "statement")  # of a guarantee
@@ -86,19 +91,46 @@ def place(task: Task, folder: Path) -> Path:
 
 
 def load_record(task: Task, folder: Path) -> dict[str, Any] | None:
-    """The runs of exactly this task by this version, as far as they are there."""
+    """The runs of exactly this task by this version with these defaults, as far as they are there."""
     try:
         data: dict[str, Any] = json.loads(place(task, folder).read_text())
     except (OSError, ValueError):
         return None
     wanted = json.loads(json.dumps(task.as_dict()))
-    return data if data.get("task") == wanted and data.get("version") == __version__ else None
+    if data.get("task") != wanted or data.get("version") != __version__:
+        return None
+    return data if data.get("ran") in (None, what_runs(task.job)) else None
+
+
+@lru_cache(maxsize=4096)
+def _what_runs(learner: str, options: str, recipe: str, recipe_options: str) -> str:
+    from discreet.learners.registry import LEARNERS
+    from discreet.recipes.registry import recipes
+
+    made = learner
+    if learner in LEARNERS:
+        made = repr(LEARNERS.create(learner, **json.loads(options)))
+    defaults = next((known.options for known in recipes() if known.name == recipe), {})
+    chosen = {**defaults, **json.loads(recipe_options)}
+    return f"{made} on {recipe}" + (f" with {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else "")
+
+
+def what_runs(job: Job) -> str:
+    """The learner of a job with all of its knobs, and its recipe with all options, in words.
+
+    >>> what_runs(Job("ours", "x", "x", "bandit", "pevi", learner_options={"beta": 1})).partition(",")[0]
+    'PEVI(features=None'
+    """
+    return _what_runs(
+        job.learner, json.dumps(dict(job.learner_options), sort_keys=True, default=str), job.recipe,
+        json.dumps(dict(job.recipe_options), sort_keys=True, default=str),
+    )  # fmt: skip
 
 
 def keep_runs(task: Task, folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
     """Add runs to the file of their task, and return all that it now holds."""
     before = load_record(task, folder)
-    whole = dict(new) if before is None else joined(before, new)
+    whole = {"ran": what_runs(task.job), **new} if before is None else joined(before, new)
     folder.mkdir(parents=True, exist_ok=True)
     record = {"task": task.as_dict(), "version": __version__, **whole}
     write_atomically(place(task, folder), _one_line_a_run(record))

@@ -23,12 +23,15 @@ from discreet.errors import InvalidInput, MissingExtra, Unsupported
 from discreet.files import write_atomically
 from discreet.registry import Registry
 from discreet.reproduce.drawing import draw
-from discreet.reproduce.figure import SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
+from discreet.reproduce.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
 from discreet.reproduce.page import plain_verdicts, write_page
 from discreet.reproduce.records import chunks, keep_runs, load_record, measured_of, missing, record_of
+from discreet.shape import LayeredShape
 from discreet.simulation.progress import progress_bar
+from discreet.types import Floats
 from discreet.validation import check_count
 
+_SEPSIS = "icu-sepsis"
 _PIECES = 20  # of a task, at most: what a stop can cost is one of them
 
 
@@ -173,15 +176,15 @@ def _run(task: Task, first: int, runs: int) -> dict[str, Any]:
     job = task.job
     _check_names(job)
     world = _world(job)
-    if job.learner == UNIFORM:
-        return record_of(_play_uniformly(world, task, first, runs), first, {})
+    if job.learner in (UNIFORM, BEHAVIOUR):
+        return record_of(_play_for_ever(world, task, first, runs), first, {})
     privacy, facts = _target(job, world.shape, job.users or task.episodes)
     if job.users is not None:
         from discreet import offline
 
         learned = offline.simulate(
             world, job.learner, privacy, users=job.users, behaviour=job.behaviour, runs=runs, seed=task.seed,
-            options=job.learner_options,
+            options=job.learner_options, known_rewards=job.known_rewards,
         )  # fmt: skip
         return record_of(learned.as_dict(), first, facts)
     from discreet.learners.registry import make_learner
@@ -198,26 +201,54 @@ def _run(task: Task, first: int, runs: int) -> dict[str, Any]:
     return record_of(result.as_dict(), first, {**_truth(result.guarantee), **facts})
 
 
-def _play_uniformly(world: Any, task: Task, first: int, runs: int) -> dict[str, Any]:
-    """What a simulation would give whose learner draws every action evenly; exact, from the gap of that policy."""
-    from discreet.policies import uniform_policy
+def _play_for_ever(world: Any, task: Task, first: int, runs: int) -> dict[str, Any]:
+    """What a simulation would give whose learner draws every action evenly, or as in its data; exact, from the gap."""
     from discreet.simulation.block_loop import checkpoints
     from discreet.simulation.run import world_of_run
 
-    numbers = range(first, first + runs)
-    gaps = [float(world_of_run(world, task.seed, run).gap(uniform_policy(world.shape))) for run in numbers]
+    worlds = [world_of_run(world, task.seed, run) for run in range(first, first + runs)]
     marks = checkpoints(task.episodes)
+    if isinstance(world.shape, LayeredShape):
+        curves = [_lost_evenly(each, task.episodes) for each in worlds]
+        gaps: list[float | None] = [None] * runs  # losses change, so no policy has a gap
+    else:
+        even = [float(each.gap(_policy_of(task.job, world.shape))) for each in worlds]
+        gaps, curves = [*even], [np.asarray(gap * marks, np.float64) for gap in even]
     return {
         "recipe": "none",
         "runs": runs,
-        "regret": {},
+        "regret": None if task.job.users is not None else {},
         "checkpoints": marks.tolist(),
-        "curve": {"per_run": [(gap * marks).tolist() for gap in gaps]},
+        "curve": {"per_run": [curve.tolist() for curve in curves]},
         "final_gap": {"per_run": gaps},
         "switches": {"per_run": [0] * runs},
         "guarantee": {"model": "none", "statement": "no data are used"},
         "seconds": 0.0,
     }
+
+
+def _policy_of(job: Job, shape: Any) -> Any:
+    from discreet.offline.data_sets import behaviour_policy
+    from discreet.policies import uniform_policy
+
+    return uniform_policy(shape) if job.learner == UNIFORM else behaviour_policy(job.behaviour, shape)
+
+
+def _lost_evenly(world: Any, episodes: int) -> Floats:
+    """The regret of even play at the checkpoints, where losses change with the episodes."""
+    from discreet.adversarial.people import HindsightJudge
+    from discreet.policies import uniform_policy
+    from discreet.simulation.block_loop import empty_record
+
+    judge, record, evenly = (
+        HindsightJudge(world, world.losses(episodes)),
+        empty_record(episodes),
+        uniform_policy(world.shape),
+    )
+    judge.deploy(evenly)
+    judge.count(0, episodes)
+    judge.verdict(record, evenly, evenly)
+    return record.regret
 
 
 def _truth(guarantee: Any) -> dict[str, Any]:
@@ -232,7 +263,7 @@ def _check_names(job: Job) -> None:
     from discreet.recipes.registry import recipes
     from discreet.worlds.registry import WORLDS
 
-    if job.world != "arrays":
+    if job.world not in ("arrays", _SEPSIS):
         _check_thing("world", job.world, WORLDS, job.world_options)
     if job.users is None and job.learner != UNIFORM:
         _check_thing("learner", job.learner, LEARNERS, job.learner_options)
@@ -257,8 +288,20 @@ def _world(job: Job) -> Any:
 
     if job.world == "arrays":
         return discreet.worlds.from_arrays(**job.world_options)
+    if job.world == _SEPSIS:
+        return _sepsis(**job.world_options)
     world = make_world(job.world, **job.world_options)
     return world.with_time(homogeneous=False) if job.per_step else world
+
+
+def _sepsis(**options: Any) -> Any:
+    """The world of the icu-sepsis package, which has no name among the worlds; a line without it is not drawn."""
+    from discreet.worlds.imported import icu_sepsis
+
+    try:
+        return icu_sepsis(**options)
+    except MissingExtra as missing:
+        raise Unsupported(str(missing)) from None
 
 
 def _target(job: Job, shape: Any, users: int) -> tuple[Any, dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.channels.session import Privatizer
 from discreet.errors import DiscreetError, InvalidInput, Unsupported
-from discreet.learners.base import Learner
+from discreet.learners.base import Informed, Learner
 from discreet.learners.registry import make_learner
 from discreet.packages import load
 from discreet.policies import Policy, StochasticPolicy
@@ -140,7 +140,8 @@ def _simulate_users(
         instance = world_of_run(world, seed, run)
         if fast and isinstance(instance, TabularWorld):
             return run_episodes(instance, learner, privatizer, episodes, seed, run, checked_tick)
-        return run_blocks(instance, learner, privatizer, episodes, seed, run, checked_tick, keep_release)
+        playing = learner.in_world(instance) if isinstance(learner, Informed) else learner
+        return run_blocks(instance, playing, privatizer, episodes, seed, run, checked_tick, keep_release)
 
     began = time.perf_counter()
     with progress_bar(f"{learner.name}, {privatizer.guarantee.model}", len(runs) * episodes, progress) as tick:
