@@ -109,6 +109,7 @@ class UCBVI(PlansBackwards):
         noise_scale: How many deviations of noise are added.
         threshold: Counts below this many deviations of noise are taken for zero.
         patience: In bandits: how much more an arm gets that had less than its share of users.
+        arm_scale: In bandits: takes the place of ``reward_scale``.
 
     Examples:
         >>> import discreet

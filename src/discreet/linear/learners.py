@@ -158,6 +158,7 @@ class VAPVI(LinearLearner):
         split: Ask about variances other users than the rest.
         ends: Episodes may end before the horizon.
         failure_probability: Of the bound on the noise in the matrix.
+        form: ``centred`` (span centring), or ``printed`` as in the papers.
 
     Examples:
         >>> import discreet
@@ -229,6 +230,7 @@ class PEVI(LinearLearner):
         noise_scale: How many deviations of noise are in the penalty.
         ends: Episodes may end before the horizon.
         failure_probability: Of the bound on the noise in the matrix.
+        form: ``centred`` (span centring), or ``printed`` as in the papers.
 
     Examples:
         >>> import discreet
