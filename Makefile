@@ -7,29 +7,35 @@ STAMP_ALL := $(VENV)/.installed-all
 
 EXTRAS := plots,gym,data,ledger,serve,dev
 # What the tests of `make test-all` need besides; Spark also needs a Java runtime (.ci/ensure-java), and ledgers on a
-# server need PostgreSQL (.ci/ensure-postgresql).
-EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench
+# server need PostgreSQL (.ci/ensure-postgresql), pages a browser (.ci/ensure-browser).
+EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench,browser
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# A dot every four seconds while a command that says nothing runs.
+ALIVE := sh -c '(while sleep 4; do printf .; done) & trap "kill $$!; echo" EXIT; trap "exit 130" INT TERM; "$$@"' alive
 # Of make fuzz; SEED=n repeats a run.
 INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo study test-quick test test-all mutants fuzz lint types check bench docs clean
+.PHONY: help setup demo study browser-study test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
 	@echo "make study       a study with simulated people as real HTTP clients, and what they met: about a minute"
+	@echo "make browser-study  a study to play in a browser on this machine, with a simulated crowd; Ctrl-C ends it"
 	@echo "make test-quick  the fast tests, about a minute: for everyday work"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
-	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, long schedules"
+	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, a browser, long schedules"
 	@echo "make mutants     break compiled code on purpose, in copies of the source, and expect tests to fail there"
 	@echo "make fuzz        a million wrong inputs with a fresh seed, 12 minutes: only errors in one sentence may come out"
 	@echo "make lint        ruff alone; make types: mypy alone; make check: the same as make test"
 	@echo "make setup       only set up $(VENV)"
 	@echo "make bench       speed against careful NumPy, as ratios measured in one run"
 	@echo "make docs        the documentation as a site, in site/"
+	@echo "make gallery     the pictures of the documentation, drawn anew by the lines that stand beside them"
+	@echo "make package     a wheel and a source archive, in dist/"
+	@echo "make test-oldest a smoke test and quick tests with the oldest versions of what discreet needs"
 	@echo "make clean       remove $(VENV) and caches"
 
 setup: $(STAMP)
@@ -37,8 +43,8 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[$(EXTRAS)]'
+	@test -x $(BIN)/python || $(ALIVE) $(PYTHON) -m venv $(VENV)
+	@$(ALIVE) $(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(STAMP)
 
 $(STAMP_ALL): $(STAMP)
@@ -50,6 +56,9 @@ demo: setup
 
 study: setup
 	$(BIN)/discreet crowd examples/study/riverswim.toml --world river-swim --states 4 --horizon 6
+
+browser-study: setup
+	$(BIN)/python examples/browser_study/run.py
 
 test-quick: setup
 	$(PYTEST) -m 'not slow and not long and not service'
@@ -79,8 +88,25 @@ bench: setup
 	$(BIN)/python -m benchmarks.loops
 
 docs: setup
-	$(PIP) --editable '.[docs]'
+	@$(ALIVE) $(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+.PHONY: gallery package test-oldest
+
+gallery: setup
+	$(BIN)/python docs/draw_gallery.py
+	$(BIN)/discreet demo --out $(VENV)/demo.html --plot docs/regret.png
+	$(BIN)/discreet demo --out $(VENV)/demo.html --plot docs/regret-dark.png --theme dark
+
+package: setup
+	$(BIN)/python -m build
+
+# An environment of its own; on Python 3.11, which all of the oldest versions know.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
+	.venv-oldest/bin/python tests/packaging/smoke.py
+	.venv-oldest/bin/python -m pytest -m 'not slow and not long and not service' tests/cli tests/data tests/ledger tests/test_notebook.py
+
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,13 +1,16 @@
 """The service against a bare endpoint, as ratios measured in one run; one worker against two; memory over many reports.
 
     python -m benchmarks.service                   # throughput on SQLite, and on PostgreSQL where it is installed
+    python -m benchmarks.service --connections 256 # more devices at once: groups that are committed together grow
     python -m benchmarks.service --memory 1000000  # resident memory while so many reports pass through a coordinator
 
 The *bare* endpoint is what anybody would write first with the same framework: parse the message, insert one row,
 commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. *Never synced* is the same
 without durability: what the framework alone can do. Servers run in processes of their own; a load generator of plain
 sockets sends messages that were made beforehand. All are measured in turn, several times, and medians are shown: of the
-rate, which depends on what else the machine does, and of the processor time that a server spends on a report.
+rate, which depends on what else the machine does, and of the processor time that a server spends on a report. Each
+connection waits for its answer before it sends again, so a group has at most as many reports as a worker has
+connections: two workers commit groups of half the size, one after the other.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ def messages(study: str, count: int, number: int = 1) -> list[bytes]:
     ]
 
 
-async def _send(port: int, bodies: list[bytes]) -> tuple[float, int]:
+async def _send(port: int, bodies: list[bytes], connections: int = _CONNECTIONS) -> tuple[float, int]:
     """All messages over some connections; seconds, and how many were accepted."""
     waiting, accepted = iter(bodies), 0
 
@@ -101,7 +104,7 @@ async def _send(port: int, bodies: list[bytes]) -> tuple[float, int]:
         writer.close()
 
     begun = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(_CONNECTIONS)))
+    await asyncio.gather(*(one() for _ in range(connections)))
     return time.perf_counter() - begun, accepted
 
 
@@ -153,7 +156,9 @@ def cpu_seconds(processes: list[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def throughput(reports: int, rounds: int, postgres: str | None) -> dict[str, dict[str, float]]:
+def throughput(
+    reports: int, rounds: int, postgres: str | None, connections: int = _CONNECTIONS
+) -> dict[str, dict[str, float]]:
     """Reports per second and processor milliseconds per report of every kind of server, measured in turn."""
     from discreet.service.study import read_study
 
@@ -181,7 +186,7 @@ def throughput(reports: int, rounds: int, postgres: str | None) -> dict[str, dic
         for turn in range(rounds + 1):
             for name, (port, processes) in servers.items():
                 bodies, before = messages(studies.get(name, "-"), reports), cpu_seconds(processes)
-                seconds, accepted = asyncio.run(_send(port, bodies))
+                seconds, accepted = asyncio.run(_send(port, bodies, connections))
                 assert accepted == reports, f"{name}: {accepted} of {reports} were accepted"
                 if turn:  # the first turn warms up
                     spent = cpu_seconds(processes) - before
@@ -240,6 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reports", type=int, default=2000, help="reports of one measurement")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each server")
+    parser.add_argument("--connections", type=int, default=_CONNECTIONS, help="devices that send at once")
     parser.add_argument("--memory", type=int, default=0, help="measure memory over so many reports instead")
     parser.add_argument("--postgres", action="store_true", help="start a PostgreSQL server and measure on it, too")
     parser.add_argument("--json", type=Path)
@@ -254,7 +260,7 @@ def main() -> None:
                 from tests.ledger.postgres import server
 
                 address = stack.enter_context(server())
-            found = table = throughput(given.reports, given.rounds, address)
+            found = table = throughput(given.reports, given.rounds, address, given.connections)
         for name, row in table.items():
             rate, cost = (row[what] / table["bare"][what] for what in ("per_second", "cpu_ms"))
             words = f"{row['per_second']:8.0f}/s ({rate:.2f} of bare)  {row['cpu_ms']:.3f} ms ({cost:.2f} of bare)"

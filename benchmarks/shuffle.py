@@ -1,6 +1,7 @@
 """The shuffle model measured: regret under (epsilon, delta)-shuffle privacy, what is eliminated, how fast it runs.
 
-    python -m benchmarks.shuffle [calibration | optimism | elimination | private | bandit | speed] [--runs N] [--seed N]
+    python -m benchmarks.shuffle [calibration | optimism | items | elimination | private | bandit | speed]
+                                 [--runs N] [--seed N]
 
 Every part prints one table (docs/shuffle.md quotes them). Regret is exact; ± is a standard error over runs. Knobs were
 chosen on RiverSwim-3 and -5 and on random MDPs, with other seeds than the ones used here.
@@ -129,6 +130,24 @@ def optimism(runs: int, seed: int) -> None:
         )
 
 
+def items(runs: int, seed: int) -> None:
+    """One message of each user against one for each counter."""
+    worlds = [river(), discreet.worlds.random_mdp(5, 3, 5, instance=seed)]
+    for world in worlds:
+        print(f"{world.name:12s} uniform play {20_000 * world.gap(uniform_policy(world.shape)):,.0f}")
+    counters = ("first-visit-tables-randomised-response", "first-visit-binomial")
+    for world, epsilon in [(world, epsilon) for world in worlds for epsilon in (1.0, 4.0)]:
+        for name in ("sampled-item", *counters):
+            for learner in (UCBVI(), discreet.learners.PSRL(), discreet.learners.UCBPO(), discreet.learners.OBI()):
+                privacy = discreet.Shuffle(epsilon, DELTA, recipe=f"shuffle/{name}")
+                result = discreet.simulate(world, learner, privacy, episodes=20_000, runs=runs, seed=seed)
+                print(
+                    f"{world.name:12s} epsilon {epsilon:g}  {result.recipe:48s} {result.learner:6s} regret "
+                    f"{mean(result.total_regret)}  switches {result.switches.mean():.0f}",
+                    flush=True,
+                )
+
+
 def _report(name: str, found: list[Run], seconds: float) -> None:
     gone = [run.lost for run in found if run.lost > 1e-9]
     print(
@@ -245,7 +264,7 @@ def speed(runs: int, seed: int) -> None:
     print(f"implicit set, X={X} A={A} H={H}: slowest of {len(spent)} stages {max(spent.values()):.2f} s")
 
 
-PARTS = {part.__name__: part for part in (calibration, optimism, elimination, private, bandit, speed)}
+PARTS = {part.__name__: part for part in (calibration, optimism, items, elimination, private, bandit, speed)}
 
 
 def main() -> None:

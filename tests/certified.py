@@ -149,7 +149,7 @@ def smaller_scale(certificate: Any, chance: random.Random) -> Any:
 
 
 def larger_shift(certificate: Any, chance: random.Random) -> Any:
-    """One user moves more than was said."""
+    """One user moves more than was said, or is hidden by fewer."""
     forged, more = copy.deepcopy(certificate), chance.randint(2, 5)
     for part in steps(forged["steps"], "mechanism"):
         moves = part["moves"]
@@ -164,6 +164,8 @@ def larger_shift(certificate: Any, chance: random.Random) -> Any:
         for name in ("bits", "reports"):
             if name in part["message"]:
                 part["message"][name] *= more
+        if "items" in part["message"]:
+            part["message"]["others"] //= more
     return forged
 
 

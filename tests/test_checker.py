@@ -167,6 +167,49 @@ def test_the_crowd_of_a_range_is_no_more_private_than_any_in_it(monkeypatch):
     assert exact < rough < 3 * exact
 
 
+@pytest.mark.parametrize(("items", "others", "lie"), [(2, 4, "1/5"), (4, 3, "1/10"), (5, 2, "1/8"), (3, 0, "1/6")])
+def test_shuffled_items_are_hidden_by_the_least_helpful_crowd(items, others, lie):
+    """Everybody else has the same item: if it is a third one that is nearly the worst crowd, and none is worse."""
+    bound, q = checker._shuffled_item({"items": items, "lie": lie, "others": others}), float(Fraction(lie))
+    message = {"kind": "reports", "message": {"kind": "shuffled-item", "items": items, "lie": lie, "others": others}}
+
+    def sent(item):
+        return {x: 1 - (items - 1) * q if x == item else q for x in range(items)}
+
+    for epsilon in (0.0, 0.3, 0.8):
+        worst = 0.0
+        for held in range(items):
+            laws = []
+            for own in (0, 1):
+                found = {}
+                for outcome, mass in product([sent(own), *[sent(held)] * others]).items():
+                    histogram = tuple(sorted(outcome))
+                    found[histogram] = found.get(histogram, 0.0) + mass
+                laws.append(found)
+            worst = max(worst, stick(*laws, epsilon), stick(*laws[::-1], epsilon))
+        found = float(bound.delta(Fraction(epsilon), TINY))
+        assert worst * (1 - 1e-9) <= found <= worst * (1.5 if items == 2 else 1.12) + 1e-3
+    assert promised(step("local", message), "3", model="local").answer == FAILS  # the others are not hers
+    assert promised(step("through-shuffler", message), "2.5", model="shuffle").answer == HOLDS
+
+
+def test_coarser_points_of_shuffled_items_only_add(monkeypatch):
+    message = {"items": 30, "lie": "1/80", "others": 300}
+    exact = checker._shuffled_item(message).delta(Fraction(1), TINY)
+    for name in ("_ITEM_POINTS", "_ITEM_LAWS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(checker, name, 8)
+            rough = checker._shuffled_item(message).delta(Fraction(1), TINY)
+        assert exact < rough < 3 * exact
+    twice = composed_of(message)
+    assert twice.delta(Fraction(9, 5), TINY) > exact  # two of them are known by their largest losses only
+
+
+def composed_of(message):
+    part = checker._shuffled_item(message)
+    return checker.composed([part, part])
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 7.0])
 def test_closed_forms(epsilon):
     exact = Fraction(epsilon)

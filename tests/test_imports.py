@@ -31,6 +31,8 @@ GROUND = {
     "compiled",
     "types",
     "packages",
+    "moved",
+    "pictures",
     "scientific",
     "registry",
     "policy_files",
@@ -49,7 +51,8 @@ SLICES = set(STATIONS)
 
 _RAW = {"trajectories", "encoders"}
 _MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
-_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "service", "ledger"}
+_STUDY = {"service", "shuffler", "crowd"}
+_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "ledger", "dashboard"} | _STUDY
 _PROBLEM = {"worlds", "planning", "learners"}
 FORBIDDEN = {
     "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
@@ -66,16 +69,22 @@ FORBIDDEN = {
     "worlds": _RAW | _MECHANISM | _TOP | {"privacy", "release", "learners"},
     "planning": _RAW | _MECHANISM | _TOP | {"privacy", "release", "worlds", "learners"},
     "learners": _RAW | _MECHANISM | _TOP | {"worlds"},
-    "simulation": {"cli", "reproduce", "service", "offline", "evaluation", "data", "audit", "ledger"},
-    "audit": {"worlds", "planning", "learners", "cli", "reproduce", "service", "offline", "data", "simulation"},
-    "offline": {"cli", "reproduce", "service", "audit"},
+    "simulation": {"cli", "reproduce", "offline", "evaluation", "data", "audit", "ledger"} | _STUDY,
+    "audit": {"worlds", "planning", "learners", "cli", "reproduce", "offline", "data", "simulation"} | _STUDY,
+    "offline": {"cli", "reproduce", "audit"} | _STUDY,
     "data": _PROBLEM - {"planning"} | (_TOP - {"data"}),
     "evaluation": {"worlds", "learners", "papers"} | (_TOP - {"evaluation", "data"}),
     # A ledger knows guarantees and nothing else: neither data nor learners, so that anything may charge it.
     "ledger": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"ledger"}) | {"release", "policies", "shape"},
-    "reproduce": {"cli", "service"},
-    # A study uses what there is; nothing but the command line knows of it.
-    "service": {"cli", "reproduce", "audit", "papers", "offline", "evaluation", "data"},
+    "reproduce": {"cli"} | _STUDY,
+    # A study uses what there is; nothing but the shuffler, the crowd and the command line knows of it.
+    "service": {"cli", "reproduce", "audit", "papers", "offline", "evaluation", "data", "shuffler", "crowd"},
+    # The second party of the shuffle model: it holds no record and no learner, and opens nothing.
+    "shuffler": _RAW | _PROBLEM | (_TOP - {"service", "shuffler", "ledger"}) | {"papers", "release"},
+    # Simulated people: they know a world and what a device knows.
+    "crowd": _RAW | _MECHANISM | {"learners"} | (_TOP - {"crowd", "simulation"}) | {"release", "privacy"},
+    # Pages are functions of plain data, which others gather; what an epsilon means in words is privacy's.
+    "dashboard": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"dashboard"}) | {"release", "policies", "shape", "client"},
     "cli": set(),
     # A device runs it alone: it imports nothing of the rest, not even errors.
     "client": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape", "privacy"} | GROUND,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from discreet.moved import install
 from discreet.packages import lazily
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from discreet.simulation.result import SimulationResult, load_result
     from discreet.simulation.run import simulate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+# The release since which kept simulations are still good: runs of the papers' figures are found again by it. It moves
+# when the same simulation gives another result, and not with every release.
+RESULTS_SINCE = "0.1.0"
 
 # Public names are imported when they are first used: `import discreet` and `discreet --help` stay instant.
 _HOMES = {
@@ -98,3 +102,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)
+install()

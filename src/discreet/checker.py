@@ -295,7 +295,7 @@ class Losses:
     forward: tuple[Atom, ...]
     backward: tuple[Atom, ...]
     times: int = 1
-    crowd: Crowd | None = None  # if given, atoms are computed on whatever grid is asked for
+    crowd: Crowd | ItemCrowd | None = None  # if given, atoms are computed on whatever grid is asked for
     flipped: int = 0  # copies that are run the other way round: Q against P where the others run P against Q
 
     @property
@@ -800,6 +800,124 @@ def _binomial_losses(trials: int, p: Fraction, up: int, down: int) -> Losses:
     return Losses(tuple(rising), tuple(falling), up, None, down)
 
 
+# --- items that everybody sends, of which only how often each was sent is shown ---------------------------------------
+
+
+@dataclass(frozen=True)
+class ItemCrowd:
+    """One user's item of ``items``, each wrong one sent with probability ``lie``, among ``others`` who do the same.
+
+    With n users, b = lie and s = 1 - items b, delta = E[(s (N0 - e^epsilon N1) - (e^epsilon - 1) b m)+] / (n b), where
+    (N0, N1, m - N0 - N1, n - m) is multinomial with probabilities (b, b, (items - 2) b, s).
+    """
+
+    items: int
+    lie: Fraction
+    others: int
+
+    @property
+    def pairs(self) -> Any:
+        """Not listed: two of these are put together by their largest losses only."""
+        raise Unknown("the losses of shuffled items are known one at a time")
+
+    def step(self, copies: int) -> Fraction:
+        """Not listed either."""
+        raise Unknown("the losses of shuffled items are known one at a time")
+
+    def grid(self, step: Fraction, digits: int) -> _Grid:
+        """Not listed either."""
+        raise Unknown("the losses of shuffled items are known one at a time")
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """C = N0 + N1 is binomial, N0 given C a sum of fair coins, and R = m - C is moved to a few points, never up.
+
+        The expectation is convex and falling in R: intervals give their mass to both ends with the mean kept, what is
+        beyond the last point goes to it, and for neighbouring C the law of the largest is taken, whose R is smallest.
+        """
+        odds = Fraction(_fixed_down(_exp_down(epsilon)), _ONE)  # delta falls with the odds
+        users, s = self.others + 1, 1 - self.items * self.lie
+        if s == 0:
+            return Fraction(0)
+        slope = (odds - 1) * self.lie / s
+        each, more = _fixed_down((odds + slope) / (1 + odds)), _fixed_down(slope / (1 + odds))
+        total, (rows, beyond) = 0, self._rows
+        for count, mass, (points, weights), (at_least, above) in rows:
+            excess = 0
+            _spend(len(points))
+            for point, weight in zip(points, weights):
+                edge = each * count + more * point  # the least N0 for which the sum is positive, rounded down
+                value = (edge >> _SCALE) + 1 - count // 2
+                if value < len(at_least):
+                    short = ((edge >> _SCALE) + 1 << _SCALE) - edge
+                    excess += weight * (above[value + 1] + _times_up(short, at_least[value]))
+            total += mass * excess
+        found = Fraction(total, _ONE * 10 ** (2 * _ITEM_DIGITS)) * s * (1 + odds) / (users * self.lie)
+        return min(Fraction(1), found + Fraction(beyond, 10**_ITEM_DIGITS) * s / self.lie)
+
+    @cached_property
+    def _rows(self) -> tuple[list[tuple[int, int, _Moved, _Heads]], int]:
+        """Counts C with their masses, rounded up, the points of R, and the law of N0; and the mass beyond."""
+        users = self.others + 1
+        first, masses, beyond = _binomial(users, 2 * self.lie, _ITEM_DIGITS)
+        together = -(-len(masses) // _ITEM_LAWS)
+        chance = (self.items - 2) * self.lie / (1 - 2 * self.lie)
+        rows, moved = [], ([0], [10**_ITEM_DIGITS])
+        for i, mass in enumerate(masses):
+            left = users - first - min(i + together, len(masses)) + 1
+            if i % together == 0 and chance and left > 0:
+                moved = _few_points(*_binomial(left, chance, _ITEM_DIGITS))
+            elif left <= 0:
+                moved = [0], [10**_ITEM_DIGITS]
+            rows.append((first + i, mass + 1 + mass // 10**20, moved, _heads(first + i)))
+        return rows, beyond
+
+
+_Moved = tuple[list[int], list[int]]
+_Heads = tuple[list[int], list[int]]
+_ITEM_DIGITS = 45
+_ITEM_LAWS = 256
+_ITEM_POINTS = 160
+
+
+def _few_points(low: int, masses: list[int], beyond: int) -> _Moved:
+    """A law moved to a few points, with its mean kept; masses are rounded up, what is not listed goes to zero."""
+    _spend(2 * len(masses))
+    seen = [i for i, mass in enumerate(masses) if mass > 10 ** (_ITEM_DIGITS - 22)]
+    last = low + seen[-1]
+    width = max(1, -(-(seen[-1] - seen[0]) // _ITEM_POINTS))
+    points = sorted({0, *range(low + seen[0], last, width), last})
+    weights = [0] * len(points)
+    place = 0
+    for value, mass in enumerate(masses, low):
+        mass += 1 + mass // 10**20
+        if value >= last:
+            weights[-1] += mass
+            continue
+        while points[place + 1] <= value:
+            place += 1
+        gap = points[place + 1] - points[place]
+        weights[place] += -(-mass * (points[place + 1] - value) // gap)
+        weights[place + 1] += -(-mass * (value - points[place]) // gap)
+    weights[0] += beyond + 1
+    return points, weights
+
+
+def _heads(count: int) -> _Heads:
+    """For values from count // 2 on: P(N >= value), and the sum of those from there on, N heads of ``count`` coins."""
+    value = count // 2
+    law = [-(-(math.comb(count, value) << _SCALE) >> count)]
+    while value < count and law[-1] > 1:
+        law.append(-(-law[-1] * (count - value) // (value + 1)))
+        value += 1
+    _spend(4 * len(law))
+    rest = count - value  # further values, of at most one unit each
+    at_least, above = [rest], [rest * (rest + 1)]
+    for mass in reversed(law):
+        at_least.append(at_least[-1] + mass)
+        above.append(above[-1] + at_least[-1])
+    return at_least[:0:-1], above[::-1]
+
+
 # --- what is known about a mechanism ---------------------------------------------------------------------------------
 
 
@@ -864,7 +982,7 @@ class Known:
         step, grids = self._sums(negligible)
         return max(grid.delta(step, epsilon) for grid in grids)
 
-    def _crowd(self, crowd: Crowd, step: Fraction, digits: int) -> _Grid:
+    def _crowd(self, crowd: Crowd | ItemCrowd, step: Fraction, digits: int) -> _Grid:
         if crowd not in self._cache:
             self._cache[crowd] = crowd.grid(step, digits)
         found: _Grid = self._cache[crowd]
@@ -1287,6 +1405,17 @@ def _sampled_items(message: dict[str, Any]) -> Known:
     return Known(bound, bound * bound / 2)
 
 
+def _shuffled_item(message: dict[str, Any]) -> Known:
+    """One of d items, each wrong one with probability q, in a crowd of which only the histogram is seen."""
+    items, others = _count(message, "items", 10**12, least=2), _count(message, "others", 10**9)
+    lie = _number(message, "lie", positive=True)
+    truth = 1 - (items - 1) * lie
+    if not lie <= truth:
+        raise Unreadable("a wrong item must be no likelier than the right one")
+    pure = Fraction(_ln_up(truth / lie)) if truth > lie else Fraction(0)
+    return Known(pure, pure * pure / 2, losses=(Losses((), (), 1, ItemCrowd(items, lie, others)),))
+
+
 def _bit_per_item(message: dict[str, Any]) -> Known:
     """A bit per item, one with probability 1/2 for the own item, q for others: two bits differ, by ln((1 - q) / q)."""
     reports, lie = _count(message, "reports", 10**6, least=1), _lie(message)
@@ -1304,6 +1433,7 @@ def _bounded_loss(message: dict[str, Any]) -> Known:
 _MESSAGES: dict[str, Callable[[dict[str, Any]], Known]] = {
     "answered-bits": _answered_bits,
     "sampled-items": _sampled_items,
+    "shuffled-item": _shuffled_item,
     "bit-per-item": _bit_per_item,
     "bounded-reports": _bounded_loss,
 }

@@ -12,23 +12,63 @@ _LONGEST, _MANY = 60, 200  # characters of a name that is shown, and names that 
 
 
 class DiscreetError(Exception):
-    """Root of all errors that discreet raises on purpose; the command line turns them into exit code 2."""
+    """Root of all errors that discreet raises on purpose; the command line turns them into exit code 2.
+
+    Examples:
+        >>> import discreet
+        >>> try:
+        ...     discreet.Central(epsilon=-1.0)
+        ... except discreet.DiscreetError as error:
+        ...     print(type(error).__name__)
+        InvalidInput
+    """
 
 
 class InvalidInput(DiscreetError, ValueError):
-    """A public input is outside its domain."""
+    """A public input is outside its domain.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.Shape(states=0, actions=2, horizon=3)
+        Traceback (most recent call last):
+        discreet.errors.InvalidInput: ...
+    """
 
 
 class Unsupported(DiscreetError):
-    """A combination that nobody has proved correct, or that lacks something it needs: refused, never guessed."""
+    """A combination that nobody has proved correct, or that lacks something it needs: refused, never guessed.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> discreet.simulate(world, "uob-lbps", episodes=10)
+        Traceback (most recent call last):
+        discreet.errors.Unsupported: ...
+    """
 
 
 class OverBudget(InvalidInput):
-    """A release would cost more than is left of the budget of its data set; nothing was spent."""
+    """A release would cost more than is left of the budget of its data set; nothing was spent.
+
+    Examples:
+        >>> import discreet
+        >>> issubclass(discreet.OverBudget, discreet.DiscreetError)
+        True
+    """
 
 
 class MissingExtra(DiscreetError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed.
+
+    Args:
+        package: What is missing.
+        extra: The extra of discreet that brings it.
+
+    Examples:
+        >>> import discreet
+        >>> print(discreet.MissingExtra("matplotlib", "plots"))
+        this needs the package 'matplotlib': install it with  pip install 'discreet[plots]'
+    """
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package!r}: install it with  pip install 'discreet[{extra}]'")

@@ -18,7 +18,9 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     def find(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from discreet.moved import former
+
+            return former(package, name)
         home = homes[name]
         module = importlib.import_module(home)
         return module if home == f"{package}.{name}" else getattr(module, name)

@@ -33,7 +33,20 @@ MIXED = "mixed policies"
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A deterministic policy: ``actions[step, state]``, of shape (H, S)."""
+    """A deterministic policy: ``actions[step, state]``, of shape (H, S).
+
+    Args:
+        actions: Whole numbers of shape (H, S): the action at every step in every state.
+        state_labels: Names of the states, if they have any.
+        action_labels: Names of the actions.
+
+    Examples:
+        >>> import discreet
+        >>> import numpy as np
+        >>> policy = discreet.Policy(np.array([[1, 0]]), ("ill", "well"), ("wait", "treat"))
+        >>> policy.act(0, "ill", np.random.default_rng(0))
+        'treat'
+    """
 
     actions: Integers
     state_labels: tuple[str, ...] | None = None
@@ -96,7 +109,20 @@ class Policy:
 
 @dataclass(frozen=True, eq=False)
 class StochasticPolicy:
-    """A policy that draws its actions: ``probabilities[step, state, action]``, of shape (H, S, A)."""
+    """A policy that draws its actions: ``probabilities[step, state, action]``, of shape (H, S, A).
+
+    Args:
+        probabilities: Of shape (H, S, A); those of one step and state sum to one.
+        state_labels: Names of the states, if they have any.
+        action_labels: Names of the actions.
+
+    Examples:
+        >>> import discreet
+        >>> import numpy as np
+        >>> even = discreet.StochasticPolicy(np.full((1, 2, 2), 0.5))
+        >>> even.horizon, even.states
+        (1, 2)
+    """
 
     probabilities: Floats
     state_labels: tuple[str, ...] | None = None
@@ -152,7 +178,19 @@ class StochasticPolicy:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Deterministic policies, one of which is drawn per episode: component i with probability ``weights[i]``."""
+    """Deterministic policies, one of which is drawn per episode: component i with probability ``weights[i]``.
+
+    Args:
+        components: Deterministic policies of the same shape.
+        weights: The probability of each.
+
+    Examples:
+        >>> import discreet
+        >>> import numpy as np
+        >>> left, right = discreet.Policy(np.array([[0]])), discreet.Policy(np.array([[1]]))
+        >>> len(discreet.Mixture((left, right), np.array([0.25, 0.75])).components)
+        2
+    """
 
     components: tuple[Policy, ...]
     weights: Floats
@@ -240,7 +278,20 @@ def uniform_policy(shape: Shape) -> StochasticPolicy:
 
 
 def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
-    """Read a policy that ``save`` wrote, with its labels; files are data only and never run code."""
+    """Read a policy that ``save`` wrote, with its labels; files are data only and never run code.
+
+    Args:
+        path: The JSON file that ``policy.save(path)`` or ``discreet train --out`` wrote.
+
+    Examples:
+        >>> import discreet, pathlib, tempfile
+        >>> import numpy as np
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "policy.json"
+        ...     discreet.Policy(np.array([[1, 0]])).save(file)
+        ...     discreet.load_policy(file).actions
+        array([[1, 0]])
+    """
     content, file = read_policy(path), shortened(path)
     words = {name: content.get(name) for name in ("state_labels", "action_labels")}
     try:

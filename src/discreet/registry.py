@@ -42,7 +42,15 @@ class Named:
 
 
 class Registry(Mapping[str, Named]):
-    """Named things of one kind, such as learners. ``register`` adds one of your own."""
+    """Named things of one kind, such as learners. ``register`` adds one of your own.
+
+    Examples:
+        >>> import discreet
+        >>> "river-swim" in discreet.worlds.WORLDS
+        True
+        >>> discreet.worlds.WORLDS["river-swim"].options["states"]
+        6
+    """
 
     def __init__(self, kind: str, entries: Mapping[str, Named]) -> None:
         self._kind, self._entries = kind, dict(entries)
@@ -64,6 +72,20 @@ class Registry(Mapping[str, Named]):
         """Give a name to a class or function of your own; every command and function that takes names then knows it.
 
         The keywords of ``make`` become its options. A name that is taken is refused.
+
+        Args:
+            name: A name that is not taken.
+            make: The class or function.
+            summary: One line for lists; by default the first of its docstring.
+            source: Where it comes from.
+            kind: The group in lists.
+
+        Examples:
+            >>> import discreet
+            >>> discreet.worlds.register("short-river", lambda states=3: discreet.worlds.river_swim(states, horizon=3))
+            >>> discreet.worlds.make_world("short-river").shape.horizon
+            3
+            >>> discreet.worlds.WORLDS.forget("short-river")
         """
         if not callable(make):
             raise InvalidInput(f"{self._kind} {name!r} must be made by a class or a function, got {make!r}")

@@ -48,6 +48,22 @@ class Shape:
     ``moments`` declares heavy-tailed rewards: there is no range that holds every reward, only a bound on a moment of
     order 1 + v. ``rewards`` is then the range (-tau, tau) of the *mean* rewards, and only recipes made for heavy tails
     serve the shape.
+
+    Args:
+        states: The number of states S.
+        actions: The number of actions A.
+        horizon: The number of steps H of an episode.
+        homogeneous: Whether the model is stationary (time-homogeneous).
+        rewards: The range of rewards.
+        start: The state in which everybody starts, if that is public.
+        moments: A bound on a moment, for rewards without a range.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.Shape(states=4, actions=2, horizon=6).groups
+        6
+        >>> discreet.Shape(states=4, actions=2, horizon=6, homogeneous=True).groups
+        1
     """
 
     states: int

@@ -24,8 +24,9 @@ from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.accumulators.matrix import Matrix
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, SampledLayerRun
 from discreet.adversarial.encoders import LayeredTransitions, LossTable
+from discreet.audit import answers
 from discreet.audit.goodness_of_fit import quieter
-from discreet.channels import continual, focused, sampled_item, session, shuffled_bits, sparse
+from discreet.channels import continual, focused, sampled_item, session, shuffled_bits, shuffled_item, sparse
 from discreet.channels.additive import AdditiveRun
 from discreet.channels.answered_bits import ResponseChannel, ResponseRun
 from discreet.encoders.first_visit import FirstVisit
@@ -364,6 +365,7 @@ TREE, REFINED = "central/three-tables-laplace-tree", "central/three-tables-refin
 FOCUSED, MATRIX = "central/focused-first-visit-laplace", "central/first-visit-matrix"
 LOSSES, BITS = "central/loss-tables", "shuffle/joint-histogram-binomial"
 ANSWERED = "shuffle/joint-histogram-randomised-response"
+ITEM = "shuffle/sampled-item"
 KARY, UNARY = (("response", "kary"),), (("response", "unary"),)
 
 MUTANTS = (
@@ -466,6 +468,22 @@ MUTANTS = (
     Mutant("unary bits lie half as often", STEP, COUPLING, returns(UnaryEncoding, "_bits", _rare_lies), options=UNARY),
     Mutant("answered bits share epsilon among too few", "local/three-tables-randomised-response", COUPLING,
            change=law_at(0.8)),
+    Mutant("items behind a shuffler lie as if alone with half an epsilon more", ITEM, COUPLING, method(
+        shuffled_item.ItemChannel, "response", lambda honest: lambda self, users, items: KaryRandomizedResponse(
+            honest(self, users, items).epsilon + 0.5, items)), shape=POOLED),
+    Mutant("items are fitted to twice as many users", ITEM, COUPLING,
+           method(shuffled_item.ItemChannel, "response", lambda honest: lambda self, users, items: honest(
+               self, 2 * users, items)), shape=POOLED),
+    Mutant("false items are drawn from half of the items", ITEM, COUPLING, returns(
+        KaryRandomizedResponse, "_report", lambda self, values, words: np.where(
+            words < np.uint64(self._truth), values,
+            (values + ((words.astype(np.int64) - self._truth) // self._each + 2) // 2) % self.items)), shape=POOLED),
+    Mutant("a device sends the same item whatever it holds, and no lies", ITEM, COUPLING, returns(
+        answers, "randomize_item", lambda channel, record, policy, users, generator=None, masked=True: 0),
+        shape=POOLED),
+    Mutant("simulated messages of a batch are true", ITEM, SAMPLERS, returns(
+        shuffled_item, "draw_messages",
+        lambda law, items, clear, users, generator: np.where(items.cells, clear, 0.0)), shape=POOLED),
     Mutant("devices report the truth", STEP, SAMPLERS,
            returns(KaryRandomizedResponse, "randomize_securely", lambda self, item: np.asarray(item)), options=KARY),
     Mutant("devices send true unary bits", STEP, SAMPLERS, returns(

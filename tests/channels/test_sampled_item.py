@@ -10,12 +10,12 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.channels.sampled_item import ReportChannel, ReportRun
-from discreet.channels.user_side import count_reports, pick_steps, randomize_record
+from discreet.channels.sampled_item import ReportChannel, ReportRun, draw_reports
+from discreet.channels.user_side import count_reports, items_of, pick_steps, randomize_record
 from discreet.encoders.base import Context
 from discreet.encoders.sampled_step import SampledStep
 from discreet.errors import InvalidInput, Unsupported
-from discreet.policies import Mixture, Policy, uniform_policy
+from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.recipes.local import quietest_reports
 from discreet.recipes.registry import build
 from discreet.shape import Shape
@@ -52,6 +52,23 @@ def test_every_pair_of_items_is_told_apart_by_epsilon_at_most(response, steps, e
     assert worst >= epsilon / steps * (1 - 1e-9)
     assert channel.shipped_epsilon <= epsilon
     assert channel.shipped_epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_devices_that_draw_actions_report_them():
+    """Then the items are all pairs that the policy plays, as the client numbers them; nothing changes else."""
+    half = StochasticPolicy([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])
+    drawn, public = (ReportChannel(SampledStep(SHAPE), 1.0, "kary", own) for own in (True, False))
+    assert items_of(drawn, half) == (3 * 2 * 2, 3 * 2)
+    assert items_of(drawn, POLICY) == items_of(public, POLICY)
+    assert (drawn.domain(half, masked=True).shares[0] == np.array([[1, 1], [1, 0]]) / 12).all()
+    (sent,) = randomize_record(drawn, RECORD, half, [0])
+    assert 0 <= sent.message[0] < 12
+    with pytest.raises(Unsupported, match="own_actions"):
+        items_of(public, half)
+    with pytest.raises(Unsupported, match="own_actions"):
+        randomize_record(public, RECORD, half, [0])
+    with pytest.raises(InvalidInput, match="must have an action"):
+        items_of(drawn, StochasticPolicy([[[0.5, 0.5]]]))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 30.0])
@@ -145,6 +162,19 @@ def test_a_record_that_ended_is_hidden_like_any_other():
     counts, _ = count_reports(silent, POLICY, sent)
     assert counts[1].sum() == 400
     assert (counts[1][silent.domain(POLICY, True).cells[1]] > 60).all()  # even over four items: 100 each
+
+
+def test_simulated_records_that_ended_say_so_as_devices_do():
+    """20,000 reports of "ended" that are lies in cells: 5 deviations; as even lies, 80 deviations more (the twin)."""
+    declared, users = ReportChannel(SampledStep(SHAPE, 1, early_end=True), 1.3, "kary"), 20_000
+    domain = declared.domain(POLICY, masked=True)
+    asked = np.array([0.0, users])
+    sent = draw_reports(declared, domain, np.zeros(declared.encoder.table), asked, np.random.default_rng(0))
+    step = domain.steps[1]
+    expected = users * (step.items - 1) * step.lie
+    deviation = math.sqrt(expected * (1 - expected / users))
+    assert abs(sent[1].sum() - expected) < 5 * deviation
+    assert users * (step.items - 1) / step.items - expected > 50 * deviation
 
 
 def test_public_coins_pick_different_steps():

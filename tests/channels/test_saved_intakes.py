@@ -396,7 +396,7 @@ def test_states_of_other_mechanisms_and_damaged_ones_are_refused():
 
 
 def test_what_cannot_be_saved_or_collected_says_so():
-    shuffled = build(discreet.Shuffle(1.0, 1e-3), SWIM.shape, TOTAL)
+    shuffled = build(discreet.Shuffle(1.0, 1e-3, recipe="shuffle/first-visit-binomial"), SWIM.shape, TOTAL)
     with pytest.raises(Unsupported, match="is for simulation"):
         shuffled.take_in(SimulatedNoise(tape()), TOTAL).save()
     refined = build(discreet.Central(1.0, 1e-5, recipe="central/three-tables-refined-tree"), SWIM.shape, TOTAL)

@@ -53,8 +53,11 @@ def test_reports_of_devices_can_be_shipped(response):
     for name in ("ucbvi", "obi"):
         check_shippable(privatizer, needs=make_learner(name).needs)
     for name in ("ucbpo", "psrl"):
-        with pytest.raises(Unsupported, match="mixes actions: take the learner 'ucbvi' or 'obi'"):
+        with pytest.raises(Unsupported, match=r"mixes actions.*own_actions"):
             check_shippable(privatizer, needs=make_learner(name).needs)
+    drawing = build(discreet.Local(2.0, options={**options, "own_actions": True}), SWIM, USERS)
+    check_shippable(drawing, needs=make_learner("ucbpo").needs)
+    assert drawing.guarantee.epsilon <= 2.0
     assert privatizer.collect(USERS).left == USERS
 
 
@@ -75,7 +78,7 @@ def test_users_who_come_back_are_refused_where_releases_share_noise(recipe):
     ("target", "reason"),
     [
         (discreet.NoPrivacy(), "promises nothing"),
-        (discreet.Shuffle(1.0, 1e-3), "needs a shuffler"),
+        (discreet.Shuffle(1.0, 1e-3, recipe="shuffle/first-visit-binomial"), "send true bits in clear"),
         (discreet.Local(1.0, recipe="local/three-tables-laplace"), "take recipe 'local/sampled-step'"),
         (discreet.Local(1.0, recipe="local/three-tables-randomised-response"), "take recipe 'local/sampled-step'"),
         (discreet.Local(1.0, 1e-5, recipe="local/three-tables-bounded"), "take recipe 'local/sampled-step'"),

@@ -35,7 +35,7 @@ def test_a_named_world_is_rehearsed(discreet):
         "rehearse", *SMALL, "--world", "bandit", "--world-option", "arms=3", "--recipe", "central/first-visit-laplace"
     )
     assert outcome.code == 0, outcome.err
-    assert "discreet simulate --world bandit" in outcome.out
+    assert "discreet simulate --world bandit --world-option arms=3 --learner ucbvi" in outcome.out
     assert "is the only candidate" in outcome.out
 
 

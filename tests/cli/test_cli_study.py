@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import pytest
 from tests.service.small_studies import TOKENS, coordinator, declared, report
 
 from discreet.cli import main
+from discreet.service.database import Database
 from discreet.service.places import places_of
 
 
@@ -39,6 +42,23 @@ def test_a_study_is_written_checked_and_invited_to(tmp_path, capsys):
     assert not places_of(file).database.exists()
 
 
+@pytest.mark.parametrize(
+    ("reports", "recipe"), [(1, "central/first-visit-matrix"), (3, "central/joint-histogram-laplace")]
+)
+def test_auto_takes_what_can_be_served_and_says_where_it_differs(tmp_path, capsys, reports, recipe):
+    file = tmp_path / "reminders.toml"
+    assert run("study", "new", file) == 0
+    capsys.readouterr()
+    changes = {'"local"': '"central"', "4.0": "1.0", "delta = 0.0": "delta = 1e-5", "tokens = false": "tokens = true"}
+    for old, new in {**changes, "reports_per_user = 1": f"reports_per_user = {reports}"}.items():
+        file.write_text(file.read_text().replace(old, new, 1))
+    assert run("study", "check", file, "--runs", "0") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"recipe {recipe} " in shown
+    differs = "auto took a recipe that can be served; in simulations it takes 'central/first-visit-matrix', but"
+    assert (differs in shown) == (reports > 1)
+
+
 def test_the_rehearsal_says_what_to_expect(tmp_path, capsys):
     assert run("study", "check", declared(tmp_path, number=300), "--runs", "1") == 0
     assert "with 300 reports expect" in capsys.readouterr().out
@@ -60,8 +80,13 @@ def test_tokens_are_in_the_file_and_only_their_digests_in_the_database(tmp_path,
 def test_an_early_end_and_what_cannot_be_ended_or_restored(tmp_path, capsys, rng):
     file = declared(tmp_path)
     assert run("study", "end", file) == 2
-    assert "not been opened" in capsys.readouterr().err
+    assert "discreet serve" in capsys.readouterr().err
     assert run("study", "restored", file) == 2
+    assert "small.head is missing" in capsys.readouterr().err
+    assert not places_of(file).database.exists()
+    Database(places_of(file).database).prepare()
+    assert run("study", "end", file) == 2
+    assert "not been opened" in capsys.readouterr().err
     at = coordinator(file)
     at.accept(report(at, rng))
     at.stop()
@@ -86,6 +111,33 @@ def test_serve_refuses_a_missing_operator_token_before_anything_is_opened(tmp_pa
     places_of(file).operator.unlink()
     assert run("serve", file) == 2
     assert "small.operator" in capsys.readouterr().err
+    assert not places_of(file).database.exists()
+
+
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        (("--world", "river-swim", "--states", "3"), "the study has states 2, and world river-swim-3 3"),
+        (("--world", "random-mdp"), "choose an --instance of a random one"),
+        (("--world", "river"), "river-swim"),
+    ],
+)
+def test_serve_refuses_a_rehearsal_in_another_world_before_anything_is_opened(tmp_path, capsys, world, why):
+    file = declared(tmp_path)
+    assert run("serve", file, *world) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+    assert not places_of(file).database.exists()
+
+
+def test_serve_refuses_an_address_that_it_cannot_have_before_anything_is_opened(tmp_path, capsys):
+    file = declared(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert run("serve", file, "--port", taken.getsockname()[1]) == 2
+        assert "cannot listen on 127.0.0.1 port" in capsys.readouterr().err
+    assert run("serve", file, "--host", "192.0.2.7") == 2
+    assert "192.0.2.7" in capsys.readouterr().err
     assert not places_of(file).database.exists()
 
 

@@ -53,8 +53,9 @@ FIRST_VISITS = {encoder.name for encoder in (FirstVisit, FirstVisitTables)}
 EVERY_VISIT = {encoder.name: encoder for encoder in (JointHistogram, ThreeTables)}
 # Their users answer bits step by step, and the answers are pooled behind the shuffler.
 POOLED_LATER = {"shuffle/three-tables-randomised-response", "shuffle/published-prefix"}
-# A shuffler that counts one batch at a time can count one step of it; this one adds up everybody so far.
-NO_BATCHES = {"shuffle/published-prefix"}
+# A shuffler that counts one batch at a time can count one step of it; the first adds up everybody so far, and in the
+# second nobody knows which step a user drew.
+NO_BATCHES = {"shuffle/published-prefix", "shuffle/sampled-item"}
 
 
 def _wide_rewards():

@@ -1,4 +1,4 @@
-"""The device of the guide to real users is run, as it stands there, against a study that is served."""
+"""The devices of the guide to real users are run, as they stand there, against studies that are served."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "real-users.md"
+
+
+def programs() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.service
@@ -22,7 +26,7 @@ def test_the_device_of_the_guide_takes_part(tmp_path, monkeypatch, capsys):
     for key, value in changed.items():
         text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
     (tmp_path / "reminders.toml").write_text(text)
-    (block,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
+    block, _swimmer = programs()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("builtins.input", lambda _question: "yes")
     with served(tmp_path / "reminders.toml") as there:
@@ -33,3 +37,20 @@ def test_the_device_of_the_guide_takes_part(tmp_path, monkeypatch, capsys):
         assert said[1] == "reports that wait for their time: 1"
         with pytest.raises(Refused, match="it takes no further part"):
             exec(compile(program, "device.py", "exec"), {})
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("learner", ["ucbvi", "ucbpo"])
+def test_the_swimmer_of_the_guide_takes_part(tmp_path, monkeypatch, capsys, learner):
+    from discreet.cli.crowd_service import served
+    from discreet.service.places import new_study
+
+    new_study(tmp_path / "river.toml")
+    text = (tmp_path / "river.toml").read_text().replace('name = "ucbvi"', f'name = "{learner}"')
+    (tmp_path / "river.toml").write_text(text)
+    _block, swimmer = programs()
+    monkeypatch.chdir(tmp_path)
+    with served(tmp_path / "river.toml") as there:
+        program = re.sub(r"sha256:[0-9a-f]{64}", there.study_hash, swimmer).replace("http://127.0.0.1:8000", there.url)
+        exec(compile(program, "swimmer.py", "exec"), {})
+    assert capsys.readouterr().out == "reports that wait for their time: 0\n"

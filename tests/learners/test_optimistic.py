@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import rel_entr
 
 import discreet
 from discreet.errors import InvalidInput
@@ -49,6 +51,15 @@ def random_release(groups: int, seed: int, noisy: bool) -> Release:
     )
 
 
+def kl_bound(r: float, divergence: float) -> float:
+    """The largest mean q whose divergence from r is at most this: the root that SciPy finds."""
+
+    def excess(q: float) -> float:
+        return rel_entr(r, q) + rel_entr(1 - r, 1 - q) - divergence
+
+    return brentq(excess, r, 1 - 1e-15) if r < 1 - 1e-15 and excess(1 - 1e-15) > 0 else 1.0
+
+
 def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.0, doubt: float = 0.0):
     """The formulas of the module, one row and one number at a time. Returns all Q and V."""
     visits, transitions, rewards = (release[name].values for name in ("visits", "transitions", "rewards"))
@@ -70,6 +81,8 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
             n = max(1.0, float(visits[row]))
             r = min(1.0, max(0.0, float(rewards[row]) / n))
             reward = r + learner.reward_scale * (math.sqrt(2 * r * (1 - r) * width(n)) + width(n))
+            if horizon == 1:
+                reward = kl_bound(r, learner.arm_scale * width(n))
             patient = learner.patience * math.sqrt(2 * math.log(1 + (1 + users) / (A * n))) if horizon == 1 else 0.0
             reward += (1 + patient) * noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2) / n
             w = [max(0.0, float(count) - learner.threshold * sd_t) for count in transitions[row]]
@@ -122,12 +135,13 @@ KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshol
 
 
 def test_a_bandit_is_patient_with_arms_that_had_less_than_their_share():
-    small = UCBVI(reward_scale=0.02, noise_scale=0.02, patience=1.5)
-    for seed in range(4):
+    small = UCBVI(arm_scale=0.02, noise_scale=0.02, patience=1.5)
+    for seed in range(1, 4):  # with 0 the best arm always paid
         release = random_release(1, seed, noisy=True)
         state = small.update(small.init(problem(True, horizon=1), stream(seed, 0, COINS)), release)
         assert agrees(state.values, small.policy(state), *reference(small, release, 1))
-        assert not np.allclose(state.values, reference(replace(small, patience=0.0), release, 1)[1], rtol=0, atol=1e-6)
+        for other in (replace(small, patience=0.0), replace(small, arm_scale=0.03)):
+            assert not np.allclose(state.values, reference(other, release, 1)[1], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("knob", KNOBS)

@@ -116,9 +116,11 @@ def test_a_schedule_by_policy_foresees_policies_in_turn():
 
 
 def test_a_first_block_stands_out_of_its_noise_unless_there_are_many_arms():
-    assert build(central(1.0), arms(5), T).schedule == PerPolicy(16, 0.5, 5)  # 12 deviations of sqrt(1.84)
-    assert build(central(0.1), arms(5), T).schedule == PerPolicy(160, 0.5, 5)  # 4% of all users for five arms
-    assert build(central(1.0), arms(50), T).schedule.first == 16
+    assert build(central(1.0), arms(4), T).schedule == PerPolicy(16, 0.5, 4)  # 12 deviations of sqrt(1.84)
+    assert build(central(1.0), arms(5), T).schedule == PerPolicy(15, 0.5, 5)  # 8 (1 + 2/5) of them
+    assert build(central(0.1), arms(5), T).schedule == PerPolicy(158, 0.5, 5)
+    assert build(central(1.0), arms(50), T).schedule.first == 11  # 8 (1 + 2/50)
+    assert build(central(0.5), arms(50), T).schedule.first == 16  # 4% of all users
     assert build(central(1.0), arms(50), 3).schedule.first == 1
     assert build(shuffle(1.0), arms(50), T).schedule.first == 8  # 2% of all users for fifty arms
 

@@ -9,7 +9,7 @@ hash of what was released.
 A *crash* is an exception that nobody catches; from then on the dead object cannot run another statement, and its
 connections are dropped as those of a killed process are. An *error* is one of the database, after which the same object
 goes on: a full disk, or a COMMIT whose outcome nobody knows. Both also strike where a file is written beside the
-database (a round's key, the external head); a *torn* write leaves half a line of the external head behind.
+database (a round's key, the external head, a mark of what is acknowledged); a *torn* write leaves half a line behind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from discreet.service import coordinator as coordinating
 from discreet.service import sealing
 from discreet.service.coordinator import Coordinator
 from discreet.service.database import Database
-from discreet.service.heads import ExternalHead
+from discreet.service.heads import ExternalHead, Marks
 from discreet.service.mechanism import Mechanism, prepare
 from discreet.service.places import Places, places_of
 from discreet.service.study import Study, declare
@@ -57,7 +57,8 @@ MODELS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Points of the coordinator at which it holds no lock, so that another one can work.
 OPEN_POINTS = {
-    "accept: committed", "close: committed", "finish: begun", "finish: checked", "finish: headed", "finish: published",
+    "accept: committed", "accept: marked", "close: committed", "finish: begun", "finish: checked", "finish: headed",
+    "finish: published",
 }  # fmt: skip
 
 
@@ -123,7 +124,7 @@ class Faults:
         self.kind, self.struck = "", self.struck + 1
 
 
-FILES = ("head", "key")
+FILES = ("head", "key", "mark")
 CURRENT = [Faults()]  # of the coordinator that works now
 
 
@@ -147,13 +148,23 @@ def _append(self: ExternalHead, handle: int, head: Any) -> None:
     faults.strike("after", "head")
 
 
+def _put(self: Marks, handle: int, slot: int, number: int, name: str) -> None:
+    faults = CURRENT[-1]
+    faults.strike("before", "mark")
+    if faults.tear():
+        os.pwrite(handle, b"0123456789", slot * 64)
+        raise Crash
+    _PUT(self, handle, slot, number, name)
+    faults.strike("after", "mark")
+
+
 def _write_secret(file: Path, content: bytes) -> None:
     CURRENT[-1].strike("before", "key")
     _WRITE_SECRET(file, content)
     CURRENT[-1].strike("after", "key")
 
 
-_APPEND, _WRITE_SECRET = ExternalHead._append, sealing.write_secret
+_APPEND, _PUT, _WRITE_SECRET = ExternalHead._append, Marks._put, sealing.write_secret
 
 
 class FaultyCursor(sqlite3.Cursor):
@@ -253,6 +264,7 @@ def prepared_once():
     """Coordinators of one study share their mechanism, which is a function of the declaration."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ExternalHead, "_append", _append)
+        patch.setattr(Marks, "_put", _put)
         patch.setattr(sealing, "write_secret", _write_secret)
         patch.setattr(coordinating, "prepare", lambda study, recipe=None: mechanism_of(study.text, recipe))
         yield

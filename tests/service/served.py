@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -85,6 +86,7 @@ def serving(file: Path, **options: Any) -> Iterator[Served]:
     places = places_of(file)
     for old in (places.database, places.head):
         old.unlink(missing_ok=True)
+    shutil.rmtree(places.marks, ignore_errors=True)
     coordinator = Coordinator(read_study(file), Database(str(places.database)), places, **options)
     with TestClient(Service(coordinator, "operator").app) as client:
         yield Served(client, coordinator)

@@ -9,6 +9,8 @@ import sqlite3
 import pytest
 from tests.service.small_studies import CENTRAL, MATRIX, TOKENS, coordinator, declared, report, run_to_the_end
 
+from discreet.client.reports import read_round
+from discreet.client.study import read_study as read_for_device
 from discreet.errors import InvalidInput, Unsupported
 from discreet.ledger import balance, opened, verify
 from discreet.service import rounds
@@ -315,6 +317,17 @@ def test_several_reports_compose_to_the_promise(tmp_path):
     assert at.mechanism.part.epsilon <= 2.0
     assert 3.99 < at.mechanism.promise()["epsilon"] <= 4.0 + 1e-12
     assert at.declared.total == 24
+
+
+def test_stochastic_policies_are_reported_with_the_action_that_the_device_has_drawn(tmp_path, rng):
+    at = coordinator(declared(tmp_path, {'name = "ucbvi"': 'name = "ucbpo"'}))
+    answer = at.policy()
+    assert answer["policy"]["kind"] == "stochastic"
+    device = read_for_device(at.study(), at.declared.hash)
+    assert [items.size for items in read_round(answer, device).items] == [law["items"] for law in answer["laws"]]
+    assert answer["laws"][1]["items"] == 2 * 2 * 2  # states, actions, reward bits at the last step
+    run_to_the_end(at, rng)
+    assert at.published.row.served == at.declared.total
 
 
 def test_recipes_without_a_randomiser_for_devices_are_refused(tmp_path):

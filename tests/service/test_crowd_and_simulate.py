@@ -9,7 +9,7 @@ from served import declare
 from discreet.cli.crowd_service import served
 from discreet.client.exact import Tape
 from discreet.client.transport import Connection
-from discreet.service.crowd import crowd
+from discreet.crowd.people import crowd
 from discreet.service.mechanism import prepare
 from discreet.service.study import read_study
 from discreet.simulation.run import simulate

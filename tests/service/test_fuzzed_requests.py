@@ -41,7 +41,8 @@ PATHS = [
     "/", "/v1/study", "/v1/policy", "/v1/head", "/v1/heads", "/v1/heads?from=1", "/v1/heads?from=-1",
     "/v1/heads?from=99999999999999999999", "/v1/heads?from=%00", "/v1/heads?from=1&from=x", "/v1/heads?from=0x1",
     "/v1/status", "/metrics", "/healthz", "/v1/reports", "/v1/reports/", "/v1/../etc/passwd", "/v2/study", "//",
-    "/%2e%2e/%ff", "/v1/study?" + "a=b&" * 500, "/favicon.ico",
+    "/%2e%2e/%ff", "/v1/study?" + "a=b&" * 500, "/favicon.ico", "/dashboard", "/static/style.css", "/static/%00",
+    "/static/..%2f__init__.py", "/v1/operator/overview?round=-1", "/v1/operator/events",
 ]  # fmt: skip
 METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"]
 SCHEMES = [

@@ -13,7 +13,11 @@ from tests.service.test_restarts import ACCEPTING, CLOSING, Killed, dies_at, tot
 
 from discreet.ledger import opened, verify
 from discreet.service.database import Database
+from discreet.service.heads import Behind
 from discreet.service.messages import Accepted, Refused
+from discreet.service.places import places_of
+from discreet.service.restoring import restore
+from discreet.service.study import read_study
 
 pytestmark = [pytest.mark.service, pytest.mark.skipif(programs() is None, reason=MISSING)]
 
@@ -130,6 +134,32 @@ def test_a_lost_connection_is_said_and_made_anew(schema, tmp_path, rng):
         at.accept(body)
     assert refusal.value.code == "busy"
     assert at.accept(body) == Accepted(1)
+
+
+@pytest.mark.parametrize("model", ["local", "central"])
+def test_a_standby_that_lags_within_a_round_is_noticed_until_it_is_restored(schema, tmp_path, rng, model):
+    """What was committed last is not there: by who works, by who closes, by who starts."""
+    import psycopg
+
+    file = declared(tmp_path, CENTRAL if model == "central" else {}, number=40)
+    at = coordinator(file, schema)
+    while at.published.row.number < 4:
+        at.accept(report(at, rng))
+        at.close_if_full()
+    body = report(at, rng)
+    at.accept(body)
+    with psycopg.connect(schema, autocommit=True) as other:
+        assert other.execute("DELETE FROM reports WHERE id = %s", (body["id"],)).rowcount == 1
+    with pytest.raises(Refused) as refusal:
+        at.accept(report(at, rng))
+    assert refusal.value.code == "busy"
+    for work in (at.refresh, at.close_if_full, at.end, lambda: coordinator(file, schema)):
+        with pytest.raises(Behind, match="study restored"):
+            work()
+    assert restore(read_study(file), Database(schema), places_of(file)).open_round == 5
+    at.refresh()
+    assert at.accept(report(at, rng)) == Accepted(5)
+    run_to_the_end(coordinator(file, schema), rng)
 
 
 def test_an_address_is_never_quoted(tmp_path):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -165,15 +168,15 @@ def test_an_unforeseen_error_is_logged_by_kind_and_place_alone(served, rng):
 
 
 def test_a_database_that_cannot_store_is_said_and_nothing_is_acknowledged(served, rng):
-    def broken(incoming):
+    def broken(take):
         raise OSError("disk of somebody")
 
-    real, served.at.accept_all = served.at.accept_all, broken
+    real, served.at.accept_waiting = served.at.accept_waiting, broken
     body = report(served.at, rng)
     answer = served.client.post("/v1/reports", json=body)
     assert (answer.status_code, answer.json()["error"]) == (503, "busy")
     assert answer.headers["retry-after"] == "1"
-    served.at.accept_all = real
+    served.at.accept_waiting = real
     assert served.client.post("/v1/reports", json=body).status_code == 200
 
 
@@ -197,6 +200,70 @@ def test_reports_that_wait_are_stored_before_the_service_stops(tmp_path, rng):
     with at.reading() as link:
         assert link.rows("SELECT count(*) FROM reports") == [(60,)]
     assert served.lines[-1]["event"] == "stopped"
+
+
+def test_what_comes_while_others_write_is_one_commit(tmp_path, rng):
+    """The writer takes what waits when its turn has come, and not what waited when it began to wait."""
+    with Served(declared(tmp_path, number=400)) as served:
+        bodies = [report(served.at, rng) for _ in range(8)]
+        answers = []
+
+        def send(body):
+            answers.append(served.client.post("/v1/reports", json=body).status_code)
+
+        threads = [threading.Thread(target=send, args=(body,)) for body in bodies]
+        with served.at.database.connect().writing():
+            for thread in threads:
+                thread.start()
+            served.until(lambda: served.service._unanswered == 8)
+        for thread in threads:
+            thread.join()
+        text = served.client.get("/metrics", headers=OPERATOR).text
+    assert answers == [200] * 8
+    assert "discreet_commit_reports_count 1.0" in text
+    assert "discreet_commit_reports_sum 8.0" in text
+
+
+def test_more_reports_than_may_wait_are_asked_to_come_again(tmp_path, rng):
+    with Served(declared(tmp_path, number=400), limits=Limits(100_000, queue=1)) as served:
+        bodies, answers = [report(served.at, rng) for _ in range(6)], []
+
+        def send(body):
+            answers.append(served.client.post("/v1/reports", json=body).status_code)
+
+        threads = [threading.Thread(target=send, args=(body,)) for body in bodies]
+        with served.at.database.connect().writing():
+            for thread in threads:
+                thread.start()
+            served.until(lambda: len(answers) == 5)
+        for thread in threads:
+            thread.join()
+    assert sorted(answers) == [200, 429, 429, 429, 429, 429]
+
+
+def test_workers_add_up_what_they_have_counted(tmp_path):
+    """Two processes count; each of them tells the sum, and the latest reading of what is in the database."""
+    program = (
+        "import os\n"
+        "from discreet.service.messages import Refused\n"
+        "from discreet.service.watching import Metrics\n"
+        "def count(times):\n"
+        "    metrics = Metrics()\n"
+        "    metrics.accepted.inc(times); metrics.count(Refused('rate', '')); metrics.round.set(times)\n"
+        "    return metrics\n"
+        "if os.fork() == 0:\n"
+        "    count(3); os._exit(0)\n"
+        "os.wait()\n"
+        "metrics = count(4)\n"
+        "print(metrics.refusals(), metrics.text().decode())"
+    )
+    environment = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
+    together = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for given, accepted in ((together, 7), (environment, 4)):
+        done = subprocess.run([sys.executable, "-c", program], env=given, text=True, capture_output=True, check=True)
+        assert f"discreet_reports_accepted_total {accepted}.0" in done.stdout
+        assert f"{{'rate': {2 if accepted == 7 else 1}}}" in done.stdout
+        assert "discreet_round 4.0" in done.stdout
 
 
 def test_an_address_that_asks_too_often_waits():

@@ -63,7 +63,7 @@ def test_a_report_gets_a_part_of_epsilon_that_never_adds_up_to_more(tmp_path):
         ("epsilon = 4.0", "epsilon = -1.0", "epsilon"),
         ("epsilon = 4.0", "", "no epsilon"),
         ("format = 1", "format = 2", "format"),
-        ('model = "local"', 'model = "shuffle"', "not served yet"),
+        ('model = "local"', 'model = "shuffle"', "no sealing"),
         ('model = "local"', 'model = "lokal"', "did you mean local"),
         ("delta = 0.0", "delta = 1e-5", "pure privacy"),
         ('name = "small"', 'name = "small study"', "letters, digits and dashes"),
@@ -104,11 +104,15 @@ def test_places_lie_beside_the_study(tmp_path):
     assert places_of(tmp_path / "a.b.toml").head.name == "a.b.head"
 
 
-def test_mixing_learners_are_refused_where_devices_need_one_action(tmp_path):
+def test_learners_that_cannot_be_served_are_refused_with_what_would_serve(tmp_path):
     from discreet.service.mechanism import prepare
 
     text = declared(tmp_path).read_text()
-    with pytest.raises(Unsupported, match="mixes"):
-        prepare(parse_study(text.replace('name = "ucbvi"', 'name = "ucbpo"')))
+    assert prepare(parse_study(text.replace('name = "ucbvi"', 'name = "ucbpo"'))).channel.own_actions
+    assert not prepare(parse_study(text)).channel.own_actions
+    with pytest.raises(Unsupported, match="draws = 1"):
+        prepare(parse_study(text.replace('name = "ucbvi"', 'name = "psrl"')))
+    one = text.replace('name = "ucbvi"\noptions = {}', 'name = "psrl"\noptions = { draws = 1 }')
+    assert prepare(parse_study(one)).learner.name == "psrl"
     with pytest.raises(Unsupported, match="cannot be saved"):
         prepare(parse_study(text.replace('name = "ucbvi"', 'name = "policy-elimination"')))

@@ -1,11 +1,14 @@
 """Messages that devices send, received in several groups, late ones included: unbiased, with the stated variance.
 
-Fixed seeds. A mean is accepted within 5 standard errors (false alarm 6e-7 a comparison, 30 of them here), a variance by
+Fixed seeds. A mean is accepted within 5 standard errors (false alarm 6e-7 a comparison, 50 of them here), a variance by
 its chi-square interval at 1e-6. A device that lies with another law than the server decodes by must be rejected by the
-first, and a third or three times the variance by the second.
+first, and a third or three times the variance by the second. With ``own_actions`` the same people draw their actions
+from one stochastic policy; a device that has drawn others than it reports must be rejected, too.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ import discreet
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.user_side import pick_steps, randomize_record
 from discreet.encoders.sampled_step import SampledStep
-from discreet.policies import Policy
+from discreet.policies import Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.shape import Shape
 from discreet.trajectories import Trajectories
@@ -32,18 +35,23 @@ PLAYED = {
 USERS, EPSILON = 12, 2.0
 
 
-def received(response, devices, repeats):
+def received(response, devices, repeats, played=PLAYED):
     """Estimates of visits and rewards over many studies; ``devices`` is the channel that messages are made by."""
-    privatizer = build(discreet.Local(EPSILON, options={"response": response, "steps": 1}), SHAPE, USERS)
+    options = {"response": response, "steps": 1, "own_actions": devices.own_actions}
+    privatizer = build(discreet.Local(EPSILON, options=options), SHAPE, USERS)
     rng, found = np.random.default_rng(repeats), {"visits": [], "rewards": []}
+    public = {policy: uniform_policy(SHAPE) if devices.own_actions else policy for policy in played}
 
     def sent(policy, users):
-        return [randomize_record(devices, PLAYED[policy], policy, pick_steps(devices, rng), rng) for _ in range(users)]
+        return [
+            randomize_record(devices, played[policy], public[policy], pick_steps(devices, rng), rng)
+            for _ in range(users)
+        ]
 
     for _ in range(repeats):
         intake, late = privatizer.collect(USERS), sent(FIRST, 3)
-        intake.receive([(FIRST, sent(FIRST, 3))])
-        release = intake.receive([(SECOND, sent(SECOND, 6)), (FIRST, late)])
+        intake.receive([(public[FIRST], sent(FIRST, 3))])
+        release = intake.receive([(public[SECOND], sent(SECOND, 6)), (public[FIRST], late)])
         assert release.users == USERS
         for name, kept in found.items():
             kept.append(release[name].values[0])
@@ -70,9 +78,10 @@ def accepted(ratio, repeats=200):
     return low < ratio < high
 
 
+@pytest.mark.parametrize("own_actions", [False, True])
 @pytest.mark.parametrize("response", ["kary", "unary"])
-def test_messages_in_groups_are_unbiased_with_the_stated_variance(response):
-    honest = ReportChannel(SampledStep(SHAPE), EPSILON, response)
+def test_messages_in_groups_are_unbiased_with_the_stated_variance(response, own_actions):
+    honest = ReportChannel(SampledStep(SHAPE), EPSILON, response, own_actions)
     estimates, release = received(response, honest, 200)
     assert not biased(estimates)
     for name in ("visits", "rewards"):
@@ -87,3 +96,9 @@ def test_messages_in_groups_are_unbiased_with_the_stated_variance(response):
 def test_devices_that_lie_by_another_law_are_found(response):
     louder = ReportChannel(SampledStep(SHAPE), EPSILON / 2, response)
     assert biased(received(response, louder, 60)[0])
+
+
+def test_devices_that_report_other_actions_than_they_took_are_found():
+    swapped = {policy: replace(record, actions=1 - record.actions) for policy, record in PLAYED.items()}
+    honest = ReportChannel(SampledStep(SHAPE), EPSILON, "kary", own_actions=True)
+    assert biased(received("kary", honest, 60, swapped)[0])

@@ -46,6 +46,15 @@ def kinds(wide: bool = False, instance: int | None = None) -> LayeredWorld | Wor
     """Good and bad states, 1,8,8,8,1 with three actions: what is lost depends on where one is, not on what one does.
 
     ``wide``: an action leads to all states of a kind, not to one of each. See :func:`kinds_world`.
+
+    Args:
+        wide: See above.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.kinds(instance=1).layers.actions
+        3
     """
     check_flag("wide", wide)
     name = "kinds-wide" if wide else "kinds-narrow"
@@ -83,14 +92,37 @@ def kinds_world(seed: int, wide: bool) -> LayeredWorld:
 
 
 def river_layers(states: int = 6, horizon: int = 12) -> LayeredWorld:
-    """RiverSwim with a layer for every step, losses 1 - reward: swim up against the current, or lose all the way."""
+    """RiverSwim with a layer for every step, losses 1 - reward: swim up against the current, or lose all the way.
+
+    Args:
+        states: The length of the river.
+        horizon: Steps of an episode.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.river_layers(states=3, horizon=4).layers.horizon
+        4
+    """
     return unroll(river_swim(states, horizon))
 
 
 def long_layers(
     layers: int = 20, width: int = 3, actions: int = 3, adversary: str = "switching", instance: int | None = None
 ) -> LayeredWorld | WorldFamily[LayeredWorld]:
-    """Random worlds with many steps: ``layers`` of them, of ``width`` states each but for the first and the last."""
+    """Random worlds with many steps: ``layers`` of them, of ``width`` states each but for the first and the last.
+
+    Args:
+        layers: How many.
+        width: States of a layer.
+        actions: How many.
+        adversary: Who chooses the losses.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.long_layers(layers=5, instance=1).layers.actions
+        3
+    """
     inner = check_count("layers", layers, at_least=2) - 1
     return layered((1, *[check_count("width", width)] * inner, 1), actions, adversary, instance)
 
@@ -98,12 +130,35 @@ def long_layers(
 def wide_layers(
     width: int = 8, actions: int = 5, adversary: str = "switching", instance: int | None = None
 ) -> LayeredWorld | WorldFamily[LayeredWorld]:
-    """Random worlds with many states and actions: layers 1,8,8,8,1 with five actions."""
+    """Random worlds with many states and actions: layers 1,8,8,8,1 with five actions.
+
+    Args:
+        width: States of a layer.
+        actions: How many.
+        adversary: Who chooses the losses.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.wide_layers(width=4, instance=1).layers.horizon
+        4
+    """
     return layered((1, *[check_count("width", width)] * 3, 1), actions, adversary, instance)
 
 
 def changing_arms(arms: int = 3, gap: float = 0.5, after: float = 0.25) -> LayeredWorld:
-    """One step: arm 0 costs nothing, the others ``gap``; ``after`` a share of the episodes arm 1 takes its place."""
+    """One step: arm 0 costs nothing, the others ``gap``; ``after`` a share of the episodes arm 1 takes its place.
+
+    Args:
+        arms: How many.
+        gap: What the other arms cost.
+        after: The share of the episodes after which the best arm changes.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.changing_arms(arms=4).layers.actions
+        4
+    """
     count, gap = check_count("arms", arms, at_least=2), check_open_unit("gap", gap)
     check_open_unit("after", after)
     first, second = np.full((2, 1, count), gap)

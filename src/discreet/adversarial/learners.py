@@ -161,6 +161,19 @@ class UCOREPS(BoxKnobs):
     """Follow the regularised leader with relative entropy; needs every user's whole loss table.
 
     ``rate="published"`` is the printed sqrt(ln(X A / H) / K), which does not know how noisy losses are.
+
+    Args:
+        width: How wide the boxes of transitions are: ``corrected``, ``published``, ``l1`` or ``jin``.
+        bonus_scale: Multiplies the width; below one a heuristic.
+        nested: Intersect boxes over time.
+        failure_probability: Of the boxes.
+        rate_scale: Multiplies the learning rate.
+        rate: ``noise`` (knows how noisy losses are) or ``published``.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.UCOREPS(bonus_scale=0.5).name
+        'uc-o-reps'
     """
 
     rate_scale: float = 1.0
@@ -181,7 +194,21 @@ class UCOREPS(BoxKnobs):
 
 @dataclass(frozen=True)
 class UOBLBPS(BoxKnobs):
-    """Mirror descent with a log barrier on losses divided by upper occupancy bounds; needs observed losses only."""
+    """Mirror descent with a log barrier on losses divided by upper occupancy bounds; needs observed losses only.
+
+    Args:
+        width: How wide the boxes of transitions are: ``corrected``, ``published``, ``l1`` or ``jin``.
+        bonus_scale: Multiplies the width; below one a heuristic.
+        nested: Intersect boxes over time.
+        failure_probability: Of the boxes.
+        estimator: ``corrected`` or ``published``: how losses are estimated.
+        rate_scale: Multiplies the learning rate.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.UOBLBPS(estimator="published").name
+        'uob-lbps'
+    """
 
     estimator: str = "corrected"
     rate_scale: float = 1.0
@@ -220,7 +247,19 @@ class UOBLBPS(BoxKnobs):
 
 @dataclass(frozen=True)
 class UOBREPS(BoxKnobs):
-    """Mirror descent with relative entropy on implicitly explored losses (Jin et al. 2020); without privacy only."""
+    """Mirror descent with relative entropy on implicitly explored losses (Jin et al. 2020); without privacy only.
+
+    Args:
+        width: How wide the boxes of transitions are: ``corrected``, ``published``, ``l1`` or ``jin``.
+        bonus_scale: Multiplies the width; below one a heuristic.
+        nested: Intersect boxes over time.
+        failure_probability: Of the boxes.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.UOBREPS().width
+        'jin'
+    """
 
     width: str = "jin"
     name: ClassVar[str] = "uob-reps"
@@ -245,6 +284,16 @@ class OREPS(HoldsPolicy):
     """Follow the regularised leader in known transitions (flat over (x, a, x')): a reference, not a competitor.
 
     Without ``transitions`` a simulation tells it those of the world of each run.
+
+    Args:
+        transitions: Flat over (x, a, x').
+        rate_scale: Multiplies the learning rate.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_layers(states=3, horizon=4)
+        >>> discreet.learners.OREPS(world.transitions).name
+        'o-reps'
     """
 
     transitions: Floats | None = None

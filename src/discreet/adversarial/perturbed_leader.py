@@ -108,9 +108,18 @@ class LeaderState(NamedTuple):
 
 @dataclass(frozen=True)
 class PerturbedLeader(HoldsPolicy):
-    """Follow the perturbed leader in estimated transitions; ``feedback`` is "bandit" or "full".
+    """Follow the perturbed leader in estimated transitions.
 
-    ``floor`` is the share of users who play evenly; the two optimisms are in deviations of the noise that is left.
+    Args:
+        feedback: ``bandit`` or ``full``.
+        floor: The share of users who play evenly.
+        loss_optimism: In deviations of the noise that is left in losses.
+        transition_optimism: In deviations of the noise that is left in transitions.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.PerturbedLeader(feedback="full").name
+        'perturbed-leader'
     """
 
     feedback: str = "bandit"

@@ -51,7 +51,19 @@ class EffectiveSupport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LayeredWorld:
-    """Layers, their transitions (flat, rows sum to one) and the adversary who chooses the losses."""
+    """Layers, their transitions (flat, rows sum to one) and the adversary who chooses the losses.
+
+    Args:
+        name: What results call it.
+        layers: Sizes of the layers and the number of actions.
+        transitions: Flat over (x, a, x'); rows sum to one.
+        adversary: Who chooses the losses.
+
+    Examples:
+        >>> import discreet
+        >>> type(discreet.worlds.layered("1,3,1", actions=2, instance=1)).__name__
+        'LayeredWorld'
+    """
 
     name: str
     layers: Layers
@@ -151,7 +163,19 @@ def layered(
     adversary: str = "switching",
     instance: int | None = None,
 ) -> LayeredWorld | WorldFamily[LayeredWorld]:
-    """Random layered worlds: ``layers`` lists their sizes, ``adversary`` is fixed, switching, drifting or random."""
+    """Random layered worlds: ``layers`` lists their sizes, ``adversary`` is fixed, switching, drifting or random.
+
+    Args:
+        layers: Sizes of the layers, as numbers or as text with commas.
+        actions: How many.
+        adversary: Who chooses the losses.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.layered("1,3,1", actions=2, instance=1).layers.horizon
+        2
+    """
     check_name("adversary", adversary, ADVERSARIES)
     drawn = Layers(_sizes(layers), actions)
     family = WorldFamily("layered", layered_shape(drawn.sizes, actions), lambda seed: _draw(drawn, adversary, seed))
@@ -162,6 +186,15 @@ def unroll(world: TabularWorld, adversary: Adversary | None = None) -> LayeredWo
     """Any tabular world as layers, one per step; without an adversary the losses are 1 - mean reward, scaled to [0, 1].
 
     A start that is not certain becomes a first layer of its own, whose actions do nothing and cost nothing.
+
+    Args:
+        world: With tables.
+        adversary: Who chooses the losses.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.unroll(discreet.worlds.river_swim(states=3, horizon=4)).layers.horizon
+        4
     """
     S, A, H = world.shape.states, world.shape.actions, world.horizon
     P, r = (np.broadcast_to(table, (H, *table.shape[1:])) for table in (world.transitions, world.means))
@@ -183,7 +216,18 @@ def unroll(world: TabularWorld, adversary: Adversary | None = None) -> LayeredWo
 
 
 def with_adversary(world: LayeredWorld, adversary: Adversary) -> LayeredWorld:
-    """The same transitions under another adversary."""
+    """The same transitions under another adversary.
+
+    Args:
+        world: With layers.
+        adversary: Who chooses the losses.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_layers(states=3, horizon=4)
+        >>> discreet.worlds.with_adversary(world, world.adversary).layers == world.layers
+        True
+    """
     return replace(world, adversary=adversary)
 
 

@@ -7,6 +7,8 @@ arithmetic, run. From these probabilities come the losses between two users' mes
 * Reports of sampled steps: the whole function that runs on the device, ``randomize_record``, on two records.
 * Answered bits: every bit of the two users' encodings, and behind a shuffler the number of ones in the worst crowds
   that were tried (nobody else has a one, half of the others have, all of them have).
+* One item behind a shuffler: the whole function on the device again, and the law of the histogram of a small batch in
+  which all others have one item: her first, her second, or another one.
 * One bit of a loss table: the two answers to it.
 * Sparse tables: the running release is handed every value that its noise can take, for counts that differ by what a
   user adds, on backgrounds of nobody, of just below the threshold, at it and far above it.
@@ -30,8 +32,9 @@ from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel
 from discreet.channels.arm_rewards import ArmRewardsChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.shuffled_item import ItemChannel
 from discreet.channels.sparse import SparseChannel
-from discreet.channels.user_side import randomize_record
+from discreet.channels.user_side import randomize_item, randomize_record
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse, UnaryEncoding
@@ -47,6 +50,8 @@ _COARSE = 512  # words that are tried before breaks between answers are searched
 _FAR_ABOVE = 8  # thresholds
 _TRIED = 12  # words that a device is handed
 _READ = 3  # items whose law is read off
+_KINDS = 4  # of items that are told apart in a histogram
+_BATCH = 24  # users of a batch of items, at most, of which all histograms are gone through
 _CROWD = 64  # users of a batch, at most, whose crowds are gone through
 
 Answers = Callable[[Integers], Integers]  # words in, answers out
@@ -212,7 +217,7 @@ def _between(first: list[Floats], second: list[Floats]) -> Profile:
     return composed_losses(forward, [(losses_between(q, p), 1) for p, q in pairs])
 
 
-def _records(channel: ReportChannel, policy: Policy, h: int) -> Iterable[Trajectories]:
+def _records(channel: ReportChannel | ItemChannel, policy: Policy, h: int) -> Iterable[Trajectories]:
     shape, (low, high) = channel.encoder.shape, channel.encoder.reward_range
     H = shape.horizon
     last = shape.states - 1
@@ -253,6 +258,54 @@ def _item_law(law: Any, item: int) -> list[Floats]:
         return [_as_array(law_of(bits(part)), 2) for part in range(law.items)]
     answers = law_of(lambda words: np.asarray(law.randomize(np.full(len(words), item), Words(words))))
     return [_as_array(answers, law.items)]
+
+
+@answered.register
+def _(channel: ItemChannel, shape: Shape, masked: bool) -> Profile:
+    users, found = min(channel.block, _BATCH), list[Profile]()
+    for policy in _policies(shape):
+        number = channel.items(policy, masked).number
+        law, others = channel.response(users, number), channel.counted(users, number).users - 1
+        for record in _records(channel, policy, shape.horizon - 1):
+            _check_items(channel, law, record, policy, users, masked)
+        first, second, *third = (_item_law(law, item)[0] for item in range(min(_READ, number)))
+        for held in (first, second, *third):
+            laws = [_histograms(own, held, first, second, others) for own in (first, second)]
+            both = losses_between(*laws), losses_between(*laws[::-1])
+            found.append(composed_losses([(both[0], 1)], [(both[1], 1)]))
+    return WorstOf(tuple(found))
+
+
+def _check_items(
+    channel: ItemChannel, law: Any, record: Trajectories, policy: Policy, users: int, masked: bool
+) -> None:
+    """Refuse a device whose message is not what its law makes of one item, whatever step it draws."""
+    words = [np.array(word) for word in np.random.default_rng(users).integers(0, 1 << 62, _TRIED)]
+    expected = {tuple(int(law.randomize(i, Words(word))) for word in words) for i in range(law.items)}
+    for step in range(channel.encoder.shape.horizon):
+        sent = (randomize_item(channel, record, policy, users, Words(word, step), masked=masked) for word in words)
+        if tuple(sent) not in expected:
+            raise Offence("what a device sends is not the message that its law describes")
+
+
+def _histograms(own: Floats, held: Floats, first: Floats, second: Floats, others: int) -> Floats:
+    """The law of a histogram: one message by ``own``, and ``others`` by ``held``.
+
+    Items that all of these laws send alike are counted together: how their number is split says nothing. Of more than
+    four kinds those that tell the two items apart least are one; looking no closer is something that anybody may do.
+    """
+    where = np.unique(np.stack([first, second, held]), axis=1, return_inverse=True)[1]
+    told = np.argsort(-np.bincount(where.ravel(), np.abs(first - second)), kind="stable")
+    where = np.minimum(np.argsort(told)[where.ravel()], _KINDS - 1)
+    chances = np.stack([np.bincount(where, law) for law in (own, held)])
+    table = np.zeros((others + 2,) * (chances.shape[1] - 1))
+    table[(0,) * table.ndim] = 1.0
+    for chance in (chances[0], *[chances[1]] * others):
+        sent = chance[-1] * table  # the last kind is what is left of all messages
+        for axis in range(table.ndim):
+            sent += chance[axis] * np.roll(table, 1, axis)
+        table = sent
+    return table.ravel()
 
 
 def _as_array(law: LawOfAnswers, answers: int) -> Floats:

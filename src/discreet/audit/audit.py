@@ -68,19 +68,27 @@ def audit(
 ) -> AuditReport:
     """Put a privacy target, a recipe, a published mechanism or one that is broken on purpose on trial.
 
-    ``privacy`` is a target such as ``Central(epsilon=1.0)``, whose recipe may also be a name that starts with
-    ``published/`` or ``broken/``; the name of a recipe or mechanism by itself means epsilon 1. A privatizer that
-    somebody built, or a function of shape and episodes that makes one, is tried as it is, against the guarantee that it
-    carries. ``trials`` is the number of transcripts in all, both neighbours and every setting counted. ``sessions`` can
-    be switched off to leave out the first two stages, which open sessions and test samplers.
+    Args:
+        privacy: A target such as ``Central(epsilon=1.0)``, whose recipe may also be a name that starts with
+            ``published/`` or ``broken/``; the name of a recipe or mechanism by itself means epsilon 1. A privatizer of
+            your own, or a function of shape and episodes that makes one, is tried as it is, against the guarantee that
+            it carries.
+        shape: The public sizes of the problem.
+        learner: Whose needs the mechanism must serve.
+        episodes: How many users it is made for.
+        trials: The number of transcripts in all, both neighbours and every setting counted.
+        seed: The seed of all randomness.
+        confidence: With which the lower bound on epsilon holds.
+        sessions: Switched off, the first two stages are left out, which open sessions and test samplers.
 
-    >>> from discreet.audit.audit import audit
-    >>> from discreet.recipes.trust import Central
-    >>> report = audit(Central(epsilon=1.0), Shape(4, 2, 6), trials=4000)
-    >>> report.holds, report.certified, report.lower_bound < report.claimed
-    (True, 1.0, True)
-    >>> audit("broken/noise-halved", Shape(4, 2, 6), trials=20_000).holds
-    False
+    Examples:
+        >>> from discreet.audit.audit import audit
+        >>> from discreet.recipes.trust import Central
+        >>> report = audit(Central(epsilon=1.0), Shape(4, 2, 6), trials=4000)
+        >>> report.holds, report.certified, report.lower_bound < report.claimed
+        (True, 1.0, True)
+        >>> audit("broken/noise-halved", Shape(4, 2, 6), trials=20_000).holds
+        False
     """
     episodes, seed = check_count("episodes", episodes), check_count("seed", seed, at_least=0)
     if isinstance(privacy, str):

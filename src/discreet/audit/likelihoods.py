@@ -44,6 +44,7 @@ from discreet.compiled import dispatch, kernel
 from discreet.encoders.base import encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
 from discreet.noise import DiscreteLaplace, Gaussian, GridGaussian, Laplace, RandomizedResponse, add_noise
+from discreet.noise.shuffled_items import ShuffledItems
 from discreet.noise.shuffled_response import ShuffledResponse
 from discreet.papers.mechanism import Part
 from discreet.privacy.profiles import GaussianProfile
@@ -272,6 +273,19 @@ class ResponseTranscript:
         """Log-likelihood ratios of numbers of ones."""
         rng = np.random.default_rng(int(next_word(draws)))
         return self.law.log_ratios(self.moves, side, trials, rng)[:, None]
+
+
+@dataclass(frozen=True)
+class ItemTranscript:
+    """The histogram of one batch of items with one user replaced."""
+
+    law: ShuffledItems
+    known: bool = True
+
+    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
+        """Log-likelihood ratios of whole histograms."""
+        rng = np.random.default_rng(int(next_word(draws)))
+        return self.law.log_ratios(side, trials, rng)[:, None]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from dataclasses import dataclass
@@ -12,15 +11,12 @@ from typing import Any
 from discreet.audit.binomial_test import Finding, power, text_picture
 from discreet.audit.stages import Stage
 from discreet.audit.trials import Case
-from discreet.errors import InvalidInput, MissingExtra
-from discreet.files import check_writable, write_atomically
 from discreet.notebook import facts_html, one_line
 from discreet.papers import published
 from discreet.papers.mechanism import Setting
+from discreet.pictures import canvas
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.words import rounded_up
-
-_FORMATS = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -174,12 +170,27 @@ class AuditReport:
         """The two distributions of the score, for a terminal."""
         return text_picture(self.finding)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the two distributions of the score, and the event that was counted."""
-        file = check_writable(path)
-        if file.suffix not in _FORMATS:
-            raise InvalidInput(f"cannot draw {file.name!r}: the name must end in {', '.join(_FORMATS)}")
-        write_atomically(file, _draw(self, file.suffix[1:]))
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw the two distributions of the score and the event that was counted, and return the axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
+        place = canvas(path, ax, theme)
+        (axes,), finding = place.panels, self.finding
+        sides = ((finding.first, "first record", "//"), (finding.second, "second record", "\\\\"))
+        for (counts, label, hatch), colour in zip(sides, place.theme.colours, strict=False):
+            shares = [n / finding.counted for n in counts]
+            axes.stairs(shares, finding.edges, fill=True, alpha=0.45, color=colour, hatch=hatch, label=label)
+        if math.isfinite(finding.cut):
+            last = max(finding.edges[-1], finding.cut)
+            ends = (finding.edges[0], finding.cut) if finding.below else (finding.cut, last)
+            axes.axvspan(*ends, alpha=0.15, color=place.theme.soft, label="event that was counted")
+        axes.set_xlabel("log-likelihood ratio" if finding.known else "trained score")
+        axes.set_ylabel("share of runs")
+        verdict = "holds up" if self.holds else "convicted"
+        place.title(f"{self.recipe}: claim {self.claimed:.3g}, lower bound {self.lower_bound:.3g} ({verdict})")
+        axes.legend(fontsize=8, frameon=False)
+        return place.finished()
 
 
 def _epsilon_text(epsilon: float | None) -> str:
@@ -194,28 +205,3 @@ def _stated(recipe: str) -> tuple[tuple[str, str], ...]:
         return ()
     entry = published(recipe)
     return ("stated in", f"{entry.paper}, {entry.statement.where}"), ("condition", entry.statement.condition)
-
-
-def _draw(report: AuditReport, kind: str) -> bytes:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
-    finding = report.finding
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    for counts, label in ((finding.first, "first record"), (finding.second, "second record")):
-        axes.stairs([n / finding.counted for n in counts], finding.edges, fill=True, alpha=0.45, label=label)
-    if math.isfinite(finding.cut):
-        ends = (finding.edges[0], finding.cut) if finding.below else (finding.cut, max(finding.edges[-1], finding.cut))
-        axes.axvspan(*ends, alpha=0.12, color="black", label="event that was counted")
-    axes.set_xlabel("log-likelihood ratio" if finding.known else "trained score")
-    axes.set_ylabel("share of runs")
-    verdict = "holds up" if report.holds else "convicted"
-    axes.set_title(
-        f"{report.recipe}: claim {report.claimed:.3g}, lower bound {report.lower_bound:.3g} ({verdict})", fontsize=10
-    )
-    axes.legend(fontsize=8, frameon=False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=150)
-    return buffer.getvalue()

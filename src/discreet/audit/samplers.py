@@ -35,10 +35,11 @@ from discreet.audit.goodness_of_fit import (
     scale_seen,
     share_seen,
 )
-from discreet.channels import sampled_item
+from discreet.channels import sampled_item, shuffled_item
 from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.shuffled_item import ItemChannel
 from discreet.encoders.base import Context
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
 from discreet.noise import BinomialNoise, DiscreteGaussian, KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
@@ -308,6 +309,19 @@ def _(channel: ReportChannel, shape: Shape, masked: bool, seed: int) -> Tested:
             sent, masses = np.append(sent, SIMULATED - sent.sum()), np.append(masses, law.q)
         found.append(chi_square(sent, masses))
     return _answers_tested("the simulated reports of a session", found, law)
+
+
+@try_session.register
+def _(channel: ItemChannel, shape: Shape, masked: bool, seed: int) -> Tested:
+    rng = np.random.default_rng((seed, 9))
+    items = channel.items(Policy(np.zeros((shape.horizon, shape.states), np.int64)), masked)
+    law, clear = channel.response(channel.block, items.number), np.zeros(items.cells.shape)
+    clear.flat[np.flatnonzero(items.cells)[0]] = SIMULATED  # everybody has the same item
+    sent = shuffled_item.draw_messages(law, items, clear, SIMULATED, rng)[items.cells]
+    masses = np.array([law.p, *[law.q] * (len(sent) - 1)])
+    if channel.encoder.early_end:
+        sent, masses = np.append(sent, SIMULATED - sent.sum()), np.append(masses, law.q)
+    return _answers_tested("the simulated messages of a batch", [chi_square(sent, masses)], law)
 
 
 @try_session.register(AnsweredBitsChannel)

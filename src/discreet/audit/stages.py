@@ -27,6 +27,7 @@ from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.session import Privatizer
+from discreet.channels.shuffled_item import ItemChannel
 from discreet.channels.sparse import SparseChannel
 from discreet.errors import Unsupported
 from discreet.linear.channel import LinearChannel
@@ -179,6 +180,8 @@ def _answer_laws(channel: AnyChannel, privatizer: Privatizer) -> Iterable[Any]:
     if isinstance(channel, OneBitChannel | AnsweredBitsChannel):
         return [channel.law]
     if isinstance(channel, ResponseChannel):
+        return [channel.law.response]
+    if isinstance(channel, ItemChannel):
         return [channel.law.response]
     if isinstance(channel, ReportChannel):
         shape = privatizer.shape

@@ -26,6 +26,7 @@ from discreet.audit.binomial_test import Charge, Pair
 from discreet.audit.likelihoods import (
     AdditiveTranscript,
     BitTranscript,
+    ItemTranscript,
     LayerTranscript,
     MatrixTranscript,
     RefinedTranscript,
@@ -43,6 +44,7 @@ from discreet.channels.focused import FocusedChannel
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.session import Privatizer
 from discreet.channels.shuffled_bits import ShuffledChannel
+from discreet.channels.shuffled_item import ItemChannel
 from discreet.encoders.base import Context, Encoder, encode
 from discreet.heavy_tails.raw_counts import RawCountChannel
 from discreet.noise import Gaussian, GridGaussian
@@ -159,6 +161,16 @@ def _(channel: ResponseChannel) -> Pair:
 @profile_of.register
 def _(channel: ResponseChannel) -> Profile:
     return channel.counted(channel.block).profile(channel.sensitivity())
+
+
+@likelihood_of.register
+def _(channel: ItemChannel) -> Pair:
+    return ItemTranscript(channel.law)
+
+
+@profile_of.register
+def _(channel: ItemChannel) -> Profile:
+    return channel.law.profile()
 
 
 @likelihood_of.register

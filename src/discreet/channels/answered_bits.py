@@ -42,11 +42,14 @@ from typing import Any
 
 import numpy as np
 
-from discreet.accumulators.base import NoiseSource, coins_of
-from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
+from discreet.accumulators.base import DeviceNoise, NoiseSource, coins_of
+from discreet.channels.base import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
 from discreet.channels.shuffled_bits import layer_rows, shuffle
 from discreet.encoders.base import Context, Encoder
+from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
+from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
@@ -54,9 +57,18 @@ from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
 from discreet.release import Estimate, Layer
+from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
-from discreet.types import Floats, Integers, NDArray
+from discreet.types import Floats, Integers, Mask, NDArray
 
+_NO_TALLY = "no tally of true bits exists outside simulations: let users answer their own bits"
+# How a device makes the bits of an encoder: which layout they have, and whether only first visits count.
+_FORMS: dict[type, tuple[str, bool]] = {
+    JointHistogram: ("joint", False),
+    FirstVisit: ("joint", True),
+    ThreeTables: ("tables", False),
+    FirstVisitTables: ("tables", True),
+}
 _EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
 
 
@@ -125,8 +137,37 @@ class ResponseChannel(Tabular):
         return locally(part)
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ResponseRun:
-        """Begin a run; simulations only, because a device answers its own bits."""
+        """Begin a run: a simulation, or one that is handed the answers of devices."""
         return ResponseRun(self, noise, masked)
+
+    def form(self, masked: bool) -> dict[str, Any]:
+        """Which bits a device answers: joint cells or tables, per step or pooled, of every visit or of first visits."""
+        form = _FORMS.get(type(self.encoder))
+        if form is None:
+            raise Unsupported(
+                f"devices cannot answer the bits of {self.encoder.name} with {self.encoder.levels} reward levels yet: "
+                "take levels = 1"
+            )
+        layout, first = form
+        return {
+            "kind": "answered-bits",
+            "layout": layout,
+            "groups": self.encoder.shape.groups,
+            "first_visits": first,
+            "masked": masked,
+        }
+
+    def terms(self, context: Context, users: int, masked: bool) -> MessageTerms:
+        """One message a counter: 2 c + answer says that counter c was answered so."""
+        counters = len(self.counters(context, masked))
+        return MessageTerms(counters, 2 * counters, ((counters, self.response(users).response.threshold),))
+
+    def counters(self, context: Context, masked: bool, what: Layer | None = None) -> Integers:
+        """The cells whose bits are answered: those that can be one under the public policy, in their order."""
+        rows = asked_rows(self.encoder.shape, context, masked)
+        if what is not None:
+            rows = rows & layer_rows(self.encoder.shape, what.step)
+        return np.flatnonzero(self.encoder.rows_to_cells(rows) & self.encoder.possible())
 
     def noise_per_row(self) -> float:
         """Visits are charged as sums of transitions, because learners go by those: so "auto" finds what learns fast."""
@@ -163,9 +204,9 @@ class ResponseRun(PlainRun):
     def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
         rows = row_shape(channel.encoder.shape)
         self._channel, self._masked = channel, masked
-        self._draw = coins_of(
-            noise, "no tally of true bits exists outside simulations: let users answer their own bits"
-        )
+        self._noise = noise
+        if not isinstance(noise, DeviceNoise):
+            coins_of(noise, _NO_TALLY)
         self._values = np.zeros(channel.encoder.size)
         self._variance = np.zeros(rows)  # of the noise in one counter of a row
         self._step = np.zeros(rows)  # the most that one answer moves a decoded count away from its mean
@@ -173,14 +214,31 @@ class ResponseRun(PlainRun):
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Take in a batch: of each counter only the number of ones is drawn, and decoded."""
         encoder, what = self._channel.encoder, context.what if isinstance(context.what, Layer) else None
-        rows = asked_rows(encoder.shape, context, self._masked)
-        if what is not None:
-            rows = rows & layer_rows(encoder.shape, what.step)
-        cells = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
-        law = self._channel.response(users, what)
+        cells, law = self._channel.counters(context, self._masked, what), self._channel.response(users, what)
         self._values[cells] += law.response.decode(self._ones(law, tally[cells].astype(np.int64)), users)
+        rows = asked_rows(encoder.shape, context, self._masked)
+        self._note(law, rows if what is None else rows & layer_rows(encoder.shape, what.step))
+
+    def add_messages(self, counts: Integers, users: int, context: Context) -> None:
+        """Take in the messages of a batch of devices; each counter is decoded from the answers that can be read."""
+        cells, law = self._channel.counters(context, self._masked), self._channel.response(users)
+        zeros, ones = counts.reshape(len(cells), 2).T
+        self._values[cells] += law.response.decode(ones, zeros + ones)
+        self._note(law, asked_rows(self._channel.encoder.shape, context, self._masked))
+
+    def _note(self, law: ShuffledResponse, rows: Mask) -> None:
         self._variance += law.variance * rows
         self._step = np.maximum(self._step, rows * law.response.p / (law.response.p - law.response.q))
+
+    def save(self) -> Saved:
+        """Decoded counts and their noise: devices have answered falsely before anything arrived, so none is secret."""
+        return nothing_secret(values=self._values, variance=self._variance, step=self._step)
+
+    def load(self, saved: Saved) -> None:
+        """Go on from these counts."""
+        self._values, self._variance, self._step = (
+            saved.public[name].copy() for name in ("values", "variance", "step")
+        )
 
     def estimates(self) -> dict[str, Estimate]:
         """Steps are pooled here, after the shuffler; rewards in levels are means of their cells."""
@@ -219,12 +277,12 @@ class ResponseRun(PlainRun):
         return radius
 
     def _ones(self, law: ShuffledResponse, true: Integers) -> Integers:
-        response = law.response
+        response, draw = law.response, coins_of(self._noise, _NO_TALLY)
         if not self._channel.bit_level:
-            return self._draw.binomial(true, response.p) + self._draw.binomial(law.users - true, response.q)
+            return draw.binomial(true, response.p) + draw.binomial(law.users - true, response.q)
         # Who holds the ones does not matter: the shuffler forgets it.
-        bags = (respond(np.arange(law.users) < count, response, self._draw) for count in true)
-        return np.array([shuffle(bag.astype(np.uint8), self._draw).sum(dtype=np.int64) for bag in bags], np.int64)
+        bags = (respond(np.arange(law.users) < count, response, draw) for count in true)
+        return np.array([shuffle(bag.astype(np.uint8), draw).sum(dtype=np.int64) for bag in bags], np.int64)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ for data: it is handed sums of encodings, by a session that asked users for them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -95,6 +95,36 @@ class AnyChannel(Protocol):
 
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """Everything that leaves, with what one user moves in it and the noise that hides that; for receipts."""
+
+
+class MessageTerms(NamedTuple):
+    """What every device of one batch does: it sends ``messages`` messages, each a whole number below ``values``.
+
+    ``laws`` are the laws of its randomiser: a number of items, and the threshold of a wrong one in units of 2^-62.
+    """
+
+    messages: int
+    values: int
+    laws: tuple[tuple[int, int], ...]
+
+
+@runtime_checkable
+class MessageChannel(Protocol):
+    """A channel whose users randomise small whole numbers on their devices and send them through a shuffler."""
+
+    def form(self, masked: bool) -> dict[str, Any]:
+        """How a device makes its messages from a record; refused where devices cannot yet."""
+
+    def terms(self, context: Context, users: int, masked: bool) -> MessageTerms:
+        """What each of ``users`` users of a batch sends under the context's policy."""
+
+
+@runtime_checkable
+class MessageRun(Protocol):
+    """The run of a :class:`MessageChannel` where real devices send the messages."""
+
+    def add_messages(self, counts: Integers, users: int, context: Context) -> None:
+        """Take in a batch: ``counts[v]`` of its readable messages said v."""
 
 
 class _Encoded(Protocol):

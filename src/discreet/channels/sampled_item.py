@@ -23,6 +23,7 @@ bound the second by the estimate itself.
 **Actions.** A deterministic policy gives the action. With a stochastic policy or a mixture and one picked step, public
 coins draw the action of every (step, state) beforehand, which leaves the law of the trajectory as it is; with unary
 bits or several picked steps the action is part of the item instead, because there the lies of one user would share it.
+So it is with ``own_actions``: there devices draw actions by themselves, and nobody else knows which.
 
 **Formal guarantees.** Each report is pure epsilon / m for any two trajectories, whatever the policy, so the message is
 pure epsilon. The probabilities are the fractions that are really sent, and epsilon is certified from those.
@@ -86,6 +87,7 @@ class ReportChannel(Tabular):
     encoder: SampledStep
     epsilon: float
     response: str
+    own_actions: bool = False
 
     @property
     def shipped_epsilon(self) -> float:
@@ -137,7 +139,7 @@ class ReportChannel(Tabular):
         unit = min(1.0, pairs / shape.horizon) if shape.homogeneous else 1.0
         total = 0.0
         worth = self._reward_worth()
-        for h, step in enumerate(self._steps_for(False)):
+        for h, step in enumerate(self._steps_for(self.own_actions)):
             T = int(slots[h].sum())
             counts = [
                 (2 * T, 1.0, 1, 1.0),
@@ -152,7 +154,7 @@ class ReportChannel(Tabular):
 
     def variance_of_ones(self, users: float, visits: float) -> float:
         """The variance of a row's decoded ones if half of its visits are ones, and if it is played at every step."""
-        steps, slots = self._steps_for(False), self.encoder.slots()
+        steps, slots = self._steps_for(self.own_actions), self.encoder.slots()
         lies = sum(float(self._variances(s, int(slots[h].sum()), 1.0 / s.items)[0]) for h, s in enumerate(steps))
         per_visit = max(float(self._variances(step, 0, 0.0)[1]) for step in steps)
         return self.encoder.scale * (users * lies / self.encoder.shape.groups + visits * per_visit / 2)
@@ -178,7 +180,8 @@ class ReportChannel(Tabular):
         """What users can report under a policy, and where lies land."""
         encoder = self.encoder
         weights = action_weights(encoder.shape, policy) if masked else np.ones(encoder.table[:3])
-        in_item = not isinstance(policy, Policy) and (encoder.steps > 1 or self.response == "unary")
+        shared = self.own_actions or encoder.steps > 1 or self.response == "unary"
+        in_item = not isinstance(policy, Policy) and shared
         pairs = weights > 0
         slots = encoder.slots()
         choices = pairs.sum(axis=(1, 2)) if in_item or not masked else pairs.any(axis=2).sum(axis=1)
@@ -321,18 +324,27 @@ class ReportRun(PlainRun):
             self._largest[g] = np.maximum(self._largest[g], (shares > 0) * encoder.scale / step.weight)
 
     def _bound(self, always: bool) -> WidthOf:
-        single, squared = self._one_cell[..., 0].copy(), self._one_cell[..., 1].copy()
-        visits, largest = self._values["visits"].copy(), self._largest.copy()
         unary = self._channel.response == "unary"
+        return report_width(self._one_cell, self._values["visits"], self._largest, always=always, unary=unary)
 
-        def width(cells_summed: int, failure_probability: float) -> Floats:
-            # Unary bits are independent; a k-ary report lands in at most one of the cells.
-            empty = cells_summed * (single - squared) if unary else cells_summed * single - cells_summed**2 * squared
-            step = largest * (cells_summed if unary else 1)
-            per_visit = largest * (2 if unary else 1)
-            return _with_visits(np.maximum(empty, 0.0), per_visit, visits, step, failure_probability, always)
 
-        return width
+def report_width(one_cell: Floats, visits: Floats, largest: Floats, *, always: bool, unary: bool = False) -> WidthOf:
+    """Bernstein's bound on the error of a sum of decoded cells of each row; ``always``: for all releases at once.
+
+    ``one_cell`` has, for each row, the sums over reports of P0 / tau^2 and (P0 / tau)^2 of a single cell, ``largest``
+    the largest step of the estimate that one report can cause.
+    """
+    single, squared = one_cell[..., 0].copy(), one_cell[..., 1].copy()
+    visits, largest = visits.copy(), largest.copy()
+
+    def width(cells_summed: int, failure_probability: float) -> Floats:
+        # Unary bits are independent; a k-ary report lands in at most one of the cells.
+        empty = cells_summed * (single - squared) if unary else cells_summed * single - cells_summed**2 * squared
+        step = largest * (cells_summed if unary else 1)
+        per_visit = largest * (2 if unary else 1)
+        return _with_visits(np.maximum(empty, 0.0), per_visit, visits, step, failure_probability, always)
+
+    return width
 
 
 def draw_reports(
@@ -340,8 +352,9 @@ def draw_reports(
 ) -> Floats:
     """How often each cell is reported, drawn exactly in law from the tally of clear items; cost independent of users.
 
-    Users without an item (their record ended, and ``early_end`` was not declared) report an even lie.
+    Users whose record has ended say so where ``early_end`` was declared; others without an item report an even lie.
     """
+    given = items.sum(axis=(1, 2, 3, 4))
     items = np.where(domain.cells, items, 0.0)
     reports = np.zeros(items.shape)
     for h, step in enumerate(domain.steps):
@@ -354,10 +367,12 @@ def draw_reports(
             reports[h][cells] = generator.binomial(truths, step.truth) + generator.binomial(others, step.lie)
             continue
         kept = generator.binomial(truths, step.weight)
+        said = int(generator.binomial(int(asked[h] - given[h]), step.weight)) if channel.encoder.early_end else 0
         share = np.broadcast_to(domain.shares[h][:, :, None, None], cells.shape)[cells]
         # Rounding must not push the sum above one, and what is left over is the "ended" symbol.
         share = share / max(1.0, share.sum())
-        lies = generator.multinomial(int(asked[h]) - int(kept.sum()), np.append(share, max(0.0, 1 - share.sum())))
+        left = int(asked[h]) - int(kept.sum()) - said
+        lies = generator.multinomial(left, np.append(share, max(0.0, 1 - share.sum())))
         reports[h][cells] = kept + lies[:-1]
     return reports
 

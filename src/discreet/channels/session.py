@@ -3,8 +3,8 @@
 ``Privatizer`` is frozen data: what is released, with which noise, under which guarantee. Two objects put it to work:
 
 * ``Intake`` takes: it says what the next users are to be encoded with, is handed the sums of their encodings, adds
-  noise and releases. It asks nobody for data, so a service can feed it with what has arrived. In the local model
-  (``collect``) it is handed messages that devices have randomised, and adds nothing.
+  noise and releases. It asks nobody for data, so a service can feed it with what has arrived. In the local and shuffle
+  models (``collect``) it is handed messages that devices have randomised, and adds nothing.
 * ``Session`` pulls: it answers a request by letting users act, and feeds an intake with their tallies.
 
 Both see raw tallies on their way to a release only, and never a record. An intake can be saved after each release and
@@ -21,21 +21,22 @@ from typing import Any, Protocol, runtime_checkable
 
 from discreet.accumulators.base import DeviceNoise, NoiseSource
 from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
-from discreet.channels.base import AnyChannel, WidthOf
+from discreet.channels.base import AnyChannel, MessageChannel, MessageRun, WidthOf
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
-from discreet.channels.user_side import Report, count_messages
+from discreet.channels.shuffled_item import ItemRun
+from discreet.channels.user_side import Report, count_items, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
-from discreet.policies import MIXED, AnyPolicy, Policy
+from discreet.policies import MIXED, AnyPolicy
 from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.release import ESTIMATES, Estimate, Layer, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
-from discreet.types import Floats, NDArray
+from discreet.types import Floats, Integers, NDArray
 
 
 @runtime_checkable
@@ -112,7 +113,7 @@ class Privatizer:
         return Intake(self, noise, total_users)
 
     def collect(self, total_users: int) -> Intake:
-        """Start collecting messages that devices have randomised: the local model, with real noise, none of it here."""
+        """Start collecting messages that devices have randomised, one by one or shuffled: no noise is drawn here."""
         return Intake(self, DeviceNoise(), total_users)
 
     def resume(self, saved: SavedIntake, total_users: int, noise: NoiseSource | None = None) -> Intake:
@@ -185,7 +186,7 @@ class Intake:
         self._book(context.policy, users)
         return self.release_now()
 
-    def receive(self, groups: Iterable[tuple[Policy, Sequence[Sequence[Report]]]]) -> Release:
+    def receive(self, groups: Iterable[tuple[AnyPolicy, Sequence[Sequence[Report]]]]) -> Release:
         """Take in messages of devices, and release: for each policy the messages of those who acted under it.
 
         Several policies at once are for messages that come late: they count under the policy that they name. Messages
@@ -201,6 +202,33 @@ class Intake:
             if users:
                 self._collecting().add_reports(counts, asked, users, Context(policy))
                 self._book(policy, users)
+        return self.release_now()
+
+    def receive_messages(self, counts: Integers, users: int, policy: AnyPolicy) -> Release:
+        """Take in the messages of a shuffled batch of users who acted under one policy, and release.
+
+        ``counts[v]`` of the readable messages said v. The batch has the size that its devices randomised for.
+        """
+        (run,) = self._runs
+        if not self._collects or not isinstance(run, MessageRun):
+            raise Unsupported("batches are received where devices add the noise: open the intake with collect")
+        self._check_left(users)
+        run.add_messages(counts, users, Context(policy))
+        self._book(policy, users)
+        return self.release_now()
+
+    def receive_batch(self, policy: AnyPolicy, messages: Sequence[int], planned: int) -> Release:
+        """Take in the messages of one batch as a shuffler hands them on, one item each, and release.
+
+        ``planned`` is the size of the batch that devices were told: their law is the one for that size.
+        """
+        run = self._runs[0]
+        if not self._collects or not isinstance(run, ItemRun):
+            raise Unsupported("batches of items are received where devices send one each: open the intake with collect")
+        sent = count_items(run.channel, policy, messages, masked=self.privatizer.masked)
+        self._check_left(len(messages))
+        run.add_batch(sent, len(messages), policy, planned=planned)
+        self._book(policy, len(messages))
         return self.release_now()
 
     def _collecting(self) -> ReportRun:
@@ -290,6 +318,14 @@ class Intake:
 
 def _check_collected(privatizer: Privatizer) -> None:
     """Refuse to collect messages that no device makes yet."""
+    if privatizer.guarantee.model == "shuffle":
+        if len(privatizer.channels) == 1 and isinstance(privatizer.channels[0], MessageChannel):
+            privatizer.channels[0].form(privatizer.masked)
+            return
+        raise Unsupported(
+            f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take "
+            "'shuffle/sampled-item' or one of the recipes 'shuffle/...-randomised-response'"
+        )
     if privatizer.guarantee.model != "local" or [type(c) for c in privatizer.channels] != [ReportChannel]:
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take the recipe "

@@ -14,12 +14,13 @@ from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import EqualLawTree, EvenTree, Tree
 from discreet.channels.additive import Channel
 from discreet.channels.arm_rewards import ArmRewardsChannel
-from discreet.channels.base import AnyChannel
+from discreet.channels.base import AnyChannel, MessageChannel
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.schedule import SameUsers
 from discreet.channels.session import Privatizer
+from discreet.channels.shuffled_bits import ShuffledChannel
 from discreet.errors import Unsupported
 from discreet.noise.law import Law
 from discreet.policies import MIXED
@@ -34,12 +35,11 @@ def check_shippable(privatizer: Privatizer, reports_per_user: int = 1, needs: fr
     model, recipe = privatizer.guarantee.model, privatizer.recipe
     if model == "none" or not math.isfinite(privatizer.guarantee.epsilon):
         raise Unsupported(f"recipe {recipe!r} promises nothing that is finite: give the study an epsilon to keep")
-    if model == "shuffle":
-        raise Unsupported(
-            f"recipe {recipe!r} needs a shuffler, which is not served yet: take the local or central model"
-        )
     if isinstance(privatizer.schedule, SameUsers):
         raise Unsupported(f"recipe {recipe!r} asks all users again and again: take one that asks every user once")
+    if model == "shuffle":
+        _check_shuffled(privatizer)
+        return
     if model == "local":
         _check_local(privatizer, needs)
         return
@@ -53,15 +53,28 @@ def check_shippable(privatizer: Privatizer, reports_per_user: int = 1, needs: fr
 
 
 def _check_local(privatizer: Privatizer, needs: frozenset[str]) -> None:
-    if [type(channel) for channel in privatizer.channels] != [ReportChannel]:
+    (channel, *others) = privatizer.channels
+    if others or not isinstance(channel, ReportChannel):
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no randomiser for devices yet: take recipe 'local/sampled-step'"
         )
-    if MIXED in needs:
+    if MIXED in needs and not channel.own_actions:
         raise Unsupported(
-            "in the local model devices follow policies that say one action in each state, and this learner mixes "
-            "actions: take the learner 'ucbvi' or 'obi'"
+            "this learner mixes actions, and nobody but a device knows which one it has drawn: set own_actions = true "
+            "in the options of the recipe, or take the learner 'ucbvi', 'obi' or 'psrl'"
         )
+
+
+def _check_shuffled(privatizer: Privatizer) -> None:
+    channels = privatizer.channels
+    if len(channels) != 1 or not isinstance(channels[0], MessageChannel):
+        clear = any(isinstance(channel, ShuffledChannel) for channel in channels)
+        why = "users send true bits in clear beside noise" if clear else "no device makes its messages yet"
+        raise Unsupported(
+            f"recipe {privatizer.recipe!r} is for simulation here: {why}; take one whose messages are randomised on "
+            "the device, such as 'shuffle/sampled-item' or 'shuffle/first-visit-tables-randomised-response'"
+        )
+    channels[0].form(privatizer.masked)
 
 
 def _check_central(privatizer: Privatizer, channel: AnyChannel) -> None:

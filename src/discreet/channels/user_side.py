@@ -5,6 +5,9 @@ from the operating system's entropy; with a generator it is a simulation. ``coun
 turns reports into the counts that :meth:`~discreet.channels.sampled_item.ReportRun.add_reports` decodes.
 ``count_messages`` does the same for whole messages, one of each user, and first refuses any that no device sends.
 
+Behind a shuffler a device sends one item: ``randomize_item`` makes it, and ``count_items`` counts those of a batch for
+:meth:`~discreet.channels.shuffled_item.ItemRun.add_batch`.
+
 In the central model nothing is randomised on a device: ``tally_records`` adds up the encodings of the records that a
 trusted curator holds, once she has checked that they lie in the declared domain.
 """
@@ -20,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.channels.sampled_item import Domain, ReportChannel
+from discreet.channels.shuffled_item import ItemChannel
 from discreet.encoders.base import Context, Encoder, encode_all, reward_bit
 from discreet.errors import InvalidInput, Unsupported
-from discreet.policies import Policy
+from discreet.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.trajectories import Trajectories
@@ -46,7 +50,7 @@ def pick_steps(channel: ReportChannel, coins: np.random.Generator) -> list[int]:
 def randomize_record(
     channel: ReportChannel,
     record: Trajectories,
-    policy: Policy,
+    policy: AnyPolicy,
     steps: Sequence[int],
     generator: np.random.Generator | None = None,
     *,
@@ -58,8 +62,7 @@ def randomize_record(
     """
     if len(record) != 1:
         raise InvalidInput(f"a device holds one user's record, got {len(record)}")
-    if not isinstance(policy, Policy):
-        raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
+    _check_followed(channel, policy)
     if len(set(steps)) != len(steps) or len(steps) != channel.encoder.steps:
         raise InvalidInput(f"this channel asks about {channel.encoder.steps} different steps, got {list(steps)}")
     domain = channel.domain(policy, masked=masked)
@@ -79,7 +82,7 @@ def randomize_record(
 
 
 def count_reports(
-    channel: ReportChannel, policy: Policy, reports: Iterable[Report], *, masked: bool = True
+    channel: ReportChannel, policy: AnyPolicy, reports: Iterable[Report], *, masked: bool = True
 ) -> tuple[Floats, Floats]:
     """How often each cell was reported by users under one policy, and how many were asked at each step."""
     table = channel.encoder.table
@@ -93,7 +96,7 @@ def count_reports(
     return counts.reshape(table), asked
 
 
-def check_message(channel: ReportChannel, policy: Policy, message: Sequence[Report], *, masked: bool = True) -> None:
+def check_message(channel: ReportChannel, policy: AnyPolicy, message: Sequence[Report], *, masked: bool = True) -> None:
     """Refuse a message that no device makes under this policy: other steps, other items, other numbers of bits."""
     items, asked = items_of(channel, policy, masked), [report.step for report in message]
     if len(asked) != channel.encoder.steps or not all(type(h) is int and 0 <= h < len(items) for h in asked):
@@ -109,12 +112,16 @@ def check_message(channel: ReportChannel, policy: Policy, message: Sequence[Repo
 
 
 @lru_cache(maxsize=64)
-def items_of(channel: ReportChannel, policy: Policy, masked: bool = True) -> tuple[int, ...]:
+def items_of(channel: ReportChannel, policy: AnyPolicy, masked: bool = True) -> tuple[int, ...]:
     """How many items a user can report at each step under a policy."""
+    _check_followed(channel, policy)
     shape = channel.encoder.shape
-    if not isinstance(policy, Policy):
-        raise Unsupported("devices report under policies that say one action: take a learner that does not mix actions")
-    if policy.actions.shape != (shape.horizon, shape.states) or int(policy.actions.max()) >= shape.actions:
+    table = (shape.horizon, shape.states)
+    if isinstance(policy, StochasticPolicy):
+        fits = policy.probabilities.shape == (*table, shape.actions)
+    else:
+        fits = isinstance(policy, Policy) and policy.actions.shape == table and policy.actions.max() < shape.actions
+    if not fits:
         raise InvalidInput(
             f"a policy must have an action below {shape.actions} for {shape.horizon} steps and {shape.states} states"
         )
@@ -122,13 +129,64 @@ def items_of(channel: ReportChannel, policy: Policy, masked: bool = True) -> tup
 
 
 def count_messages(
-    channel: ReportChannel, policy: Policy, messages: Sequence[Sequence[Report]], *, masked: bool = True
+    channel: ReportChannel, policy: AnyPolicy, messages: Sequence[Sequence[Report]], *, masked: bool = True
 ) -> tuple[Floats, Floats]:
     """The counts of whole messages, one of each user; all of them are checked before any is counted."""
     items_of(channel, policy, masked)
     for message in messages:
         check_message(channel, policy, message, masked=masked)
     return count_reports(channel, policy, chain.from_iterable(messages), masked=masked)
+
+
+def randomize_item(
+    channel: ItemChannel,
+    record: Trajectories,
+    policy: Policy,
+    users: int,
+    generator: np.random.Generator | None = None,
+    *,
+    masked: bool = True,
+) -> int:
+    """The one message of a user in a batch of ``users``, as planned; without a generator, from the system's entropy.
+
+    The step is drawn here and told to nobody: that all steps are equally likely is part of the promise.
+    """
+    if len(record) != 1:
+        raise InvalidInput(f"a device holds one user's record, got {len(record)}")
+    if not isinstance(policy, Policy):
+        raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
+    items = channel.items(policy, masked)
+    law = channel.response(users, items.number)
+
+    def below(number: int) -> int:
+        return secrets.randbelow(number) if generator is None else int(generator.integers(number))
+
+    shape = channel.encoder.shape
+    h = below(shape.horizon)
+    seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)
+    coins: Stream = np.array([seed], np.uint64)  # for rounding rewards only, which is not what privacy rests on
+    cells = np.flatnonzero(items.cells[0 if shape.groups == 1 else h])
+    item = _item(channel, record, cells, h, coins)
+    if item == len(cells):
+        item = items.number - 1  # the record had ended
+    elif item is None:  # no item of the policy's: an even one hides that
+        item = below(items.number)
+    elif shape.groups > 1:
+        item += int(items.cells[:h].sum())
+    sent = law.randomize_securely(item) if generator is None else law.randomize(item, generator)
+    return int(sent)
+
+
+def count_items(channel: ItemChannel, policy: AnyPolicy, messages: Sequence[int], *, masked: bool = True) -> Floats:
+    """How often each cell was sent by users under one policy; all messages are checked before any is counted."""
+    items = channel.items(policy, masked)
+    for message in messages:
+        if type(message) is not int or not 0 <= message < items.number:
+            raise InvalidInput(f"a message is one item in 0..{items.number - 1} under this policy")
+    counts = np.bincount(np.asarray(messages, np.int64), minlength=items.number)
+    sent = np.zeros(items.cells.shape)
+    sent[items.cells] = counts[: int(items.cells.sum())]
+    return sent
 
 
 def tally_records(encoders: Sequence[Encoder], context: Context, records: Trajectories) -> list[Floats]:
@@ -161,12 +219,24 @@ def _check_records(shape: Shape, records: Trajectories) -> None:
         raise InvalidInput("a record has a reward that is no finite number")
 
 
+def _check_followed(channel: ReportChannel, policy: AnyPolicy) -> None:
+    """Refuse policies whose actions a device would draw by itself where the server does not expect that."""
+    if isinstance(policy, Policy) or (channel.own_actions and isinstance(policy, StochasticPolicy)):
+        return
+    raise Unsupported(
+        "devices report under policies that say one action, and with own_actions=True under stochastic ones: take "
+        "those, or draw the actions with public coins before the user acts"
+    )
+
+
 def _positions(domain: Domain) -> list[Integers]:
     """For each step the cells that items stand for, in the order of the items."""
     return [np.flatnonzero(cells) for cells in domain.cells]
 
 
-def _item(channel: ReportChannel, record: Trajectories, cells: Integers, h: int, coins: Stream) -> int | None:
+def _item(
+    channel: ReportChannel | ItemChannel, record: Trajectories, cells: Integers, h: int, coins: Stream
+) -> int | None:
     encoder, length = channel.encoder, int(record.lengths[0])
     over = len(cells) if encoder.early_end else None
     if h >= length:

@@ -6,6 +6,7 @@ To add a command, write a function of its name in a file of its own, or beside i
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -27,6 +28,7 @@ from discreet.cli.rehearse import rehearse
 from discreet.cli.reproduce import matrix, reproduce
 from discreet.cli.serve import serve
 from discreet.cli.show import show
+from discreet.cli.shuffler import shuffler
 from discreet.cli.simulate import simulate
 from discreet.cli.study import make_app as study_commands
 from discreet.cli.train import check, train
@@ -35,17 +37,26 @@ from discreet.cli.verify import verify
 
 _OFFLINE = (plan, check, train, verify, show, evaluate)
 _STUDIES = (reproduce, matrix)
-_REAL_USERS = (serve, crowd)
+_REAL_USERS = (serve, shuffler, crowd)
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES,
     *_REAL_USERS,
 )  # fmt: skip
 
-app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for _command in COMMANDS:
-    app.command(_command.__name__)(plain_errors(_command))
-app.add_typer(ledger_commands(), name="ledger")
-app.add_typer(study_commands(), name="study")
+_GROUPS: dict[str, Callable[[], typer.Typer]] = {"ledger": ledger_commands, "study": study_commands}
+
+
+def make_app(only: str | None = None) -> typer.Typer:
+    """All commands; or, to be quick, only the one that was asked for."""
+    app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+    for command in COMMANDS:
+        if only in (None, command.__name__):
+            app.command(command.__name__)(plain_errors(command))
+    for name, make in _GROUPS.items():
+        if only in (None, name):
+            app.add_typer(make(), name=name)
+    app.callback()(_root)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,13 +65,19 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Reinforcement learning under differential privacy, with guarantees that are computed."""
+
+
+def _asked_for(arguments: Sequence[str]) -> str | None:
+    """The command, if its name comes first and is right, and no shell asks for completions."""
+    known = {command.__name__ for command in COMMANDS} | set(_GROUPS)
+    first = arguments[0] if arguments else ""
+    return first if first in known and "_DISCREET_COMPLETE" not in os.environ else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = app(args=given, prog_name="discreet", standalone_mode=False)
+        code = make_app(_asked_for(given))(args=given, prog_name="discreet", standalone_mode=False)
     except UsageError as error:
         message = str(error).strip() if is_help(error) else f"discreet: {usage_sentence(error, given)}"
         if message:  # help that rich drew is printed already

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet.cli import options as o
-from discreet.cli.output import check_outputs, print_facts, write_json
+from discreet.cli.crowd_stages import next_steps, stages
+from discreet.cli.output import check_outputs, print_facts, print_table, write_json
 from discreet.cli.study import StudyFile
 from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
-    from discreet.service.crowd import CrowdResult
+    from discreet.crowd.people import CrowdResult
     from discreet.service.mechanism import Mechanism
     from discreet.worlds.tabular import TabularWorld
 
@@ -40,6 +41,10 @@ def crowd(
             "folder, and removed afterwards.",
             rich_help_panel=_CROWD,
         ),
+    ] = None,
+    shuffler: Annotated[
+        str | None,
+        typer.Option(help="The address of the shuffler of a shuffled study that is running.", rich_help_panel=_CROWD),
     ] = None,
     connections: Annotated[
         int, typer.Option(help="How many people are connected at a time.", min=1, max=256, rich_help_panel=_CROWD)
@@ -77,10 +82,14 @@ def crowd(
     )
     if declared.invited and url is not None and not invited:
         raise InvalidInput("this study takes invited people only: give their tokens by --tokens FILE")
+    if declared.shuffled and url is not None and shuffler is None and not declared.declaration["shuffle"]["address"]:
+        raise InvalidInput("this study has a shuffler: give its address by --shuffler, beside --url")
     if runs and people < declared.total:
         raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
+    if url is None:
+        typer.echo(f"{declared.name}: starting a service of its own, then {people:,} people come over HTTP", err=True)
     try:
-        result = _run(study, url, chosen, people, seed, connections, invited)
+        result = _run(study, url, shuffler, chosen, people, seed, connections, invited)
     except ClientError as refused:
         raise Unsupported(str(refused)) from None
     facts, compared = _facts(mechanism, chosen, result), {}
@@ -89,8 +98,18 @@ def crowd(
         facts.append(("simulate", compared["words"]))
     write_json(json, _as_dict(mechanism, chosen, result, compared))
     print_facts(facts)
-    typer.echo(f"\n{mechanism.whole.statement()}")
+    _print_stages(result, chosen)
+    typer.echo(f"{mechanism.whole.statement()}")
     typer.echo(declared.hash)
+    if url is None:
+        typer.echo(f"\n{next_steps(str(study))}")
+
+
+def _print_stages(result: CrowdResult, world: TabularWorld) -> None:
+    """How the crowd learned: nothing is printed for a world in which there is nothing to learn."""
+    rows = [stage.row() for stage in stages(result.people, result.regret, world)]
+    if rows:
+        print_table(["people", "regret, of playing at random", "(0% is perfect)"], rows)
 
 
 def _tabular(world: Any) -> TabularWorld:
@@ -102,23 +121,28 @@ def _tabular(world: Any) -> TabularWorld:
 
 
 def _run(
-    file: Path, url: str | None, world: TabularWorld, people: int, seed: int, connections: int, tokens: list[str]
-) -> CrowdResult:
+    file: Path, url: str | None, shuffler: str | None, world: TabularWorld, people: int, seed: int, connections: int,
+    tokens: list[str],
+) -> CrowdResult:  # fmt: skip
     from contextlib import nullcontext
 
     from discreet.cli.crowd_service import Served, served
     from discreet.client.transport import Connection
-    from discreet.service.crowd import crowd as run
+    from discreet.crowd.people import crowd as run
     from discreet.service.study import read_study
     from discreet.simulation.progress import progress_bar
 
     if url is not None:
         Connection(url)  # refused before anything is started
-    place = served(file, people) if url is None else nullcontext(Served(url, read_study(file).hash))
+    study = read_study(file)
+    second = shuffler or (study.declaration["shuffle"]["address"] if study.shuffled else None)
+    place = served(file, people) if url is None else nullcontext(Served(url, study.hash, shuffler=second))
     with place as there, progress_bar("crowd", people, True) as tick:
+        to_shuffler = there.shuffler
         return run(
             lambda: Connection(there.url), there.study_hash, world, people,
             seed=seed, connections=connections, tokens=there.tokens or tokens, tick=tick,
+            shuffler=None if to_shuffler is None else lambda: Connection(to_shuffler),
         )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """A service of its own for a rehearsal: a copy of the study in a temporary folder, served by a process on a free port.
 
+A shuffled study has two parties, so two processes are started, each with its own files in a folder of its own.
+
 The copy has the key of the study where it lies beside the declaration; otherwise it gets a new one, and so another
 hash. Where people are invited, the copy has invitations of its own. Nothing of the rehearsal touches the database, the
 head or the round keys of the real study.
@@ -15,28 +17,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+
+import typer
 
 from discreet.cli.study import tokens
 from discreet.client.errors import ClientError
 from discreet.client.transport import Connection
 from discreet.errors import Unsupported
-from discreet.service.places import make_operator_token, places_of
-from discreet.service.study import read_study
+from discreet.service.places import make_operator_token, places_of, shuffler_places_of
+from discreet.service.sealing import make_sealing_key
+from discreet.service.study import Study, read_study
 
 _SECONDS = 120.0  # until a service must answer
 _STOP = 15.0
+_TELL = 4.0  # seconds after which it is said again that the service is starting
 _START = "from discreet.cli import main; main()"
 
 
 class Served(NamedTuple):
-    """Where a study is served, its hash there, and invitations to it."""
+    """Where a study is served, its hash there, invitations to it, and where its shuffler is if it has one."""
 
     url: str
     study_hash: str
     tokens: tuple[str, ...] = ()
+    shuffler: str | None = None
 
 
 @contextmanager
@@ -44,23 +51,38 @@ def served(study_file: Path, people: int = 1) -> Iterator[Served]:
     """Serve a copy of a study to so many people until the block ends."""
     with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
         copy = _copied(study_file, Path(folder))
-        study = read_study(copy)
-        invited = _invited(copy, people) if study.invited else ()
-        port, log = _free_port(), Path(folder) / "log"
-        with log.open("wb") as out:
-            command = [sys.executable, "-c", _START, "serve", str(copy), "--port", str(port)]
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        study, second = read_study(copy), _second(copy)
+        invited = _invited(second if study.shuffled else copy, people) if study.invited else ()
+        with ExitStack() as processes:
+            url, shuffler = processes.enter_context(_process("serve", copy)), None
+            if study.shuffled:
+                shuffler = processes.enter_context(_process("shuffler", second, "--coordinator", url))
+            yield Served(url, study.hash, invited, shuffler)
+
+
+def _second(copy: Path) -> Path:
+    """Where the shuffler of a rehearsal has its files."""
+    return copy.parent / "shuffler" / copy.name
+
+
+@contextmanager
+def _process(command: str, study_file: Path, *options: str) -> Iterator[str]:
+    """A command that serves a study on a free port until the block ends; gives its address."""
+    port, log = _free_port(), study_file.parent / "log"
+    with log.open("wb") as out:
+        words = [sys.executable, "-c", _START, command, str(study_file), "--port", str(port), *options]
+        process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait(process, Connection(url, 2.0), log)
+        yield url
+    finally:
+        process.terminate()
         try:
-            url = f"http://127.0.0.1:{port}"
-            _wait(process, Connection(url, 2.0), log)
-            yield Served(url, study.hash, invited)
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(_STOP)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _copied(file: Path, folder: Path) -> Path:
@@ -75,8 +97,24 @@ def _copied(file: Path, folder: Path) -> Path:
     else:
         text = text.replace(study.signing_key, make_key(places.signing))
     make_operator_token(places.operator)
+    if study.shuffled:
+        text = _with_two_parties(copy, text, study)
     copy.write_text(text)
     return copy
+
+
+def _with_two_parties(copy: Path, text: str, study: Study) -> str:
+    """Keys for both parties of a rehearsal, always new ones: nobody has both of the real ones."""
+    from discreet.ledger.heads import make_key
+
+    second = _second(copy)
+    second.parent.mkdir(mode=0o700)
+    places = shuffler_places_of(second)
+    make_operator_token(places.operator)
+    text = text.replace(study.sealing_key.hex(), make_sealing_key(places_of(copy).sealing))
+    text = text.replace(study.shuffler_key, make_key(places.signing))
+    second.write_text(text)
+    return text
 
 
 def _invited(copy: Path, people: int) -> tuple[str, ...]:
@@ -93,9 +131,12 @@ def _free_port() -> int:
 
 
 def _wait(process: subprocess.Popen[bytes], connection: Connection, log: Path) -> None:
-    """Until the service answers."""
-    end = time.monotonic() + _SECONDS
-    while time.monotonic() < end:
+    """Until the service answers. The first time this takes a while, and somebody may be watching."""
+    begun = told = time.monotonic()
+    while time.monotonic() < begun + _SECONDS:
+        if time.monotonic() > told + _TELL:
+            told = time.monotonic()
+            typer.echo(f"the service is starting ({told - begun:.0f} s; the first time it compiles)", err=True)
         if process.poll() is not None:
             break
         try:

@@ -18,16 +18,20 @@ def demo(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the picture as well (.png, .svg, .pdf).")
     ] = None,
+    theme: Annotated[str, typer.Option(help="The paper of that picture: light or dark.")] = "light",
 ) -> None:
     """Compare trust models on one world, in under a minute, and write one page about it."""
     check_outputs(page=out, plot=plot)
+    from discreet.pictures import checked_theme
+
+    checked_theme(theme)
     from discreet.cli.demo_page import draw, render, run_demo
     from discreet.files import write_atomically
 
     comparison = run_demo(runs=runs, seed=seed, episodes=episodes, progress=True)
     page = render(comparison)
     if plot is not None:
-        write_atomically(plot, draw(comparison, plot.suffix[1:]))
+        write_atomically(plot, draw(comparison, plot.suffix[1:], theme))
     write_atomically(out, page)
     print_table(
         ["trust model", "regret", "final gap", "guarantee"],

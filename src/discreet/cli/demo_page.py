@@ -4,7 +4,8 @@ RiverSwim rewards patience: the large reward lies at the far end of a chain, aga
 cannot tell its counts from the noise never gets there. Regret is exact, so what differs between two rows is the
 mechanism (its noise and how often it releases) and the luck of the runs, and nothing else.
 
-The page is self-contained HTML: inline style, inline picture, nothing fetched from anywhere.
+The page is self-contained HTML: inline style, inline picture, no script, nothing fetched from anywhere. Its colours,
+those of the picture included, follow the reader's light or dark scheme.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import numpy as np
 
 from discreet.learners.registry import make_learner
 from discreet.notebook import counted
+from discreet.pictures import DARK, LIGHT, Theme
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import Guarantee
-from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy
+from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy, Shuffle
 from discreet.simulation.plots import draw_results
 from discreet.simulation.result import SimulationResult, with_error
 from discreet.simulation.run import simulate
@@ -30,10 +32,11 @@ from discreet.worlds.tabular import TabularWorld
 TARGETS: tuple[tuple[str, Privacy], ...] = (
     ("no privacy", NoPrivacy()),
     ("central, (1, 1e-5)", Central(epsilon=1.0, delta=1e-5)),
-    ("central, pure epsilon 1", Central(epsilon=1.0)),
+    ("shuffle, (1, 1e-5)", Shuffle(epsilon=1.0, delta=1e-5)),
     ("local, pure epsilon 1", Local(epsilon=1.0)),
 )
 UNIFORM = "uniform play"
+_FOLDED = 25  # lines of a derivation
 
 
 @dataclass(frozen=True)
@@ -105,16 +108,21 @@ def uniform_play(world: TabularWorld, like: SimulationResult) -> SimulationResul
         deployed_gap=np.array([gap]),
         switches=np.zeros(1, np.int64),
         deterministic_switches=np.zeros(1, np.int64),
-        guarantee={"statement": "looks at no data at all"},
+        guarantee={"model": "none", "epsilon": None, "delta": 0.0, "statement": "looks at no data at all"},
         seconds=0.0,
     )
 
 
-# Matplotlib's default colours in the order of its lines, so that the table's marks match the curves.
-_COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd")
+def _variables(theme: Theme) -> str:
+    """The colours of a theme as variables of the page; the picture uses them too."""
+    lines = "".join(f" --line-{index}: {colour};" for index, colour in enumerate(theme.colours))
+    return f"--ink: {theme.ink}; --soft: {theme.soft}; --line: {theme.grid}; --paper: {theme.paper};{lines}"
 
-_STYLE = """
-:root { --ink: #1d2430; --soft: #5c6675; --line: #dfe3ea; --paper: #ffffff; --wash: #f5f6f9; }
+
+_STYLE = (
+    f":root {{ color-scheme: light dark; {_variables(LIGHT)} --wash: #f5f6f9; }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} --wash: #15181e; }} }}\n"
+    """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--wash); color: var(--ink); line-height: 1.55;
        font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
@@ -125,21 +133,30 @@ p { margin: 0 0 .8rem; max-width: 46rem; }
 .soft { color: var(--soft); font-size: .92rem; }
 .card { background: var(--paper); border: 1px solid var(--line); border-radius: .6rem; padding: 1.1rem 1.3rem; }
 figure { margin: 1.6rem 0 0; } figure svg { width: 100%; height: auto; display: block; }
-.scroll { overflow-x: auto; padding: .4rem 1.3rem; }
 table { border-collapse: collapse; width: 100%; font-size: .94rem; }
 th { text-align: left; color: var(--soft); font-weight: 600; font-size: .82rem; }
 th, td { padding: .6rem .9rem .6rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .name { white-space: nowrap; font-weight: 600; }
-.promise { min-width: 15rem; }
-.commands { margin: 0; white-space: pre; overflow-x: auto; }
 .mark { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .55rem; }
 details { margin-bottom: .7rem; } summary { cursor: pointer; font-weight: 600; }
-pre { margin: .8rem 0 0; white-space: pre-wrap; font-size: .82rem; line-height: 1.5;
+pre { margin: .8rem 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; line-height: 1.5;
       font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .88em; }
+.line { display: block; padding-left: calc(var(--in) + 3ch); text-indent: calc(-1 * (var(--in) + 3ch)); }
+.command { margin: 0 0 .6rem; cursor: copy; user-select: all;
+           -webkit-user-select: all; border-left: .2rem solid var(--line); padding-left: .7rem; }
+.command:last-child { margin-bottom: 0; }
+@media (max-width: 40rem) {
+  figure { overflow-x: auto; } figure svg { min-width: 34rem; } figcaption { min-width: 0; }
+  main { padding: 1.4rem .8rem 3rem; } .card { padding: .8rem .9rem; }
+  thead { display: none; } tr { display: block; padding: .6rem 0; border-bottom: 1px solid var(--line); }
+  tr:last-child { border-bottom: 0; }
+  td { display: block; border: 0; padding: .1rem 0; text-align: left !important; white-space: normal !important; }
+  td[data-name]::before { content: attr(data-name) ": "; color: var(--soft); font-size: .85rem; }
+}
 """
+)
 
 
 def render(comparison: Comparison) -> str:
@@ -169,57 +186,73 @@ logarithmic. Playing uniformly at random would lose {uniform.final_gap[0]:.3f} p
 line has learned nothing yet. Without privacy the counts are renewed after every user; with it, in
 blocks.</figcaption></figure>
 <h2>Regret and promise</h2>
-<div class="card scroll"><table>
+<div class="card"><table>
 <thead><tr><th>promise</th><th class="number">regret</th><th class="number">last gap</th><th>guarantee</th></tr></thead>
 <tbody>
 {_table(list(comparison.rows()))}
 </tbody></table></div>
 <p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that is
 recommended in the end loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other
-users see would have been almost as likely had one user been replaced. <em>Local</em>: the same holds for the message
-that leaves the user's own device.</p>
+users see would have been almost as likely had one user been replaced. <em>Shuffle</em>: the same holds for all
+messages together, after a trusted shuffler has mixed them. <em>Local</em>: the same holds for the message that leaves
+the user's own device.</p>
 <h2>Why the guarantees hold</h2>
 <p>Every epsilon is computed from what one user can change and from the exact law of the noise, never copied from a
 claim. Read each derivation from the bottom up.</p>
 {_derivations(comparison)}
 <h2>Run it yourself</h2>
-<div class="card"><pre class="commands">{escape(_commands(comparison))}</pre></div>
+<p class="soft">A click selects a whole command.</p>
+<div class="card">{_commands(comparison)}</div>
 </main>
 </body>
 </html>
 """
 
 
-def draw(comparison: Comparison, kind: str) -> bytes:
+def draw(comparison: Comparison, kind: str, theme: str = "light") -> bytes:
     """The picture alone: every promise, and uniform play for reference."""
     results = (*comparison.results, comparison.uniform)
-    return draw_results(results, kind, labels=(*comparison.labels, UNIFORM), title=" ")
+    return draw_results(results, kind, labels=(*comparison.labels, UNIFORM), title=comparison.world.name, theme=theme)
 
 
 def _inline_svg(comparison: Comparison) -> str:
     """The picture as an element of the page: without the prologue and the metadata of a file of its own."""
     svg = draw(comparison, "svg").decode()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    for name, colour in _names_of_colours():
+        svg = re.sub(rf"{colour}\b", f"var(--{name})", svg, flags=re.IGNORECASE)
     return svg.replace("<svg ", '<svg role="img" aria-label="cumulative regret against episodes" ', 1)
+
+
+def _names_of_colours() -> Iterator[tuple[str, str]]:
+    """The variables of the page that stand for the colours of a picture, so that it follows the reader's scheme."""
+    yield from (("ink", LIGHT.ink), ("soft", LIGHT.soft), ("line", LIGHT.grid), ("paper", LIGHT.paper))
+    yield from ((f"line-{index}", colour) for index, colour in enumerate(LIGHT.colours))
 
 
 def _table(rows: list[Row]) -> str:
     return "\n".join(
-        f'<tr><td class="name"><span class="mark" style="background:{colour}"></span>{escape(row.label)}</td>'
-        f'<td class="number">{escape(row.regret)}</td><td class="number">{escape(row.final_gap)}</td>'
-        f'<td class="promise">{escape(row.guarantee)}</td></tr>'
-        for row, colour in zip(rows, _COLOURS, strict=True)
+        f'<tr><td class="name"><span class="mark" style="background:var(--line-{index})"></span>'
+        f"{escape(row.label)}</td>"
+        f'<td class="number" data-name="regret">{escape(row.regret)}</td>'
+        f'<td class="number" data-name="last gap">{escape(row.final_gap)}</td>'
+        f'<td data-name="guarantee">{escape(row.guarantee)}</td></tr>'
+        for index, row in enumerate(rows)
     )
 
 
 def _derivations(comparison: Comparison) -> str:
+    """Each derivation, its lines wrapped behind their indentation; long ones are folded."""
     parts = []
     for label, result in zip(comparison.labels, comparison.results, strict=True):
         assert isinstance(result.guarantee, Guarantee)
-        text = f"recipe {result.recipe}\n{result.guarantee.explain()}"
-        parts.append(
-            f'<details class="card" open><summary>{escape(label)}</summary><pre>{escape(text)}</pre></details>'
+        lines = f"recipe {result.recipe}\n{result.guarantee.explain()}".split("\n")
+        text = "".join(
+            f'<span class="line" style="--in:{len(line) - len(line.lstrip())}ch">{escape(line)}\n</span>'
+            for line in lines
         )
+        shown = " open" if len(lines) <= _FOLDED else ""
+        parts.append(f'<details class="card"{shown}><summary>{escape(label)}</summary><pre>{text}</pre></details>')
     return "\n".join(parts)
 
 
@@ -229,5 +262,6 @@ def _commands(comparison: Comparison) -> str:
         f"discreet simulate --world river-swim --states {shape.states} --horizon {shape.horizon} "
         f"--episodes {int(first.episodes[-1])} --runs {first.runs} --seed {first.seed}"
     )
-    promises = ("none", "central --epsilon 1 --delta 1e-5", "central --epsilon 1", "local --epsilon 1")
-    return "\n".join(f"{common} --privacy {promise}" for promise in promises)
+    private = ("central --epsilon 1 --delta 1e-5", "shuffle --epsilon 1 --delta 1e-5", "local --epsilon 1")
+    commands = [f"{common} --privacy {promise}" for promise in ("none", *private)]
+    return "\n".join(f'<pre class="command">{escape(command)}</pre>' for command in commands)

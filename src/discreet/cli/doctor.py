@@ -31,7 +31,7 @@ NEEDED = {
     "numba": "0.61",
     "dp-accounting": "0.5",
     "opendp": "0.14.2",
-    "typer": "0.12",
+    "typer": "0.15.1",
     "rich": "13",
 }
 OPTIONAL = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -84,8 +85,23 @@ def rehearse(
         about, target, episodes=episodes, learners=learners, recipes=recipe, options=o.several_values(option),
         runs=runs, seed=seed, threads=threads, progress=True,
     )  # fmt: skip
-    write_json(json, result.as_dict())
-    _print(result, f"--world {world[0]}" if world else "--world YOURS")
+    where = _where(world, shorthands, world_option, homogeneous)
+    write_json(json, {**result.as_dict(), "command": result.command(where)})
+    _print(result, where)
+
+
+def _where(
+    worlds: list[str] | None, sizes: dict[str, int | None], world_options: list[str] | None, homogeneous: bool | None
+) -> str:
+    """The options that say where the first of the worlds is, for a command that can be copied."""
+    if not worlds:
+        return "--world YOURS"
+    words = [f"--world {shlex.quote(worlds[0])}"]
+    words += [f"--{name} {value}" for name, value in sizes.items() if value is not None]
+    words += [f"--world-option {shlex.quote(text)}" for text in world_options or ()]
+    if homogeneous is not None:
+        words.append("--homogeneous" if homogeneous else "--per-step")
+    return " ".join(words)
 
 
 def _declared(sizes: dict[str, int | None], world_options: list[str] | None, homogeneous: bool | None) -> Shape:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.study import Db, StudyFile, open_coordinator
-from discreet.errors import InvalidInput, MissingExtra
+from discreet.cli import options as o
+from discreet.cli.origins import Origins, check_origins, open_to
+from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
+from discreet.errors import InvalidInput, MissingExtra, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from discreet.service.study import Study
+    from discreet.worlds.tabular import TabularWorld
+
 _SETTINGS = "DISCREET_SERVE"  # how settings reach the worker processes
+_REHEARSAL = "Rehearsal"
 
 
 def serve(
@@ -29,26 +39,83 @@ def serve(
     rate: Annotated[
         float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
     ] = 0.0,
+    allow_origin: Origins = None,
+    world: Annotated[
+        str | None,
+        typer.Option(
+            help="The world of a rehearsal with discreet crowd: the dashboard then shows the exact regret of released "
+            "policies in it. Leave it out with real people.",
+            rich_help_panel=_REHEARSAL,
+            autocompletion=o.complete_world,
+        ),
+    ] = None,
+    states: o.States = None,
+    actions: o.Actions = None,
+    horizon: o.Horizon = None,
+    world_option: o.WorldOptions = None,
+    instance: o.Instance = None,
 ) -> None:
-    """Serve a study: policies out, reports in, rounds that close, a ledger that is kept. Stops gracefully."""
+    """Serve a study: policies out, reports in, rounds that close, a ledger that is kept. Stops gracefully.
+
+    The address itself is a page for participants; /dashboard is for the person who runs the study and asks for the
+    operator's token, which stands in STUDY.operator.
+    """
     try:
         import uvicorn
     except ImportError:
         raise MissingExtra("uvicorn", "serve") from None
-    settings = {"study": str(study), "db": db, "rate": rate}
+    sizes = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
+    rehearsal = None if world is None else {"world": world, "sizes": sizes, "options": world_option}
+    settings = {
+        "study": str(study),
+        "db": db,
+        "rate": rate,
+        "rehearsal": rehearsal,
+        "origins": check_origins(allow_origin),
+    }
     from discreet.service.places import operator_token, places_of
+    from discreet.service.study import read_study
 
+    read_declared(study)
     operator_token(places_of(study).operator)
+    if rehearsal is not None:
+        _rehearsed(rehearsal, read_study(study))  # before anything is opened
+    _check_free(host, port)
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)
+    typer.echo(f"dashboard  http://{host}:{port}/dashboard  with the token in {places_of(study).operator}", err=True)
     coordinator.stop()
     os.environ[_SETTINGS] = json.dumps(settings)
-    uvicorn.run(
-        "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
-        log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
-    )  # fmt: skip
+    with _counted_together(workers):
+        uvicorn.run(
+            "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
+            log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
+        )  # fmt: skip
+
+
+def _check_free(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before anything is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        why = (error.strerror or "the system refused").lower()
+        raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
+
+
+@contextmanager
+def _counted_together(workers: int) -> Iterator[None]:
+    """Let several workers add up their metrics, in a temporary folder that they are told of before they start."""
+    if workers == 1:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="discreet-metrics-") as folder:
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        yield
 
 
 def worker() -> ASGIApp:
@@ -69,4 +136,27 @@ def worker() -> ASGIApp:
     file = Path(settings["study"])
     coordinator = open_coordinator(file, settings["db"])
     limits = replace(usual_limits(coordinator), rate=settings["rate"])
-    return Service(coordinator, operator_token(places_of(file).operator), limits=limits, log=log).app
+    world = _rehearsed(settings["rehearsal"], coordinator.declared)
+    token = operator_token(places_of(file).operator)
+    return open_to(Service(coordinator, token, limits=limits, log=log, world=world).app, settings["origins"])
+
+
+def _rehearsed(asked: dict[str, Any] | None, study: Study) -> TabularWorld | None:
+    """The world of a rehearsal; refused if it is not of the shape that the study declares."""
+    if asked is None:
+        return None
+    from discreet.worlds.tabular import TabularWorld
+
+    world = o.choose_world(asked["world"], asked["sizes"], asked["options"], None)
+    if not isinstance(world, TabularWorld):
+        raise Unsupported("a rehearsal has one tabular world: choose an --instance of a random one")
+    own, declared = world.shape, study.shape
+    for name, found, wanted in (
+        ("states", own.states, declared.states),
+        ("actions", own.actions, declared.actions),
+        ("steps", own.horizon, declared.horizon),
+        ("a range of rewards", own.rewards, declared.rewards),
+    ):
+        if found != wanted:
+            raise InvalidInput(f"the study has {name} {wanted}, and world {world.name} {found}: choose another world")
+    return world

@@ -14,6 +14,7 @@ from discreet.errors import InvalidInput, MissingExtra
 if TYPE_CHECKING:
     from discreet.service.coordinator import Coordinator
     from discreet.service.database import Database
+    from discreet.service.mechanism import Mechanism
     from discreet.service.places import Places
     from discreet.service.study import Study
 
@@ -25,13 +26,29 @@ Db: TypeAlias = Annotated[
 _PACKAGES = ("msgspec", "cryptography", "starlette", "uvicorn", "prometheus_client")
 
 
-def new(study: StudyFile) -> None:
-    """Write a commented study file, a signing key and an operator's token beside it."""
-    from discreet.service.places import new_study
+def new(
+    study: StudyFile,
+    model: Annotated[
+        str, typer.Option(help="Whom participants trust: local, shuffle or central.", metavar="MODEL")
+    ] = "local",
+) -> None:
+    """Write a commented study file, a signing key and an operator's token beside it; for two parties keys of both."""
+    from discreet.service.places import new_study, shuffler_folder
 
-    places = new_study(study)
-    print_facts([("study", str(study)), ("signing key", str(places.signing)), ("operator", str(places.operator))])
+    places, apart = new_study(study, model), shuffler_folder(study)
+    facts = [("study", str(study)), ("signing key", str(places.signing)), ("operator", str(places.operator))]
+    if model == "shuffle":
+        facts += [
+            ("sealing key", f"{places.sealing}: opens messages, only the coordinator may have it"),
+            ("shuffler", f"{apart}: signs batches, only the shuffler may have it"),
+        ]
+    print_facts(facts)
     typer.echo(f"change {study} as you need it, then:  discreet study check {study}")
+    if model == "shuffle":
+        typer.echo(
+            f"two parties: when {study.name} is final, copy it into {apart} and hand that folder to whoever runs the "
+            "shuffler, who must be somebody else than the coordinator; keep no copy of it, and give none of yours away"
+        )
 
 
 def check(
@@ -39,8 +56,8 @@ def check(
     runs: Annotated[int, typer.Option(help="Runs of the rehearsal in each world; 0 leaves it out.", min=0)] = 2,
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
-    declared = _read(study)
-    from discreet.service.checking import device_cost, noise_of, rehearsed
+    declared = read_declared(study)
+    from discreet.service.checking import device_cost, instead_of, noise_of, rehearsed
     from discreet.service.mechanism import prepare
 
     mechanism = prepare(declared)
@@ -51,13 +68,17 @@ def check(
     print_facts(
         [
             ("promise", mechanism.statement),
+            *([("if both collude", _alone(mechanism))] if declared.shuffled else []),
             ("recipe", mechanism.privatizer.recipe),
             ("participants", f"{users['number']:,}, at most {declared.most_reports} reports of each"),
             ("releases", f"{calibration.releases:,}"),
-            ("a device pays", f"{cost.requests} requests, {cost.received:,} bytes received, {cost.sent:,} sent, "
-                f"{cost.milliseconds:.2g} ms of work"),
+            ("a device pays", f"{cost.requests} requests, "
+                + (f"{cost.messages:,} sealed messages, " if declared.shuffled else "")
+                + f"{cost.received:,} bytes received, {cost.sent:,} sent, {cost.milliseconds:.2g} ms of work"),
         ]
     )  # fmt: skip
+    if (usual := instead_of(mechanism)) is not None:
+        typer.echo(f"auto took a recipe that can be served; in simulations it takes {usual[0]!r}, but {usual[1]}")
     rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
     print_table(["count", "noise of a release (sd)", "noise at the end (sd)"], rows, right=["count"])
     if runs:
@@ -68,14 +89,30 @@ def check(
         )
 
 
+def _alone(mechanism: Mechanism) -> str:
+    """What is left to a participant if shuffler and coordinator put together what they see."""
+    left = mechanism.alone
+    if left is None:
+        return "nothing is left: true values leave the device without randomness of their own"
+    from discreet.privacy.words import rounded_up
+
+    return f"local epsilon {rounded_up(left)} is left, by the randomness of the device, for all it sends"
+
+
 def tokens(
     study: StudyFile,
     number: Annotated[int, typer.Option(help="How many participants to invite.", min=1)],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The tokens, one a line; only you may read it.")],
     db: Db = None,
 ) -> None:
-    """Make invitation tokens. The database keeps their digests only, so this file is the one place where they are."""
+    """Make invitation tokens. The database keeps their digests only, so this file is the one place where they are.
+
+    Those of a shuffled study are made by whoever runs the shuffler, beside the shuffler's copy of the declaration: a
+    coordinator who invites could invite himself often enough to be alone with one participant.
+    """
     declared, database, _places = _opened(study, db)
+    if declared.shuffled:
+        database = _shuffler_database(study, db)
     from discreet.service import rounds
     from discreet.service.places import new_tokens
     from discreet.service.reports import token_digest
@@ -119,6 +156,7 @@ def end(study: StudyFile, db: Db = None) -> None:
     from discreet.service import rounds
     from discreet.service.coordinator import Coordinator
 
+    database.check_exists()
     database.prepare()
     link = database.connect()
     try:
@@ -151,7 +189,8 @@ def open_coordinator(study_file: Path, db: str | None) -> Coordinator:
     return Coordinator(declared, database, places)
 
 
-def _read(study_file: Path) -> Study:
+def read_declared(study_file: Path) -> Study:
+    """The study of a file, where everything that serving needs is installed."""
     from discreet.service.study import file_name, read_study
 
     for package in _PACKAGES:
@@ -160,8 +199,22 @@ def _read(study_file: Path) -> Study:
     return read_study(file_name(study_file))
 
 
+def _shuffler_database(study_file: Path, db: str | None) -> Database:
+    from discreet.service.database import Database
+    from discreet.service.places import shuffler_places_of
+    from discreet.shuffler.tables import MIGRATIONS
+
+    places = shuffler_places_of(study_file)
+    if not places.signing.exists():
+        raise InvalidInput(
+            f"{places.signing.name} is not beside the study: tokens of a shuffled study are made by its shuffler, in "
+            "the folder that belongs to it"
+        )
+    return Database(places.database if db is None else db, MIGRATIONS, "shuffler")
+
+
 def _opened(study_file: Path, db: str | None) -> tuple[Study, Database, Places]:
-    declared = _read(study_file)
+    declared = read_declared(study_file)
     from discreet.service.database import Database
     from discreet.service.places import places_of
 

@@ -87,7 +87,8 @@ def _bad_value(error: Any, arguments: Sequence[str]) -> str:
     names = [option for option in error.param.opts if option.startswith("--")]
     given = next((value for name in names if (value := _value_of(name, arguments))), None)
     said = str(error.message).lower()
-    whole, number = "integer" in said, "float" in said or "number" in said
+    whole = re.search(r"\bint(eger)?\b", said) is not None
+    number = "float" in said or "number" in said
     if not (whole or number):
         return f"{_named(error.param)}: {' '.join(str(error.message).split()).rstrip('.')}"
     if error.param.nargs == 2:

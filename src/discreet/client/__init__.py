@@ -1,7 +1,7 @@
 """What runs on a person's device: take the policy of a study, live an episode, send one report of it.
 
-Standard library only (``cryptography`` is loaded to check signatures, and for nothing else), no NumPy, nothing of the
-rest of discreet, so that it starts at once and can be read in one sitting.
+Standard library only (``cryptography`` is loaded to check signatures and to seal the messages of shuffled studies, and
+for nothing else), no NumPy, nothing of the rest of discreet, so that it starts at once and can be read in one sitting.
 
 >>> from discreet.client import Device
 >>> Device("http://localhost:8000", store=":memory:", study_hash="sha256:" + 64 * "0").reports
@@ -11,6 +11,7 @@ rest of discreet, so that it starts at once and can be read in one sitting.
 * ``study``: the declaration that a person agreed to, known by its hash.
 * ``policy``: the policy of a round: which action to take, and which items a report can name.
 * ``exact``: from random bytes to reports in whole numbers. ``laws``: that these keep the epsilon that was promised.
+* ``counters``, ``one_item``: answered bits, or one item, of shuffled studies. ``sealing``: sealed to the coordinator.
 * ``reports``: a record in, the report of it out.
 * ``heads``: signed heads of the chain of policies; two for one round are evidence.
 * ``store``: what must outlast a crash of the device. ``transport``: requests.

@@ -27,18 +27,19 @@ from typing import overload
 from discreet.client.errors import Refused, Rejected
 from discreet.client.exact import Entropy, Tape
 from discreet.client.heads import Head, SplitView, check_chain
-from discreet.client.reports import Round, pick, report_of
+from discreet.client.reports import Round, pick, report_of, shuffled_messages
+from discreet.client.sealing import sealed
 from discreet.client.store import DONE, OPEN, REJECTED, SQLiteStore, Store, Waiting
 from discreet.client.study import Study, seconds
 from discreet.client.transport import Connection, Service, check_token
-from discreet.client.words import canonical
+from discreet.client.words import canonical, digest
 
 
 class _Episode:
     """An episode that has begun: its round, what the report is about, and what happened so far."""
 
-    def __init__(self, id: str, round_: Round, steps: list[int], due: int) -> None:
-        self.id, self.round, self.steps, self.due = id, round_, steps, due
+    def __init__(self, id: str, round_: Round, head: Head, steps: list[int], due: int) -> None:
+        self.id, self.round, self.head, self.steps, self.due = id, round_, head, steps, due
         self.record: list[tuple[int, int, float]] = []
 
 
@@ -48,7 +49,8 @@ class Device:
     ``store`` is a file, kept as long as the study runs, or a store. ``token`` is an invitation where the study has
     them. ``signatures=False`` trusts the connection where the package ``cryptography`` is missing. ``at_once=True``
     sends when the episode is finished, for rehearsals: the time then tells how long it took. ``clock`` and ``entropy``
-    are for tests.
+    are for tests. ``shuffler`` is the address of the second party of a shuffled study, where the declaration does not
+    name it or another one is to be taken.
     """
 
     def __init__(
@@ -60,10 +62,11 @@ class Device:
         token: str | None = None,
         signatures: bool = True,
         at_once: bool = False,
+        shuffler: str | None = None,
         clock: Callable[[], float] = time.time,
         entropy: Entropy = os.urandom,
     ) -> None:
-        self._service = _service(url, study_hash, signatures)
+        self._service = _service(url, study_hash, signatures, shuffler)
         self._store: Store = SQLiteStore(os.fspath(store)) if isinstance(store, str | os.PathLike) else store
         self._hash, self._at_once, self._clock, self._entropy = study_hash, at_once, clock, entropy
         check_token(token)
@@ -110,10 +113,10 @@ class Device:
             raise Refused(
                 f"this device has made the {study.cap} reports that the study allows: it takes no further part"
             )
-        round_ = self._agreed_round()
+        round_, head = self._agreed_round()
         steps = pick(study, self._tape)
         wait = 0 if self._at_once else self._tape.below(study.window)
-        episode = _Episode(self._entropy(16).hex(), round_, steps, int(self._clock()) + wait)
+        episode = _Episode(self._entropy(16).hex(), round_, head, steps, int(self._clock()) + wait)
         empty = Waiting(episode.id, episode.due, self._body(episode), OPEN)
         if not self._store.begin(self._hash, study.cap, empty):
             raise Refused(
@@ -197,8 +200,8 @@ class Device:
 
     retry = send
 
-    def _agreed_round(self) -> Round:
-        """The round of the service, chained to the last one that this device saw."""
+    def _agreed_round(self) -> tuple[Round, Head]:
+        """The round of the service with its head, chained to the last one that this device saw."""
         round_, head = self._service.round()
         last = self._store.head(self._hash)
         try:
@@ -208,11 +211,29 @@ class Device:
             self._store.keep_evidence(self._hash, *found.evidence)
             raise
         self._store.keep_head(self._hash, head)
-        return round_
+        return round_, head
 
     def _body(self, episode: _Episode) -> bytes:
+        if self.study.model == "shuffle":
+            return self._sealed_body(episode)
         report = report_of(self.study, episode.round, episode.steps, episode.record, self._tape)
         return canonical({"study": self._hash, "round": episode.round.number, "id": episode.id, "report": report})
+
+    def _sealed_body(self, episode: _Episode) -> bytes:
+        """For the shuffler: what was agreed to, and messages that only the coordinator can read."""
+        study, round_ = self.study, episode.round
+        messages = shuffled_messages(study, round_, episode.record, self._tape)
+        return canonical(
+            {
+                "study": self._hash,
+                "round": round_.number,
+                "policy": episode.head["policy"],
+                "head": digest(episode.head),
+                "terms": round_.terms,
+                "id": episode.id,
+                "messages": sealed(messages, study.sealing, self._hash, round_.number),
+            }
+        )
 
     def _running(self) -> _Episode:
         if self._episode is None:
@@ -223,13 +244,14 @@ class Device:
         return self._episode is not None and self._episode.id == id
 
 
-def _service(url: str | Service, agreed: str, signatures: bool) -> Service:
+def _service(url: str | Service, agreed: str, signatures: bool, shuffler: str | None) -> Service:
     if isinstance(url, Service):
         return url
     digits = agreed.removeprefix("sha256:")
     if len(agreed) != 71 or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
         raise Refused('study_hash must be "sha256:" and 64 hexadecimal digits: it stands on the invitation')
-    return Service(Connection(url), agreed, signatures=signatures)
+    second = None if shuffler is None else Connection(shuffler)
+    return Service(Connection(url), agreed, signatures=signatures, shuffler=second)
 
 
 def _place(what: str, value: int | str, count: int, labels: tuple[str, ...] | None) -> int:

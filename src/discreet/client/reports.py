@@ -6,6 +6,10 @@ action, successor and bit are an item; the item is randomised by the law of its 
 step, the item is "ended" where the study declares that records may end early. Elsewhere, and for cells that cannot
 occur under the policy, the item is drawn evenly from all of them before it is randomised.
 
+**Shuffled** studies. One message for every counter (kind "answered-bits", :mod:`discreet.client.counters`), or one item
+(kind "one-item", :mod:`discreet.client.one_item`). They are sealed one by one (:mod:`discreet.client.sealing`) before
+they leave.
+
 **Central** studies (kind "record"). All H steps as [state, action, reward bit], and [-1, -1, -1] after the end.
 
 The empty record goes through the same steps. Random numbers are read from the tape in exactly this order, so that
@@ -17,12 +21,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from discreet.client.counters import Counters, counters_of, messages_of
 from discreet.client.errors import Refused
-from discreet.client.exact import Tape, reward_fraction
+from discreet.client.exact import WHOLE, Tape, reward_fraction
 from discreet.client.laws import Law, check_law, read_law
+from discreet.client.one_item import Numbered, message_of, numbered
 from discreet.client.policy import Items, Policy, items_of, read_policy
 from discreet.client.study import Study
-from discreet.client.words import field, whole
+from discreet.client.words import digest, field, whole
 
 Record = Sequence[tuple[int, int, float]]
 _ROUNDS = 1 << 53
@@ -35,6 +41,8 @@ class Round(NamedTuple):
     policy: Policy
     laws: tuple[Law, ...]
     items: tuple[Items, ...]
+    numbers: Counters | Numbered | None = None  # shuffled: what the numbers in messages stand for
+    terms: str = ""  # shuffled: the hash of laws and size of the batch, which the shuffler must have certified
 
 
 def read_round(answer: dict[str, Any], study: Study) -> Round:
@@ -46,6 +54,8 @@ def read_round(answer: dict[str, Any], study: Study) -> Round:
     if study.kind.name == "record":
         return Round(number, policy, (), ())
     laws = tuple(read_law(law) for law in field(answer, "laws", list))
+    if study.model == "shuffle":
+        return _shuffled(answer, study, number, policy, laws)
     if len(laws) != study.horizon:
         raise Refused(f"the service states {len(laws)} laws for {study.horizon} steps")
     items = tuple(items_of(study, policy, h) for h in range(study.horizon))
@@ -57,6 +67,19 @@ def read_round(answer: dict[str, Any], study: Study) -> Round:
             )
         check_law(law, study.kind.response, study.per_step)
     return Round(number, policy, laws, items)
+
+
+def _shuffled(answer: dict[str, Any], study: Study, number: int, policy: Policy, laws: tuple[Law, ...]) -> Round:
+    users, bits = whole(answer, "wanted", 1, _ROUNDS), study.kind.name == "answered-bits"
+    numbers = counters_of(study, policy) if bits else numbered(study, policy)
+    most_lies = WHOLE // 2 if bits else WHOLE // max(1, numbers.size)
+    if len(laws) != 1 or laws[0].items != numbers.size or not 1 <= laws[0].threshold <= most_lies:
+        raise Refused(
+            f"the service does not state one law for the {numbers.size:,} numbers of this round: nothing is sent, "
+            "because messages would be misread"
+        )
+    terms = digest({"laws": answer["laws"], "users": users})
+    return Round(number, policy, laws, (), numbers, terms)
 
 
 def pick(study: Study, tape: Tape) -> list[int]:
@@ -78,6 +101,15 @@ def report_of(study: Study, round_: Round, steps: Sequence[int], record: Record,
         sent.append(answer(tape.below(law.items) if item is None else item, *law))
     kind, name = ("items", "items") if study.kind.response == "kary" else ("bits", "bits")
     return {"kind": kind, "steps": list(steps), name: sent}
+
+
+def shuffled_messages(study: Study, round_: Round, record: Record, tape: Tape) -> list[int]:
+    """The messages of a record in a shuffled study, before they are sealed; the empty record is ``[]``."""
+    threshold = round_.laws[0].threshold
+    if isinstance(round_.numbers, Numbered):
+        return [message_of(study, round_.numbers, threshold, record, tape)]
+    assert isinstance(round_.numbers, Counters)
+    return messages_of(study, round_.numbers, threshold, record, tape)
 
 
 def _item(study: Study, items: Items, record: Record, h: int, tape: Tape) -> int | None:

@@ -4,7 +4,8 @@ The declaration is public and fixed: shape of the problem, trust model, epsilon,
 the key that signs policies. Its hash is its name, so whoever serves it cannot change a word of it. What a report is
 (``report`` in the answer of the service) is not part of the hash, and need not be: a device reports randomised items
 only, with laws that it has checked against the declared epsilon, unless the declaration itself says that the
-coordinator is trusted (``model = "central"``).
+coordinator is trusted (``model = "central"``), or that a shuffler is (``model = "shuffle"``): then the device tells the
+shuffler by which laws it has randomised, and the shuffler takes those only that it has certified for the batch.
 """
 
 from __future__ import annotations
@@ -20,12 +21,19 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Kind(NamedTuple):
-    """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``."""
+    """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``.
+
+    In shuffled studies: answered bits, one message each, of counters in a ``layout`` (:mod:`discreet.client.counters`),
+    or one item in one message (:mod:`discreet.client.one_item`).
+    """
 
     name: str
     steps: int = 0
     response: str = ""
     masked: bool = True
+    layout: str = ""
+    groups: int = 1
+    first_visits: bool = False
 
 
 class Study(NamedTuple):
@@ -48,6 +56,8 @@ class Study(NamedTuple):
     window: int
     key: str
     kind: Kind
+    sealing: str = ""  # shuffled: the key that messages are sealed to
+    shuffler: str = ""  # shuffled: where they are sent, if the declaration says so
 
     @property
     def per_step(self) -> Fraction:
@@ -90,6 +100,8 @@ def read_study(answer: dict[str, Any], agreed: str) -> Study:
         window=seconds(field(field(declaration, "reporting", dict), "window", str)),
         key=field(field(declaration, "keys", dict), "signing", str),
         kind=Kind(""),
+        sealing=field(field(declaration, "keys", dict), "sealing", str) if model == "shuffle" else "",
+        shuffler=field(field(declaration, "shuffle", dict), "address", str) if model == "shuffle" else "",
     )
     return study._replace(kind=_kind(field(answer, "report", dict), study))
 
@@ -106,6 +118,8 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
     name = field(report, "kind", str)
     if study.model == "central" and name == "record":
         return Kind("record")
+    if study.model == "shuffle" and name in ("answered-bits", "one-item"):
+        return _shuffled(name, report, study)
     if study.model != "local" or name != "sampled-items":
         raise Refused(
             f"the service asks for reports of kind {name[:30]!r}, which this client does not send in a study whose "
@@ -117,6 +131,20 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
     if field(report, "early_end", bool) != study.early_end:
         raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
     return Kind(name, whole(report, "steps", 1, study.horizon), response, field(report, "masked", bool))
+
+
+def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
+    groups, masked = whole(report, "groups", 1, study.horizon), field(report, "masked", bool)
+    if groups not in (1, study.horizon):
+        raise Refused("the service asks for another number of groups than one, or one for each step: nothing is sent")
+    if field(report, "early_end", bool) != study.early_end:
+        raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
+    if name == "one-item":
+        return Kind(name, masked=masked, groups=groups)
+    layout, first = field(report, "layout", str), field(report, "first_visits", bool)
+    if layout not in ("joint", "tables"):
+        raise Refused(f"this client answers bits of layouts joint and tables, and the service asks for {layout[:30]!r}")
+    return Kind(name, masked=masked, layout=layout, groups=groups, first_visits=first)
 
 
 def _named(problem: dict[str, Any], name: str) -> tuple[int, tuple[str, ...] | None]:

@@ -102,8 +102,8 @@ class Connection:
 class Service:
     """The service of one study, as a device sees it."""
 
-    def __init__(self, connection: Asks, agreed: str, *, signatures: bool = True) -> None:
-        self._connection, self._agreed, self._signatures = connection, agreed, signatures
+    def __init__(self, connection: Asks, agreed: str, *, signatures: bool = True, shuffler: Asks | None = None) -> None:
+        self._connection, self._agreed, self._signatures, self._shuffler = connection, agreed, signatures, shuffler
         self._study: Study | None = None
         self._last: tuple[bytes, Round, h.Head] | None = None
 
@@ -143,14 +143,32 @@ class Service:
         return [known(head, dict, "a head") for head in listed]
 
     def send(self, body: bytes, token: str | None) -> None:
-        """Send a report, with an invitation where there are any; returns when the service says that it was accepted."""
-        answer = self._connection.ask("POST", "/v1/reports", body, token)
+        """Send a report, with an invitation where there are any; returns when the service says that it was accepted.
+
+        In shuffled studies it goes to the shuffler, and never to the coordinator.
+        """
+        if self.study().model == "shuffle":
+            answer = self._to_shuffler().ask("POST", "/v1/sealed", body, token)
+        else:
+            answer = self._connection.ask("POST", "/v1/reports", body, token)
         try:
             accepted = read(_checked(answer)).get("status") == "accepted"
         except Refused:
             accepted = False
         if not accepted:
             raise _not_the_service(answer)
+
+    def _to_shuffler(self) -> Asks:
+        if self._shuffler is None:
+            if not self.study().shuffler:
+                raise Refused("this study has a shuffler, and no address of it is known: give shuffler=ADDRESS")
+            self._shuffler = Connection(self.study().shuffler)
+        if not self._shuffler.private:
+            raise Refused(
+                "the address of the shuffler begins with http: whoever listens on the way could tell the coordinator "
+                "which messages are yours; take the https address"
+            )
+        return self._shuffler
 
     def _get(self, path: str) -> dict[str, Any]:
         return read(self._fetch(path))

@@ -24,7 +24,18 @@ NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What is wrong with a table, as (what, rows or users) pairs; only its owner may see it."""
+    """What is wrong with a table, as (what, rows or users) pairs; only its owner may see it.
+
+    Args:
+        rows: Of the table.
+        users: How many there are.
+        findings: What would be repaired, and how often; see the example of ``check``.
+
+    Examples:
+        >>> import discreet.data
+        >>> discreet.data.CheckReport(rows=4, users=2, findings=(("rows without a state", 1),)).users
+        2
+    """
 
     rows: int
     users: int
@@ -53,7 +64,21 @@ _LABELS = {
 
 
 def check(table: Table) -> CheckReport:
-    """Count, for the owner, everything that a release would repair."""
+    """Count, for the owner, everything that a release would repair.
+
+    Args:
+        table: That ``read`` declared. The report is not private.
+
+    Examples:
+        >>> import polars, discreet.data
+        >>> visits = polars.DataFrame({"who": [0, 0, 1], "day": [0, 1, 0], "state": [0, 7, 1], "drug": [0, 1, 1]})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=2, actions=2, horizon=2
+        ... )
+        >>> report = discreet.data.check(table)
+        >>> report.rows, report.users
+        (3, 2)
+    """
     source = table.source
     found = _in_warehouse(source, table) if isinstance(source, IbisSource) else _here(source, table)
     findings = tuple((label, found[name]) for name, label in _LABELS.items() if name in found)

@@ -32,6 +32,15 @@ class Bins:
     """Bins of a continuous column by their declared edges: [e0, e1), [e1, e2), ..., the last one with its upper end.
 
     Values outside the edges are outside the domain; edges may be infinite. n edges make n - 1 bins.
+
+    Args:
+        edges: At least two, in growing order.
+
+    Examples:
+        >>> import discreet.data
+        >>> heart_rate = discreet.data.Bins([0, 60, 100, float("inf")])
+        >>> len(heart_rate.edges) - 1
+        3
     """
 
     edges: tuple[float, ...]
@@ -57,6 +66,15 @@ class Dates:
 
     The origin is a declared day, the same for everybody, or, if it is None, the first date among a user's own valid
     rows (of the episode). Both are private: a declared day is public, and a user's first date only moves her own steps.
+
+    Args:
+        days: Days of a step.
+        origin: The day of step 0.
+
+    Examples:
+        >>> import discreet.data
+        >>> discreet.data.Dates(days=7, origin="2026-01-05").days
+        7
     """
 
     days: int = 1

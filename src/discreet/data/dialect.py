@@ -41,6 +41,19 @@ class Csv:
 
     ``delimiter`` is a comma unless the name of the file ends in .tsv; ``quote=None`` is for files without quotes;
     ``escape`` is the quote itself (doubled) unless given; ``line_breaks`` says whether quoted fields may hold some.
+
+    Args:
+        delimiter: Between fields.
+        quote: Around fields; None for files without quotes.
+        escape: Before a quote inside of a field.
+        encoding: Of the file.
+        names: Of the columns, for files without a header.
+        line_breaks: Whether quoted fields may hold some.
+
+    Examples:
+        >>> import discreet.data
+        >>> discreet.data.Csv(delimiter=";").quote
+        '"'
     """
 
     delimiter: str | None = None

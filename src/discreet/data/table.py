@@ -32,7 +32,21 @@ from discreet.validation import check_count, shown
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """Trajectories that lie in a table, with everything that was declared about them."""
+    """Trajectories that lie in a table, with everything that was declared about them.
+
+    Args:
+        source: Where the rows are.
+        declaration: Columns, domains and everything else that is public.
+
+    Examples:
+        >>> import polars, discreet.data
+        >>> visits = polars.DataFrame({"who": [0, 0, 1], "day": [0, 1, 0], "state": [0, 1, 1], "drug": [0, 1, 1]})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=2, actions=2, horizon=2
+        ... )
+        >>> type(table).__name__, table.shape.horizon
+        ('Table', 2)
+    """
 
     source: IbisSource | LocalSource
     declaration: Declaration
@@ -135,16 +149,42 @@ def read(
 ) -> Table:
     """Declare a table of trajectories: one row per user, (episode,) step, with state, action and reward.
 
-    ``source`` is a Parquet or CSV file, a folder of them, a DuckDB database (with ``table``), the address of a
-    warehouse as ibis takes it (with ``table``), or a table of pandas, polars, Arrow or ibis. ``states`` and ``actions``
-    are how many there are, the list of their labels, or :class:`~discreet.data.Bins` of a continuous column; where
-    ``state`` names several columns, ``states`` holds one of these for each. ``horizon``, ``rewards`` (the range) and
-    ``per_user`` (trajectories that a user may contribute) are public too. ``homogeneous`` declares that laws are the
-    same at every step. ``missing_reward`` is what a missing reward counts as (0 unless declared, or the end of the
-    range next to it). ``early_end`` says that episodes may end before the horizon, and that nothing is gained or lost
-    afterwards; with False every episode is taken to have all its steps. ``dates`` says how the dates of ``step`` become
-    steps. ``csv`` is the form of CSV files, and ``partitions`` are columns that stand in the names of folders. Nothing
-    is read but names and types of columns.
+    Nothing is read but names and types of columns. Everything that is declared is public.
+
+    Args:
+        source: A Parquet or CSV file, a folder of them, a DuckDB database (with ``table``), the address of a warehouse
+            as ibis takes it (with ``table``), or a table of pandas, polars, Arrow or ibis.
+        user: The column that says who.
+        step: The column of the step within the episode.
+        state: The column of the state, or several.
+        action: The column of the action, or several.
+        reward: The column of the reward.
+        episode: The column of the episode, where users have several.
+        next_state: The column of the successor, where it is not the next row's state.
+        states: How many there are, the list of their labels, or :class:`~discreet.data.Bins` of a continuous column;
+            one of these for each column of ``state``.
+        actions: The same for actions.
+        horizon: The largest number of steps.
+        rewards: The range; what is outside is clipped.
+        missing_reward: What a missing reward counts as (0 unless declared, or the end of the range next to it).
+        per_user: Trajectories that a user may contribute.
+        homogeneous: The model is stationary: counts of all steps are pooled.
+        early_end: Episodes may end before the horizon, and nothing is gained or lost afterwards; with False every
+            episode is taken to have all its steps.
+        first_step: The number of the first step.
+        dates: How the dates of ``step`` become steps.
+        table: The table of a database.
+        csv: The form of CSV files.
+        partitions: Columns that stand in the names of folders.
+
+    Examples:
+        >>> import polars, discreet.data
+        >>> visits = polars.DataFrame({"who": [0, 0, 1], "day": [0, 1, 0], "state": ["a", "b", "b"], "drug": [0, 1, 1]})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=["a", "b"], actions=2, horizon=2
+        ... )
+        >>> table.shape.states
+        2
     """
     if horizon is None:
         raise InvalidInput(

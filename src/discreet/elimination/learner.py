@@ -90,10 +90,25 @@ class EliminationState(NamedTuple):
 class PolicyElimination:
     """SDP-PE, and policy elimination without privacy, on released counts of every step.
 
-    ``threshold`` is how many widths of noise a transition must exceed not to be absorbed; None takes the paper's
-    6 E H^2 iota. ``support`` (H, X) declares publicly which states can be reached at each step; by default all but
-    those other than a public start state. ``one_layer=False`` asks for whole tables in crude batches too, for recipes
-    that release nothing narrower.
+    Args:
+        rule: How policies are dropped: ``sink``, ``data`` or ``paper`` (:mod:`discreet.elimination.active_sets`).
+        statistical_scale: Of the error of sampling; the paper's is 1.
+        privacy_scale: Of the error of the noise; the paper's is 1.
+        threshold: How many widths of noise a transition must exceed not to be absorbed; None takes the paper's 6 E H^2
+            iota.
+        repair: How counts become probabilities: ``clip`` or ``program``.
+        forgetting: Use the last batch only, as the paper does.
+        lean: Leave out batches that nothing is estimated from.
+        first_batch: Users L of the crude exploration of the first stage.
+        one_layer: False asks for whole tables in crude batches too, for recipes that release nothing narrower.
+        support: (H, X) declares publicly which states can be reached at each step; by default all but those other than
+            a public start state.
+        failure_probability: With which a bound may not hold.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.PolicyElimination.published().forgetting
+        True
     """
 
     rule: str = "sink"

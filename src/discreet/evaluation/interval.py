@@ -29,7 +29,19 @@ KAPPA = 0.25
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and where the truth is, with this confidence; in the owner's units."""
+    """An estimate and where the truth is, with this confidence; in the owner's units.
+
+    Args:
+        estimate: The middle.
+        low: The lower end.
+        high: The upper end.
+        confidence: The probability with which the truth is inside.
+
+    Examples:
+        >>> from discreet.offline import Interval
+        >>> Interval(0.5, 0.4, 0.6).confidence
+        0.95
+    """
 
     estimate: float
     low: float

@@ -48,7 +48,19 @@ _WORDS = 16  # bytes for each position: two are equal with probability 2^-128
 
 @dataclass(frozen=True)
 class Split:
-    """A recorded split: how many users there are, how many are held out, the secret key and whom it was made for."""
+    """A recorded split: how many users there are, how many are held out, the secret key and whom it was made for.
+
+    Args:
+        users: How many there are.
+        held_out: How many of them judge.
+        key: The secret that says who.
+        identity: The column that it was made for.
+
+    Examples:
+        >>> from discreet.offline import Split
+        >>> Split(users=100, held_out=35, key=bytes(32), identity="patient").held_out
+        35
+    """
 
     users: int
     held_out: int
@@ -147,7 +159,17 @@ def identity(ordered: Ordered, key: bytes) -> str:
 
 
 def load_split(path: str | os.PathLike[str]) -> Split:
-    """Read a recorded split."""
+    """Read a recorded split.
+
+    Args:
+        path: The file that ``train(..., split=)`` or ``discreet train --holdout`` wrote.
+
+    Examples:
+        >>> import discreet.offline
+        >>> discreet.offline.load_split("nobody.split.json")
+        Traceback (most recent call last):
+        discreet.errors.InvalidInput: ...
+    """
     file = as_path(path)
     try:
         found = json.loads(file.read_text())

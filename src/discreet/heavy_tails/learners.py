@@ -120,6 +120,7 @@ class Optimism:
             range_scale=_RANGE * self.bonus_scale,
             noise_scale=self.error_scale,
             threshold=self.threshold or 0.0,
+            arm_scale=0.0,
         )
         arrays = learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
         longer = self.patience / 2 if problem.shape.moments is not None else 0.0
@@ -136,7 +137,23 @@ class Optimism:
 
 @dataclass(frozen=True)
 class HeavyUCBVI(Replans):
-    """Optimistic value iteration for heavy-tailed rewards."""
+    """Optimistic value iteration for heavy-tailed rewards.
+
+    Args:
+        bonus_scale: Scale of the bonus for rewards and for what follows.
+        tail_scale: How much of the bound on the tails counts.
+        error_scale: How many deviations of noise are added.
+        threshold: Counts below this many deviations of noise are taken for zero; None takes the printed estimate.
+        patience: As UCBVI's; half of it in worlds of more than one step.
+        failure_probability: Of the proved bonuses.
+        bonuses: ``bernstein``, ``theorem`` or ``printed``.
+        clip: ``each`` clips reward and future apart, ``sum`` together, as printed.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.HeavyUCBVI(tail_scale=0.2).name
+        'heavy-ucbvi'
+    """
 
     bonus_scale: float = 0.5
     tail_scale: float = 0.1
@@ -177,7 +194,24 @@ class HeavyUCBVI(Replans):
 
 @dataclass(frozen=True)
 class HeavyUCBPO(PolicyOptimiser):
-    """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns)."""
+    """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns).
+
+    Args:
+        eta_scale: How many times the rate of the analysis is used.
+        bonus_scale: Scale of the bonus for rewards and for what follows.
+        tail_scale: How much of the bound on the tails counts.
+        error_scale: How many deviations of noise are added.
+        threshold: Counts below this many deviations of noise are taken for zero; None takes the printed estimate.
+        patience: As UCBVI's; half of it in worlds of more than one step.
+        failure_probability: Of the proved bonuses.
+        bonuses: ``bernstein``, ``theorem`` or ``printed``.
+        clip: ``each`` clips reward and future apart, ``sum`` together, as printed.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.HeavyUCBPO(eta_scale=10.0).name
+        'heavy-ucbpo'
+    """
 
     eta_scale: float = 20.0
     bonus_scale: float = 0.5

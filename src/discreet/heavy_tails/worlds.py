@@ -81,6 +81,19 @@ def hard_central(
     """Parallel bandits whose gap is just too small to see in ``episodes`` episodes at ``epsilon``.
 
     Which action is the best one of each state is drawn per instance.
+
+    Args:
+        states: How many bandits.
+        actions: Arms of each.
+        episodes: For which the gap is made.
+        epsilon: For which the gap is made.
+        order: Moments of order 1 + ``order`` are bounded.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.hard_central(instance=1).shape.actions
+        3
     """
     n, A = check_count("states", states), check_count("actions", actions, at_least=2)
     K, epsilon = check_count("episodes", episodes), check_epsilon("epsilon", epsilon)
@@ -135,6 +148,20 @@ def hard_tree(
 
     Which leaf and which of its actions that is is drawn per instance. ``null``: no leaf is better than the others, the
     instance that the proof compares all others with; every policy is a best one there.
+
+    Args:
+        depth: Of the tree.
+        actions: Of each node.
+        episodes: For which the gap is made.
+        epsilon: For which the gap is made.
+        order: Moments of order 1 + ``order`` are bounded.
+        instance: A seed for one world; without it every run draws another one.
+        null: See above.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.hard_tree(depth=2, instance=1).shape.actions
+        3
     """
     d, A = check_count("depth", depth), check_count("actions", actions, at_least=2)
     if not isinstance(null, bool):

@@ -74,7 +74,19 @@ class OBIArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class OBI(PlansBackwards):
-    """LDP-OBI on released counts; per step or time-homogeneous, as the release is."""
+    """LDP-OBI on released counts; per step or time-homogeneous, as the release is.
+
+    Args:
+        constants: ``tight``, or the paper's: ``laplace``, ``gaussian``, ``randomised-response``, ``bounded``.
+        scale: Of the tight bonuses; at 1 optimism is proved.
+        alpha: Above 1: how far denominators are raised.
+        failure_probability: With which a bound may not hold.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.OBI(scale=1.0).constants
+        'tight'
+    """
 
     constants: str = "tight"
     scale: float = 0.1

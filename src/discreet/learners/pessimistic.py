@@ -89,8 +89,21 @@ class Model(NamedTuple):
 class APVI(AsksOnce, Replans):
     """Pessimistic value iteration on one release of counts, per step or pooled, as the release is.
 
-    ``ends`` says that episodes may end before the horizon: the end is then a successor, worth what zero is worth in
-    shares of the declared range of rewards (:mod:`discreet.planning.units`).
+    Args:
+        penalty: ``noise``, ``tight``, ``bernstein`` or ``hoeffding``.
+        penalty_scale: Scale of the penalty.
+        fallback: Do what users did where no action is surer to be better.
+        repair: How counts are made consistent: ``auto``, ``simplex``, ``gls`` or ``projection``.
+        ends: Episodes may end before the horizon: the end is then a successor, worth what zero is worth in shares of
+            the declared range of rewards (:mod:`discreet.planning.units`).
+        failure_probability: With which a bound may not hold.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> result = discreet.simulate(world, discreet.learners.APVI(), episodes=50, behaviour="uniform")
+        >>> result.value.shape
+        (1,)
     """
 
     penalty: str = "noise"

@@ -99,7 +99,21 @@ def exponential_weights(
 
 @dataclass(frozen=True)
 class UCBPO(PolicyOptimiser):
-    """Optimistic policy optimisation on released counts; per step or time-homogeneous, as the release is."""
+    """Optimistic policy optimisation on released counts; per step or time-homogeneous, as the release is.
+
+    Args:
+        eta_scale: How many times the rate of the analysis is used.
+        reward_scale: Scale of the bonus for rewards.
+        spread_scale: Scale of the bonus for the deviation of what follows.
+        range_scale: Scale of the bonus for the range of what follows.
+        noise_scale: How many deviations of noise are added.
+        threshold: Counts below this many deviations of noise are taken for zero.
+
+    Examples:
+        >>> import discreet
+        >>> "mixed policies" in discreet.learners.UCBPO().needs
+        True
+    """
 
     eta_scale: float = 10.0
     reward_scale: float = 0.5
@@ -128,6 +142,7 @@ class UCBPO(PolicyOptimiser):
             range_scale=self.range_scale,
             noise_scale=self.noise_scale,
             threshold=self.threshold,
+            arm_scale=self.reward_scale,
         )
 
 

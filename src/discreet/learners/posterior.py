@@ -90,7 +90,19 @@ class PSRLArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class PSRL(PlansBackwards):
-    """Posterior sampling on released counts; per step or time-homogeneous, as the release is."""
+    """Posterior sampling on released counts; per step or time-homogeneous, as the release is.
+
+    Args:
+        prior: ``noise``, ``unit``, ``published`` or ``positive``.
+        failure_probability: Of the bound on the noise, for the published priors.
+        noise_scale: How many deviations of noise widen a draw.
+        draws: Policies in the mixture of a block.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.PSRL(draws=4).prior
+        'noise'
+    """
 
     prior: str = "noise"
     failure_probability: float = 0.1

@@ -94,7 +94,18 @@ def rounded_down(whole: int, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent on a data set in all. ``epsilon`` is what was stated, if rho was derived from it."""
+    """What may be spent on a data set in all. ``epsilon`` is what was stated, if rho was derived from it.
+
+    Args:
+        mode: "sum" adds up epsilons and deltas, "zcdp" adds up rhos.
+        limit: The most that may be spent.
+        epsilon: What was stated, if rho was derived from it.
+
+    Examples:
+        >>> from discreet import ledger
+        >>> ledger.make_budget(rho=0.5).mode
+        'zcdp'
+    """
 
     mode: str
     limit: Cost
@@ -146,8 +157,15 @@ def make_budget(
 ) -> Budget:
     """A budget: ``epsilon`` (with ``delta``), whose costs add up, or ``rho``; ``mode="zcdp"`` turns the first into rho.
 
-    >>> make_budget(epsilon=1.0, delta=1e-6).mode, make_budget(rho=0.5).mode
-    ('sum', 'zcdp')
+    Args:
+        epsilon: The sum that may be spent.
+        delta: The sum of deltas.
+        rho: The sum that may be spent, of zero-concentrated differential privacy.
+        mode: "sum" or "zcdp".
+
+    Examples:
+        >>> make_budget(epsilon=1.0, delta=1e-6).mode, make_budget(rho=0.5).mode
+        ('sum', 'zcdp')
     """
     if (epsilon is None) == (rho is None):
         raise InvalidInput("a budget is stated by epsilon (and delta) or by rho: give one of them")

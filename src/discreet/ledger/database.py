@@ -57,7 +57,16 @@ class Connection(Protocol):
 
 
 def create(connection: Connection) -> None:
-    """Make the tables of a ledger where they are not there yet."""
+    """Make the tables of a ledger where they are not there yet.
+
+    Args:
+        connection: To SQLite or PostgreSQL.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> ledger.create(sqlite3.connect(":memory:"))
+    """
     for statement in TABLES:
         connection.execute(statement)
 
@@ -160,7 +169,18 @@ class Unsure(InvalidInput):
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """All or nothing, of a connection that :func:`opened` gave. :class:`Unsure` if nobody knows which."""
+    """All or nothing, of a connection that :func:`opened` gave. :class:`Unsure` if nobody knows which.
+
+    Args:
+        connection: That :func:`opened` gave.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from discreet import ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with ledger.opened(pathlib.Path(folder) / "budget.db", new=True) as books, ledger.transaction(books):
+        ...         entry = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=1.5))
+    """
     connection.execute("BEGIN IMMEDIATE" if _is_sqlite(connection) else "BEGIN")
     try:
         yield
@@ -183,6 +203,18 @@ def opened(ledger: str | os.PathLike[str], *, new: bool = False) -> Iterator[Con
     """A connection to a ledger by the name of its file or its address; ``new`` makes it where there is none.
 
     Errors of the database become one sentence.
+
+    Args:
+        ledger: A file, or an address such as ``postgresql://user@host/database``.
+        new: Make it where there is none.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from discreet import ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with ledger.opened(pathlib.Path(folder) / "budget.db", new=True) as books:
+        ...         ledger.verify(books).entries
+        0
     """
     address = isinstance(ledger, str) and ledger.startswith(_ADDRESSES)
     named = "the ledger at the PostgreSQL address" if address else f"ledger {shortened(ledger)}"

@@ -29,7 +29,18 @@ _LARGEST = 1 << 26  # bytes of a head
 
 
 def make_key(path: str | os.PathLike[str]) -> str:
-    """Write a new signing key, which nobody else may read, and give its public key as hexadecimal digits."""
+    """Write a new signing key, which nobody else may read, and give its public key as hexadecimal digits.
+
+    Args:
+        path: A file that is not there yet.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from discreet import ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     len(ledger.make_key(pathlib.Path(folder) / "key.pem"))
+        64
+    """
     serialization, ed25519 = _cryptography()
     file = check_writable(path)
     key = ed25519.Ed25519PrivateKey.generate()
@@ -58,7 +69,22 @@ def heads_of(connection: Connection) -> dict[str, dict[str, Any]]:
 
 
 def sign_head(connection: Connection, key_file: str | os.PathLike[str]) -> dict[str, Any]:
-    """The head of a ledger as it is now, signed."""
+    """The head of a ledger as it is now, signed.
+
+    Args:
+        connection: That :func:`opened` gave.
+        key_file: The key that ``make_key`` wrote.
+
+    Examples:
+        >>> import pathlib, sqlite3, tempfile
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     public = ledger.make_key(pathlib.Path(folder) / "key.pem")
+        ...     head = ledger.sign_head(books, pathlib.Path(folder) / "key.pem")
+        >>> ledger.check_head(head, public)
+    """
     key = private_key(as_path(key_file))
     head = {
         "format": FORMAT,
@@ -71,7 +97,17 @@ def sign_head(connection: Connection, key_file: str | os.PathLike[str]) -> dict[
 
 
 def read_head(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A head from its file; whether it is signed is checked by :func:`check_head`."""
+    """A head from its file; whether it is signed is checked by :func:`check_head`.
+
+    Args:
+        path: The file that ``discreet ledger head`` wrote.
+
+    Examples:
+        >>> from discreet import ledger
+        >>> ledger.read_head("nobody.json")
+        Traceback (most recent call last):
+        discreet.errors.InvalidInput: ...
+    """
     file = as_path(path)
     try:
         if file.stat().st_size > _LARGEST:
@@ -87,7 +123,24 @@ def read_head(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def check_head(head: Mapping[str, Any], public_key: str | None = None) -> None:
-    """Refuse a head whose signature is not that of its key, or whose key is not the one that is trusted."""
+    """Refuse a head whose signature is not that of its key, or whose key is not the one that is trusted.
+
+    Args:
+        head: That ``sign_head`` made.
+        public_key: The key that is trusted; without it any valid signature will do.
+
+    Examples:
+        >>> import pathlib, sqlite3, tempfile
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     public = ledger.make_key(pathlib.Path(folder) / "key.pem")
+        ...     head = ledger.sign_head(books, pathlib.Path(folder) / "key.pem")
+        >>> ledger.check_head({**head, "heads": {"icu": [9, "f" * 64]}}, public)
+        Traceback (most recent call last):
+        discreet.errors.InvalidInput: ...
+    """
     _, ed25519 = _cryptography()
     from cryptography.exceptions import InvalidSignature
 

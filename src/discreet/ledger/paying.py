@@ -47,7 +47,29 @@ REUSED = "already paid: the stored release was used"
 
 @dataclass(frozen=True)
 class Paid:
-    """A release that was paid for: its bytes, whether it was drawn just now, its entry and where the data set stood."""
+    """A release that was paid for: its bytes, whether it was drawn just now, its entry and where the data set stood.
+
+    Args:
+        content: The bytes of the release.
+        fresh: Whether it was drawn just now.
+        entry: Of the chain.
+        balance: Where the data set stood afterwards.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from discreet import ledger
+        >>> from discreet.noise import DiscreteLaplace
+        >>> from discreet.privacy import Sensitivity
+        >>> from discreet.privacy.guarantee import drawn, from_mechanism
+        >>> count = from_mechanism(DiscreteLaplace(10.0), Sensitivity(1.0, 1.0, 1.0), delta=0.0, name="a count")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "budget.db"
+        ...     with ledger.opened(file, new=True) as books, ledger.transaction(books):
+        ...         _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=3.0))
+        ...     bought = ledger.paid(file, "icu", {}, drawn(count, simulated=False), lambda: b"17", what="a count")
+        >>> bought.content, bought.balance.data_set
+        (b'17', 'icu')
+    """
 
     content: bytes
     fresh: bool
@@ -92,7 +114,16 @@ class Paid:
 
 
 def request_hash(request: Mapping[str, Any]) -> str:
-    """The hash of everything that was asked for; plain data, so that the same request has the same hash."""
+    """The hash of everything that was asked for; plain data, so that the same request has the same hash.
+
+    Args:
+        request: Plain data.
+
+    Examples:
+        >>> from discreet import ledger
+        >>> ledger.request_hash({"a": 1, "b": 2}) == ledger.request_hash({"b": 2, "a": 1})
+        True
+    """
     try:
         return digest(dict(request))
     except (TypeError, ValueError):
@@ -118,6 +149,34 @@ def paid(
 
     ``count``, if it is given, is called before that transaction and only if something is to be drawn: the place for
     slow work on the data that ``draw`` needs.
+
+    Args:
+        ledger: A file or an address.
+        dataset: Its name in the ledger.
+        request: Everything that was asked for, as plain data.
+        guarantee: The promise of the release.
+        draw: Makes the release, as bytes.
+        what: What it is, in words.
+        declaration: The hash of what was declared about the data.
+        who: The column that says who a user is.
+        plan: The declared plan that this is a part of.
+        count: See above.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from discreet import ledger
+        >>> from discreet.noise import DiscreteLaplace
+        >>> from discreet.privacy import Sensitivity
+        >>> from discreet.privacy.guarantee import drawn, from_mechanism
+        >>> count = from_mechanism(DiscreteLaplace(10.0), Sensitivity(1.0, 1.0, 1.0), delta=0.0, name="a count")
+        >>> promise = drawn(count, simulated=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "budget.db"
+        ...     with ledger.opened(file, new=True) as books, ledger.transaction(books):
+        ...         _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=3.0))
+        ...     twice = [ledger.paid(file, "icu", {"of": 1}, promise, lambda: b"17", what="a count") for _ in range(2)]
+        >>> [each.fresh for each in twice]
+        [True, False]
     """
     charge = Charge(guarantee, what, request_hash(request), None, declaration, who, plan)
     with opened(ledger) as connection:

@@ -37,9 +37,23 @@ _LONGEST_NAME = 200
 class Charge:
     """One release to be paid for.
 
-    ``what`` says in words what it is. ``request`` is the hash of everything that was asked for: it is paid once.
-    ``release`` is what is stored with the entry. ``declaration`` is the hash of what was declared about the data, and
-    ``who`` the column that says who a user is. ``plan`` names the declared plan that this is a part of.
+    Args:
+        guarantee: Its promise, from which its cost follows.
+        what: What it is, in words.
+        request: The hash of everything that was asked for: it is paid once.
+        release: What is stored with the entry.
+        declaration: The hash of what was declared about the data.
+        who: The column that says who a user is.
+        plan: The declared plan that this is a part of.
+
+    Examples:
+        >>> from discreet import ledger
+        >>> from discreet.noise import DiscreteLaplace
+        >>> from discreet.privacy import Sensitivity
+        >>> from discreet.privacy.guarantee import drawn, from_mechanism
+        >>> count = from_mechanism(DiscreteLaplace(10.0), Sensitivity(1.0, 1.0, 1.0), delta=0.0, name="a count")
+        >>> ledger.Charge(drawn(count, simulated=False), what="a count").what
+        'a count'
     """
 
     guarantee: Guarantee
@@ -53,7 +67,24 @@ class Charge:
 
 @dataclass(frozen=True)
 class Balance:
-    """Where a data set stands: its budget, what has been spent, and the end of its chain."""
+    """Where a data set stands: its budget, what has been spent, and the end of its chain.
+
+    Args:
+        data_set: Its name.
+        budget: What may be spent in all.
+        spent: What has been spent.
+        declaration: The hash of what was declared about the data, if it is fixed.
+        head: The last entry of the chain.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=3.0))
+        >>> ledger.balance(books, "icu").data_set
+        'icu'
+    """
 
     data_set: str
     budget: Budget
@@ -70,7 +101,22 @@ class Balance:
 def open_data_set(
     connection: Connection, data_set: str, budget: Budget, *, declaration: str | None = None, note: str = ""
 ) -> Entry:
-    """Declare a data set with its budget, once. With a ``declaration`` every charge must be about data declared so."""
+    """Declare a data set with its budget, once. With a ``declaration`` every charge must be about data declared so.
+
+    Args:
+        connection: That :func:`opened` gave, inside of a transaction.
+        data_set: A name; choose it for the people, not for the file.
+        budget: What may be spent in all.
+        declaration: The hash of what was declared about the data.
+        note: A remark for readers of the ledger.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> entry = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=3.0), note="the intensive care unit")
+    """
     name = check_data_set(data_set)
     if name in database.data_sets(connection):
         raise InvalidInput(
@@ -104,7 +150,34 @@ def spend(
     who: str | None = None,
     plan: str | None = None,
 ) -> Entry:
-    """Charge one release: ``spend(connection, "icu-2026", guarantee, what="round 3")``; see :class:`Charge`."""
+    """Charge one release: ``spend(connection, "icu-2026", guarantee, what="round 3")``; see :class:`Charge`.
+
+    Args:
+        connection: That :func:`opened` gave, inside of a transaction.
+        data_set: Its name.
+        guarantee: The promise of the release.
+        what: What it is, in words.
+        request: The hash of everything that was asked for: it is paid once.
+        release: What is stored with the entry.
+        declaration: The hash of what was declared about the data.
+        who: The column that says who a user is.
+        plan: The declared plan that this is a part of.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> from discreet.noise import DiscreteLaplace
+        >>> from discreet.privacy import Sensitivity
+        >>> from discreet.privacy.guarantee import drawn, from_mechanism
+        >>> count = from_mechanism(DiscreteLaplace(1.0), Sensitivity(1.0, 1.0, 1.0), delta=0.0, name="a count")
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=1.5))
+        >>> _ = ledger.spend(books, "icu", drawn(count, simulated=False), what="once")
+        >>> _ = ledger.spend(books, "icu", drawn(count, simulated=False), what="twice")
+        Traceback (most recent call last):
+        discreet.errors.OverBudget: ...
+    """
     charge = Charge(guarantee, what, request, release, declaration, who, plan)
     database.lock(connection, data_set)
     _check_unpaid(connection, data_set, charge)
@@ -112,7 +185,22 @@ def spend(
 
 
 def spend_all(connection: Connection, data_set: str, charges: Iterable[Charge]) -> list[Entry]:
-    """Charge several releases, all of them or none; a request that was paid before is refused by the database."""
+    """Charge several releases, all of them or none; a request that was paid before is refused by the database.
+
+    Args:
+        connection: That :func:`opened` gave, inside of a transaction.
+        data_set: Its name.
+        charges: What is to be paid.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=1.5))
+        >>> ledger.spend_all(books, "icu", [])
+        []
+    """
     database.lock(connection, data_set)
     book = _Book(connection, data_set)
     entries = [book.enter(charge) for charge in charges]
@@ -135,8 +223,28 @@ def declare_plan(
 ) -> Entry:  # fmt: skip
     """Charge a plan: guarantees that are fixed before the first of them runs, composed exactly.
 
-    ``delta`` is that of the whole, the sum of the parts' if it is not given. Each part is then charged by
-    ``spend(..., plan=name)`` at no further cost, once.
+    Each part is then charged by ``spend(..., plan=name)`` at no further cost, once.
+
+    Args:
+        connection: That :func:`opened` gave, inside of a transaction.
+        data_set: Its name.
+        plan: A name for the plan.
+        parts: The guarantees of the releases to come.
+        delta: Of the whole; the sum of the parts' if it is not given.
+        what: What it is, in words.
+        who: The column that says who a user is.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> from discreet.noise import DiscreteGaussian
+        >>> from discreet.privacy import Sensitivity
+        >>> from discreet.privacy.guarantee import drawn, from_mechanism
+        >>> month = from_mechanism(DiscreteGaussian(60.0), Sensitivity(1.0, 1.0, 1.0), delta=1e-7, name="admissions")
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=3.0, delta=1e-5))
+        >>> entry = ledger.declare_plan(books, "icu", "year", [drawn(month, simulated=False)] * 12, delta=1e-6)
     """
     if not plan or "#" in plan:
         raise InvalidInput(f"a plan is named by text without '#', got {plan!r}")
@@ -160,6 +268,28 @@ def declare_rounds(
     That nobody is in more of them the caller keeps. A user then moves at most ``most`` releases, chosen adaptively
     among equal ones, so their exact composition covers her, and the releases that she is not in do not touch her data
     (parallel composition). Each release is then entered by ``spend(..., plan=name)`` at no further cost.
+
+    Args:
+        connection: That :func:`opened` gave, inside of a transaction.
+        data_set: Its name.
+        plan: A name for the plan.
+        part: The guarantee of one release.
+        most: In how many of them a user is, at most.
+        delta: Of the whole.
+        what: What it is, in words.
+        who: The column that says who a user is.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> from discreet.noise import DiscreteLaplace
+        >>> from discreet.privacy import Sensitivity
+        >>> from discreet.privacy.guarantee import drawn, from_mechanism
+        >>> part = from_mechanism(DiscreteLaplace(10.0), Sensitivity(1.0, 1.0, 1.0), delta=0.0, name="a round")
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "study", ledger.make_budget(epsilon=3.0))
+        >>> entry = ledger.declare_rounds(books, "study", "rounds", drawn(part, simulated=False), most=2)
     """
     if not plan or "#" in plan:
         raise InvalidInput(f"a plan is named by text without '#', got {plan!r}")
@@ -174,7 +304,21 @@ def declare_rounds(
 
 
 def balance(connection: Connection, data_set: str) -> Balance:
-    """The budget of a data set and what has been spent of it."""
+    """The budget of a data set and what has been spent of it.
+
+    Args:
+        connection: That :func:`opened` gave.
+        data_set: Its name.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=3.0))
+        >>> ledger.balance(books, "icu").budget.mode
+        'sum'
+    """
     head = database.last_entry(connection, data_set)
     opening = _opening(connection, data_set)
     spent = FREE if head.number == 0 else cost_in(head.content, "spent")

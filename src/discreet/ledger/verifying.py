@@ -15,7 +15,21 @@ _MOST = 20  # problems of one data set that are listed
 
 @dataclass(frozen=True)
 class Report:
-    """What was found: how many entries were read, the ends of the chains, and what is wrong. Empty means sound."""
+    """What was found: how many entries were read, the ends of the chains, and what is wrong. Empty means sound.
+
+    Args:
+        entries: How many were read.
+        heads: The ends of the chains.
+        problems: What is wrong; empty means sound.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> ledger.verify(books).problems
+        ()
+    """
 
     entries: int
     heads: Mapping[str, tuple[int, str]]
@@ -32,6 +46,19 @@ def verify(connection: Connection, head: Mapping[str, Any] | None = None) -> Rep
 
     Without a ``head`` (:mod:`discreet.ledger.heads`, its signature checked by the caller) nobody can see that the last
     entries are missing, or that all of them were written anew.
+
+    Args:
+        connection: That :func:`opened` gave.
+        head: A signed head that was kept elsewhere.
+
+    Examples:
+        >>> import sqlite3
+        >>> from discreet import ledger
+        >>> books = sqlite3.connect(":memory:")
+        >>> ledger.create(books)
+        >>> _ = ledger.open_data_set(books, "icu", ledger.make_budget(epsilon=1.5))
+        >>> ledger.verify(books).problems
+        ()
     """
     declared, problems = database.data_sets(connection), list[str]()
     heads: dict[str, tuple[int, str]] = {}

@@ -147,7 +147,23 @@ class LinearLearner(ABC):
 
 @dataclass(frozen=True, eq=False)
 class VAPVI(LinearLearner):
-    """Variance-aware pessimistic value iteration for features (S, A, d) of norms at most one."""
+    """Variance-aware pessimistic value iteration for features (S, A, d) of norms at most one.
+
+    Args:
+        features: Of shape (S, A, d).
+        coefficient: C of the penalty C sqrt(d).
+        ridge: Added to the diagonal of the regression.
+        noise_scale: How many deviations of noise are in the penalty.
+        variance: Estimate variances first, as the paper does.
+        split: Ask about variances other users than the rest.
+        ends: Episodes may end before the horizon.
+        failure_probability: Of the bound on the noise in the matrix.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.VAPVI(features=discreet.worlds.benchmark_features()).name
+        'vapvi'
+    """
 
     features: Any = None
     coefficient: float = 0.1  # C, times sqrt(d)
@@ -204,7 +220,21 @@ class VAPVI(LinearLearner):
 
 @dataclass(frozen=True, eq=False)
 class PEVI(LinearLearner):
-    """Pessimistic value iteration with one coefficient, ``beta``, and no variances."""
+    """Pessimistic value iteration with one coefficient, ``beta``, and no variances.
+
+    Args:
+        features: Of shape (S, A, d).
+        beta: The coefficient of the penalty.
+        ridge: Added to the diagonal of the regression.
+        noise_scale: How many deviations of noise are in the penalty.
+        ends: Episodes may end before the horizon.
+        failure_probability: Of the bound on the noise in the matrix.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.learners.PEVI(features=discreet.worlds.benchmark_features()).beta
+        0.2
+    """
 
     features: Any = None
     beta: float = 0.2

@@ -36,7 +36,18 @@ def linear_benchmark(
     rewards: str = "deterministic",
     instance: int | None = None,
 ) -> TabularWorld | WorldFamily[TabularWorld]:
-    """The benchmark of appendix G; a fresh instance per seed."""
+    """The benchmark of appendix G; a fresh instance per seed.
+
+    Args:
+        horizon: Steps of an episode.
+        rewards: ``deterministic`` or ``bernoulli``.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.linear_benchmark(horizon=3, instance=1).shape.actions
+        100
+    """
     check_count("horizon", horizon)
     check_name("reward law", rewards, ("deterministic", "bernoulli"))
     raw = _raw_features()
@@ -59,7 +70,13 @@ def linear_benchmark(
 
 
 def benchmark_features() -> Floats:
-    """The features of the benchmark, (2, 100, 10), scaled to norms of at most one."""
+    """The features of the benchmark, (2, 100, 10), scaled to norms of at most one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.benchmark_features().shape
+        (2, 100, 10)
+    """
     return np.asarray(_raw_features() / _LARGEST_NORM)
 
 

@@ -28,3 +28,9 @@ __all__ = [
     "add_noise",
     "add_report",
 ]
+
+
+def __getattr__(name: str) -> object:
+    from discreet.moved import former
+
+    return former(__name__, name)

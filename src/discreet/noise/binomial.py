@@ -39,7 +39,17 @@ _WORDS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class BinomialNoise:
-    """Binomial(trials, p) - trials * p. The shipped p is the float itself, a multiple of 2**-64."""
+    """Binomial(trials, p) - trials * p. The shipped p is the float itself, a multiple of 2**-64.
+
+    Args:
+        trials: Coins.
+        p: The probability of each.
+
+    Examples:
+        >>> from discreet.noise import BinomialNoise
+        >>> BinomialNoise(100).variance
+        25.0
+    """
 
     trials: int
     p: float = 0.5

@@ -52,7 +52,16 @@ class BoundedKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class BoundedNoise:
-    """Noise that never exceeds ``radius`` (standard deviation 0.286 of it)."""
+    """Noise that never exceeds ``radius`` (standard deviation 0.286 of it).
+
+    Args:
+        radius: The largest value.
+
+    Examples:
+        >>> from discreet.noise import BoundedNoise
+        >>> BoundedNoise(3.0).radius
+        3.0
+    """
 
     radius: float
     discrete: ClassVar[bool] = False

@@ -105,7 +105,18 @@ SMOOTHED = 1.5  # s in the bound by smoothing
 
 @dataclass(frozen=True)
 class DiscreteGaussian:
-    """Discrete Gaussian noise with parameter sigma (its standard deviation, but for very small sigma)."""
+    """Discrete Gaussian noise with parameter sigma (its standard deviation, but for very small sigma).
+
+    Args:
+        sigma: Its scale.
+
+    Examples:
+        >>> from discreet.noise import DiscreteGaussian
+        >>> from discreet.privacy import Sensitivity
+        >>> profile = DiscreteGaussian(10.0).profile(Sensitivity(1.0, 1.0, 1.0))
+        >>> round(profile.rho, 4)
+        0.005
+    """
 
     sigma: float
     discrete: ClassVar[bool] = True
@@ -313,7 +324,17 @@ class GridGaussianKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class GridGaussian:
-    """Discrete Gaussian noise of standard deviation sigma on multiples of 2^-bits."""
+    """Discrete Gaussian noise of standard deviation sigma on multiples of 2^-bits.
+
+    Args:
+        sigma: Its standard deviation.
+        bits: Of the grid.
+
+    Examples:
+        >>> from discreet.noise import GridGaussian
+        >>> GridGaussian(2.0, bits=30).sigma
+        2.0
+    """
 
     sigma: float
     bits: int

@@ -36,7 +36,16 @@ class GaussianKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise of standard deviation sigma."""
+    """Gaussian noise of standard deviation sigma.
+
+    Args:
+        sigma: Its standard deviation.
+
+    Examples:
+        >>> from discreet.noise import Gaussian
+        >>> Gaussian(2.0).variance
+        4.0
+    """
 
     sigma: float
     discrete: ClassVar[bool] = False

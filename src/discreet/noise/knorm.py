@@ -35,7 +35,17 @@ class KNormKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class KNorm:
-    """Continuous K-norm noise for vectors of ``dimension`` cells; simulation only."""
+    """Continuous K-norm noise for vectors of ``dimension`` cells; simulation only.
+
+    Args:
+        dimension: Cells.
+        scale: Its scale.
+
+    Examples:
+        >>> from discreet.noise import KNorm
+        >>> KNorm(4, 2.0).dimension
+        4
+    """
 
     dimension: int
     scale: float
@@ -94,7 +104,17 @@ _WHOLE = 1 << _BITS
 
 @dataclass(frozen=True)
 class DiscreteKNorm:
-    """K-norm noise on the integers. What is shipped uses a fraction for t, rounded up: ``shipped_scale``."""
+    """K-norm noise on the integers. What is shipped uses a fraction for t, rounded up: ``shipped_scale``.
+
+    Args:
+        dimension: Cells.
+        scale: Its scale.
+
+    Examples:
+        >>> from discreet.noise import DiscreteKNorm
+        >>> DiscreteKNorm(4, 2.0).dimension
+        4
+    """
 
     dimension: int
     scale: float

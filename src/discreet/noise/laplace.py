@@ -65,7 +65,16 @@ class LaplaceKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class Laplace:
-    """Laplace noise of scale b (standard deviation b * sqrt(2))."""
+    """Laplace noise of scale b (standard deviation b * sqrt(2)).
+
+    Args:
+        scale: b.
+
+    Examples:
+        >>> from discreet.noise import Laplace
+        >>> Laplace(2.0).variance
+        8.0
+    """
 
     scale: float
     discrete: ClassVar[bool] = False
@@ -225,7 +234,18 @@ class DiscreteLaplaceKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
-    """Two-sided geometric noise with P(x) proportional to exp(-|x| / scale)."""
+    """Two-sided geometric noise with P(x) proportional to exp(-|x| / scale).
+
+    Args:
+        scale: Sensitivity over epsilon.
+
+    Examples:
+        >>> from discreet.noise import DiscreteLaplace
+        >>> from discreet.privacy import Sensitivity
+        >>> profile = DiscreteLaplace(2.0).profile(Sensitivity(1.0, 1.0, 1.0))
+        >>> profile.epsilon(0.0)
+        0.5
+    """
 
     scale: float
     discrete: ClassVar[bool] = True

@@ -46,7 +46,14 @@ IN_EVERY_CELL = "independent noise in every cell"
 
 @runtime_checkable
 class Law(Protocol):
-    """Noise for the cells of a statistic, in most cases one number drawn independently for every cell."""
+    """Noise for the cells of a statistic, in most cases one number drawn independently for every cell.
+
+    Examples:
+        >>> from discreet.noise import DiscreteLaplace, Law
+        >>> law: Law = DiscreteLaplace(2.0)
+        >>> round(law.variance, 2)
+        7.84
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]  # its parameters
 
@@ -86,7 +93,12 @@ class Law(Protocol):
 
 @runtime_checkable
 class AnytimeLaw(Law, Protocol):
-    """A law with a bound on its sums that holds for all numbers of draws at once."""
+    """A law with a bound on its sums that holds for all numbers of draws at once.
+
+    Examples:
+        >>> from discreet.noise import AnytimeLaw, Laplace
+        >>> law: AnytimeLaw = Laplace(2.0)
+    """
 
     def anytime_radius(self, copies: ArrayLike, failure_probability: float) -> Floats:
         """r(n) with P(some n has |sum of n draws| > r(n)) <= ``failure_probability``."""
@@ -271,7 +283,13 @@ class NoNoiseKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class NoNoise:
-    """Always zero. It protects nobody, unless the statistic cannot move."""
+    """Always zero. It protects nobody, unless the statistic cannot move.
+
+    Examples:
+        >>> from discreet.noise import NoNoise
+        >>> NoNoise().variance
+        0.0
+    """
 
     discrete: ClassVar[bool] = True
     drawn: ClassVar[str] = IN_EVERY_CELL

@@ -87,6 +87,14 @@ class RandomizedResponse:
     """One bit, told truly with probability e^epsilon / (1 + e^epsilon) (Warner 1965).
 
     An input x between 0 and 1 is answered as the bit of probability x would be: no rounding is needed first.
+
+    Args:
+        epsilon: Of the answer.
+
+    Examples:
+        >>> from discreet.noise import RandomizedResponse
+        >>> round(RandomizedResponse(1.0).p, 3)
+        0.731
     """
 
     epsilon: float
@@ -159,7 +167,17 @@ class RandomizedResponse:
 
 @dataclass(frozen=True)
 class KaryRandomizedResponse:
-    """One of ``items``: the true one with probability e^epsilon / (e^epsilon + items - 1), else any other one."""
+    """One of ``items``: the true one with probability e^epsilon / (e^epsilon + items - 1), else any other one.
+
+    Args:
+        epsilon: Of the answer.
+        items: How many there are.
+
+    Examples:
+        >>> from discreet.noise import KaryRandomizedResponse
+        >>> KaryRandomizedResponse(1.0, items=5).items
+        5
+    """
 
     epsilon: float
     items: int
@@ -238,6 +256,15 @@ class UnaryEncoding:
     """One bit per item: the true one is 1 with probability 1/2, the others with 1/(e^epsilon+1).
 
     This is the optimised unary encoding of Wang et al. (2017). The variance does not grow with the number of items.
+
+    Args:
+        epsilon: Of all bits together.
+        items: How many there are.
+
+    Examples:
+        >>> from discreet.noise import UnaryEncoding
+        >>> UnaryEncoding(1.0, items=5).items
+        5
     """
 
     epsilon: float

@@ -180,7 +180,7 @@ def both_directions(response: RandomizedResponse, zeros: int, ones: int) -> list
     In both the ratio of the first law to the second grows along the array.
     """
     q = response.q
-    hidden = np.convolve(_binomial(zeros, q), _binomial(ones, q)[::-1])
+    hidden = np.convolve(binomial(zeros, q)[1], binomial(ones, q)[1][::-1])
     kept = np.flatnonzero(hidden > _NEGLIGIBLE * hidden.max())
     hidden = hidden[kept[0] : kept[-1] + 1]
     hidden /= hidden.sum()
@@ -212,15 +212,18 @@ def _from_curve(curve: Floats, step: float) -> LossDistribution:
     return LossDistribution(-step * (len(curve) - 1), step, masses)
 
 
-def _binomial(trials: int, p: float) -> Floats:
-    """Probabilities around the mean, built from ratios of neighbours; less than 1e-16 lies outside (Bernstein)."""
+def binomial(trials: int, p: float) -> tuple[int, Floats]:
+    """The first count, and probabilities from there on, around the mean; less than 1e-16 lies outside (Bernstein).
+
+    They are built from ratios of neighbours.
+    """
     reach = math.ceil(10 * math.sqrt(trials * p * (1 - p)) + 40)
     low, high = max(0, math.floor(trials * p) - reach), min(trials, math.ceil(trials * p) + reach)
     counts = np.arange(low + 1, high + 1, dtype=np.float64)
     ratios = np.log((trials - counts + 1) / counts) + (math.log(p) - math.log1p(-p))
     logs = np.concatenate(([0.0], np.cumsum(ratios)))
     masses = np.exp(logs - logs.max())
-    return np.asarray(masses / masses.sum())
+    return low, np.asarray(masses / masses.sum())
 
 
 def _spread(pair: tuple[Floats, Floats]) -> float:

@@ -43,8 +43,26 @@ def simulate(
 ) -> OfflineResult:
     """Draw ``users`` trajectories of the behaviour policy, learn a policy from one private release, and evaluate it.
 
-    This is ``discreet.simulate`` with a ``behaviour`` policy. ``options`` are knobs of a learner that is given by its
-    name.
+    This is ``discreet.simulate`` with a ``behaviour`` policy.
+
+    Args:
+        world: A world.
+        learner: A learner for data sets, or its name.
+        privacy: A trust model, or a mechanism of your own.
+        users: How many act.
+        behaviour: The policy that they act under.
+        runs: How many data sets are drawn.
+        seed: The seed of all randomness.
+        known_rewards: The mean rewards are declared public.
+        options: Knobs of a learner that is given by its name.
+        progress: Show how far it is.
+
+    Examples:
+        >>> import discreet.offline
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> private = discreet.offline.simulate(world, "apvi", discreet.Central(1.0), users=100, runs=2)
+        >>> private.guarantee.model
+        'central'
     """
     from discreet.learners.registry import offline_learner
     from discreet.simulation.run import simulate as run

@@ -53,7 +53,27 @@ HOLDOUT = 0.35
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Value, behaviour and difference with intervals in the owner's units, a verdict, and the promise to the users."""
+    """Value, behaviour and difference with intervals in the owner's units, a verdict, and the promise to the users.
+
+    Args:
+        value: Of the policy.
+        behaviour: Of what users did.
+        difference: Value less behaviour.
+        verdict: Better, worse, about the same, or cannot be told, and why.
+        guarantee: The promise to the users.
+        facts: The content of the receipt.
+
+    Examples:
+        >>> import polars, discreet.data, discreet.offline
+        >>> visits = polars.DataFrame({"who": range(60), "day": [0] * 60, "state": [0] * 60, "drug": [0, 1] * 30})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=1, actions=2, horizon=1
+        ... )
+        >>> known = {"behaviour": "uniform", "known_rewards": [[0.0, 1.0]]}
+        >>> found = discreet.offline.evaluate(table, discreet.Policy([[1]]), epsilon=5.0, **known)
+        >>> found.guarantee.epsilon <= 5.0, found.guarantee.simulated
+        (True, False)
+    """
 
     value: Interval
     behaviour: Interval
@@ -81,11 +101,14 @@ class Evaluation:
             raise InvalidInput(f"receipts of evaluations end in .json, got {shortened(file.name)}")
         write_atomically(file, json.dumps(self.facts, indent=1, allow_nan=False) + "\n")
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the three intervals (.png, .svg, .pdf)."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw the three intervals and return the axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
         from discreet.offline.pictures import plot_intervals
 
-        plot_intervals(self.facts["evaluation"], path)
+        return plot_intervals(self.facts["evaluation"], path, ax=ax, theme=theme)
 
 
 def evaluate(
@@ -107,14 +130,38 @@ def evaluate(
 ) -> Evaluation:
     """What a policy is worth, what the users' own behaviour is worth, and the difference, each with an interval.
 
-    ``policy`` must not have been learned from the users who judge it: if it was learned from this table, give the
-    ``split`` that ``train(..., holdout=)`` recorded, and the held-out users judge. ``behaviour`` is the policy that
-    users followed, if it is known: a policy, its file, "uniform", or probabilities (S, A) or (H, S, A); it makes
-    intervals far narrower. ``returns`` declares the range of the sum of rewards from any step on, where that is
-    narrower than what the range of rewards allows. ``holdout`` is the share of users who judge where others fill a
-    table. Everything counts under one guarantee.
+    Everything counts under one guarantee.
 
-    ``ledger`` and ``dataset`` charge it to a budget, as in ``train``; the same call again gives the stored answer.
+    Args:
+        data: The table.
+        policy: A policy or its file. It must not have been learned from the users who judge it: if it was learned from
+            this table, give the ``split`` that ``train(..., holdout=)`` recorded, and the held-out users judge.
+        epsilon: With ``delta``, or ``rho``: what the judgement may cost.
+        delta: The probability up to which the bound may fail.
+        rho: Zero-concentrated differential privacy in place of epsilon.
+        behaviour: The policy that users followed, if it is known: a policy, its file, "uniform", or probabilities (S,
+            A) or (H, S, A); it makes intervals far narrower.
+        returns: The range of the sum of rewards from any step on, where that is narrower than what the range of rewards
+            allows.
+        split: Who was held out.
+        holdout: The share of users who judge where others fill a table.
+        known_rewards: The table of mean rewards, if it is public.
+        confidence: Of the intervals.
+        ledger: A file or a PostgreSQL address: the cost is charged there, and the same call again gives the stored
+            answer.
+        dataset: The name of the data set in the ledger.
+        seed: Refused: noise that can be replayed can be subtracted.
+
+    Examples:
+        >>> import polars, discreet.data, discreet.offline
+        >>> visits = polars.DataFrame({"who": range(60), "day": [0] * 60, "state": [0] * 60, "drug": [0, 1] * 30})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=1, actions=2, horizon=1
+        ... )
+        >>> known = {"behaviour": "uniform", "known_rewards": [[0.0, 1.0]]}
+        >>> found = discreet.offline.evaluate(table, discreet.Policy([[1]]), epsilon=5.0, **known)
+        >>> found.value.low <= found.value.estimate <= found.value.high
+        True
     """
     if seed is not None:
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")

@@ -57,7 +57,22 @@ class Expected:
 
 @dataclass(frozen=True)
 class Plan:
-    """The table of expectations, row by row, and what it was computed for."""
+    """The table of expectations, row by row, and what it was computed for.
+
+    Args:
+        shape: The sizes that it is about.
+        rows: One for each number of users and epsilon.
+        delta: Of all rows.
+        holdout: The share of users who judge.
+        cells: Noisy numbers of the release.
+        runs: Worlds of each kind behind an average.
+
+    Examples:
+        >>> import discreet
+        >>> made = discreet.offline.plan(discreet.Shape(2, 2, 2), users=200, epsilons=[1.0], runs=1)
+        >>> [row.epsilon for row in made.rows]
+        [1.0, None]
+    """
 
     shape: Shape
     rows: tuple[Expected, ...]
@@ -76,11 +91,14 @@ class Plan:
             "rows": [asdict(row) for row in self.rows],
         }  # fmt: skip
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the expected gap and the expected width against epsilon (.png, .svg, .pdf)."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw the expected gap and the expected width against epsilon, and return the two axes.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are two axes of yours to draw into.
+        """
         from discreet.offline.pictures import plot_plan
 
-        plot_plan(self, path)
+        return plot_plan(self, path, ax=ax, theme=theme)
 
 
 def plan(
@@ -97,8 +115,25 @@ def plan(
 ) -> Plan:
     """Noise against counts, the gap and the intervals to be expected: a rehearsal that sees no data and costs nothing.
 
-    ``users`` is how many there are, or several numbers to compare. Every row is an average over ``runs`` worlds of each
-    kind, whose users act uniformly at random; a last row for each number of users has no privacy.
+    Every row is an average over ``runs`` worlds of each kind, whose users act uniformly at random; a last row for each
+    number of users has no privacy.
+
+    Args:
+        shape: The public sizes of the table.
+        users: How many there are, or several numbers to compare.
+        epsilons: To compare.
+        delta: Of all rows.
+        holdout: The share of users who judge.
+        returns: The range of the sum of rewards from any step on.
+        runs: Worlds of each kind.
+        seed: The seed of all randomness.
+        progress: Show how far it is.
+
+    Examples:
+        >>> import discreet
+        >>> made = discreet.offline.plan(discreet.Shape(2, 2, 2), users=200, epsilons=[1.0], runs=1)
+        >>> made.rows[0].users
+        200
     """
     if not isinstance(shape, Shape):
         raise InvalidInput(f"plan needs a Shape (states, actions, horizon), got {type(shape).__name__}")

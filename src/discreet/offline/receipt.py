@@ -244,7 +244,16 @@ def mechanism_facts(name: str, cells: int, sensitivity: Sensitivity, law: Any) -
 
 
 def policy_hash(policy: AnyPolicy) -> str:
-    """The SHA-256 of the policy: kind, shapes and little-endian bytes of its tables, and its labels if it has any."""
+    """The SHA-256 of the policy: kind, shapes and little-endian bytes of its tables, and its labels if it has any.
+
+    Args:
+        policy: Any policy.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.offline.policy_hash(discreet.Policy([[1, 0]]))[:12]
+        '10bdf8783bc1'
+    """
     match policy:
         case Policy(actions):
             kind, arrays = "deterministic", [actions.astype("<i8")]

@@ -77,7 +77,31 @@ _COINS = 0  # planners here break no ties at random, so public coins are a const
 
 @dataclass(frozen=True)
 class Fit:
-    """What training leaves: a policy, the guarantee of the release that it was planned from, and its receipt."""
+    """What training leaves: a policy, the guarantee of the release that it was planned from, and its receipt.
+
+    Args:
+        policy: What was learned.
+        values: What it is estimated to be worth in each state, (S,), in the units of the table.
+        guarantee: The promise to the users.
+        recipe: The mechanism that was used.
+        facts: The content of the receipt.
+        value: Of the policy, judged by held-out users.
+        behaviour: Of what users did.
+        difference: Value less behaviour.
+        verdict: Better, worse, about the same, or cannot be told, and why.
+        split: Who was held out.
+        bound: What the policy is worth at least, (S,), with the stated probability.
+
+    Examples:
+        >>> import polars, discreet.data, discreet.offline
+        >>> visits = polars.DataFrame({"who": range(20), "day": [0] * 20, "state": [0] * 20, "drug": [0, 1] * 10})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=1, actions=2, horizon=1
+        ... )
+        >>> fit = discreet.offline.train(table, epsilon=1.0, known_rewards=[[0.0, 1.0]])
+        >>> fit.policy.horizon, fit.guarantee.simulated
+        (1, False)
+    """
 
     policy: AnyPolicy
     values: Floats  # (H + 1, S): an estimate of what the policy is worth from a step and state on, in the owner's units
@@ -107,13 +131,16 @@ class Fit:
         """One line: what was released and what it promises."""
         return f"{self.facts['learner']['name']} by {self.recipe}: {self.guarantee.statement()}"
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw what the policy and the behaviour are worth, with intervals; needs ``holdout``."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw what the policy and the behaviour are worth, with intervals, and return the axes; needs ``holdout``.
+
+        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        """
         from discreet.offline.pictures import plot_intervals
 
         if self.facts["evaluation"] is None:
             raise InvalidInput("nobody judged this policy: train with holdout=0.35 to draw what it is worth")
-        plot_intervals(self.facts["evaluation"], path)
+        return plot_intervals(self.facts["evaluation"], path, ax=ax, theme=theme)
 
 
 def train(
@@ -142,22 +169,44 @@ def train(
 ) -> Fit:
     """Learn a policy from a table under differential privacy, with noise from the operating system.
 
-    Give ``epsilon`` (with ``delta``) or ``rho``. ``known_rewards`` is the table of mean rewards if it is public,
-    (S, A) or (H, S, A); otherwise rewards are part of the release. ``features`` (S, A, d) are for linear learners;
-    those longer than one are shortened. ``options`` are knobs of the learner: none of them
-    touches privacy, but choosing them by looking at private results does. ``sampler`` says who draws discrete Laplace
-    and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to 100,000 cells, and our own sampler beyond.
+    Args:
+        data: The table that :func:`discreet.data.read` declared.
+        learner: ``apvi``, ``vapvi``, ``pevi`` or a learner.
+        epsilon: With ``delta``, or ``rho``: what the release may cost.
+        delta: The probability up to which the bound may fail.
+        rho: Zero-concentrated differential privacy in place of epsilon.
+        recipe: The mechanism by name.
+        known_rewards: The table of mean rewards if it is public, (S, A) or (H, S, A); otherwise rewards are released.
+        features: (S, A, d), for linear learners; those longer than one are shortened.
+        options: Knobs of the learner: none of them touches privacy, but choosing them by looking at private results
+            does.
+        recipe_options: Options of the recipe.
+        holdout: The share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour`` and
+            ``fit.difference`` are then intervals in the units of the table.
+        behaviour: The policy that users followed, which makes intervals far narrower, and which ``apvi`` falls back on
+            instead of the released one where nothing is surer to be better.
+        returns: The range of the sum of rewards from any step on.
+        safe: Keep to the declared behaviour where few users show what an action does.
+        split: A file that records who was held out, written before anything is drawn, or read if it is there: it
+            belongs with the data.
+        confidence: Of the intervals.
+        ledger: A file or a PostgreSQL address: the release is charged to a budget there, which refuses what would go
+            over. The same call again uses the stored release, at no further cost: ``fit.facts["ledger"]["reused"]``.
+        dataset: The name of the data set in the ledger.
+        sampler: Who draws discrete Laplace and Gaussian noise, "opendp" or "discreet"; by default OpenDP does, up to
+            100,000 cells, and our own sampler beyond.
+        seed: Refused: noise that can be replayed can be subtracted.
+        progress: Show how far it is.
 
-    ``holdout`` is the share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour``
-    and ``fit.difference`` are then intervals in the units of the table. ``behaviour`` declares the policy that users
-    followed, which makes intervals far narrower, and which ``apvi`` falls back on instead of the released one where
-    nothing is surer to be better; ``returns`` the range of the sum of rewards from any step on. A
-    ``safe`` policy keeps to the declared behaviour where few users show what an action does. ``split`` is a file that
-    records who was held out, written before anything is drawn, or read if it is there: it belongs with the data.
-
-    ``ledger`` (a file or a PostgreSQL address) and ``dataset`` (a name that was declared there) charge the release to a
-    budget, which refuses what would go over. The same call again uses the release that is stored there, at no further
-    cost: ``fit.facts["ledger"]["reused"]``.
+    Examples:
+        >>> import polars, discreet.data, discreet.offline
+        >>> visits = polars.DataFrame({"who": range(20), "day": [0] * 20, "state": [0] * 20, "drug": [0, 1] * 10})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=1, actions=2, horizon=1
+        ... )
+        >>> fit = discreet.offline.train(table, epsilon=1.0, known_rewards=[[0.0, 1.0]])
+        >>> fit.guarantee.epsilon <= 1.0
+        True
     """
     if seed is not None:  # before anything else is looked at
         raise InvalidInput("a real release takes no seed: noise that can be replayed can be subtracted")

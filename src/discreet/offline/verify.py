@@ -33,14 +33,16 @@ def verify(
 ) -> Verdict:
     """Compute a promise anew from its certificate: "holds", "does not hold" or "cannot tell", and why.
 
-    ``promise`` is a guarantee, a certificate, a receipt, or a JSON file that holds one of the latter two. ``policy`` is
-    the one that a receipt belongs to, or its file.
+    Args:
+        promise: A guarantee, a certificate, a receipt, or a JSON file that holds one of the latter two.
+        policy: The policy that a receipt belongs to, or its file.
 
-    >>> import discreet
-    >>> from discreet.recipes.registry import build
-    >>> made = build(discreet.Central(epsilon=1.0, delta=1e-5), discreet.Shape(3, 2, 4), 1000)
-    >>> discreet.verify(made.guarantee).answer
-    'holds'
+    Examples:
+        >>> import discreet
+        >>> from discreet.recipes.registry import build
+        >>> made = build(discreet.Central(epsilon=1.0, delta=1e-5), discreet.Shape(3, 2, 4), 1000)
+        >>> discreet.verify(made.guarantee).answer
+        'holds'
     """
     try:
         document = _document(promise)

@@ -29,3 +29,9 @@ __all__ = [
     "compose",
     "replacing_users",
 ]
+
+
+def __getattr__(name: str) -> object:
+    from discreet.moved import former
+
+    return former(__name__, name)

@@ -70,6 +70,29 @@ class Guarantee:
 
     ``epsilon`` is computed from the profile at ``delta``; it is never copied from a target or from a claim. Only the
     rules of this module make or change one.
+
+    Args:
+        model: ``central``, ``joint``, ``shuffle``, ``local`` or ``none``.
+        epsilon: Computed from the profile at ``delta``.
+        delta: The probability up to which the bound may fail.
+        profile: The smallest delta that holds at every epsilon.
+        derivation: The rules and premises that it rests on; ``explain()`` prints them.
+        rho: The parameter of zero-concentrated differential privacy, where it is known.
+        claimed: What a paper says about the mechanism, beside what is computed.
+        neighbours: What may differ between two data sets that must look alike.
+        unit: Who or what is protected.
+        simulated: Whether the noise came from a seed; such a release protects nobody.
+        public: What was declared and is not protected.
+        by: The rule that makes it; nobody else can.
+
+    Examples:
+        >>> import discreet
+        >>> shape = discreet.Shape(states=3, actions=2, horizon=4)
+        >>> promise = discreet.calibrate(discreet.Central(1.0, 1e-5), shape, episodes=1_000).guarantee
+        >>> promise.model, promise.epsilon <= 1.0
+        ('joint', True)
+        >>> promise.profile.delta(promise.epsilon) <= 1e-5
+        True
     """
 
     model: str

@@ -35,6 +35,18 @@ class SampledItems:
 
 
 @dataclass(frozen=True)
+class ShuffledItem:
+    """One of ``items`` items, each wrong one with probability ``lie``.
+
+    ``others`` users send one of the same items by the same law, and only how often each was sent is seen.
+    """
+
+    items: int
+    lie: Fraction
+    others: int
+
+
+@dataclass(frozen=True)
 class BitPerItem:
     """``reports`` reports of a bit per item: one with probability 1/2 for her item, with ``lie`` for every other."""
 
@@ -65,4 +77,4 @@ class MixedReleases:
     own_l2: float
 
 
-Message = AnsweredBits | SampledItems | BitPerItem | BoundedReports
+Message = AnsweredBits | SampledItems | ShuffledItem | BitPerItem | BoundedReports

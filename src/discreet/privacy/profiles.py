@@ -41,7 +41,14 @@ _ROUNDING = 1e-13
 
 @runtime_checkable
 class Profile(Protocol):
-    """What every profile can be asked."""
+    """What every profile can be asked.
+
+    Examples:
+        >>> from discreet.privacy import Profile, PureProfile
+        >>> profile: Profile = PureProfile(1.0)
+        >>> profile.epsilon(0.0), profile.delta(1.0)
+        (1.0, 0.0)
+    """
 
     def delta(self, epsilon: float) -> float:
         """The smallest delta for which (epsilon, delta) differential privacy is certified."""
@@ -56,7 +63,16 @@ class Profile(Protocol):
 
 @dataclass(frozen=True)
 class PureProfile:
-    """A loss that never exceeds ``bound`` in absolute value; infinite means no privacy at all."""
+    """A loss that never exceeds ``bound`` in absolute value; infinite means no privacy at all.
+
+    Args:
+        bound: Epsilon.
+
+    Examples:
+        >>> from discreet.privacy import PureProfile
+        >>> PureProfile(0.5).epsilon(0.0)
+        0.5
+    """
 
     bound: float
 
@@ -90,7 +106,16 @@ class PureProfile:
 
 @dataclass(frozen=True)
 class GaussianProfile:
-    """Exactly a shift of ``mu`` standard deviations of a Gaussian."""
+    """Exactly a shift of ``mu`` standard deviations of a Gaussian.
+
+    Args:
+        mu: Sensitivity over sigma.
+
+    Examples:
+        >>> from discreet.privacy import GaussianProfile
+        >>> GaussianProfile(0.5).rho
+        0.125
+    """
 
     mu: float
 
@@ -128,7 +153,16 @@ class GaussianProfile:
 
 @dataclass(frozen=True)
 class ZeroConcentratedProfile:
-    """Zero-concentrated differential privacy with parameter ``rho``."""
+    """Zero-concentrated differential privacy with parameter ``rho``.
+
+    Args:
+        rho: The parameter.
+
+    Examples:
+        >>> from discreet.privacy import ZeroConcentratedProfile
+        >>> ZeroConcentratedProfile(0.5).rho
+        0.5
+    """
 
     rho: float
 
@@ -168,6 +202,15 @@ class BoundedProfile:
 
     So it is with pure mechanisms run on the same user: epsilons add up to the bound, and halves of their squares, which
     is what each has as its rho, add up to rho.
+
+    Args:
+        bound: The largest loss.
+        rho: Of zero-concentrated differential privacy.
+
+    Examples:
+        >>> from discreet.privacy import BoundedProfile
+        >>> BoundedProfile(1.0, 0.5).epsilon(0.0)
+        1.0
     """
 
     bound: float
@@ -200,6 +243,16 @@ class NearGaussianProfile:
         P(E) - e^epsilon Q(E) <= b (P'(E) - e^(epsilon - slack) Q'(E)) <= e^slack delta_mu(epsilon - slack).
 
     ``rho`` is known by other means, and certifies what is lost to the smaller variance of that Gaussian.
+
+    Args:
+        mu: Sensitivity over sigma.
+        slack: See above.
+        rho: See above.
+
+    Examples:
+        >>> from discreet.privacy import NearGaussianProfile
+        >>> NearGaussianProfile(0.5, 0.0, 0.125).rho
+        0.125
     """
 
     mu: float
@@ -235,6 +288,20 @@ class LossProfile:
     ``bound`` is the largest possible loss, ``rho`` a zero-concentrated parameter, ``mu`` and ``slack`` those of a
     :class:`NearGaussianProfile`, where they are known by other means: they certify what the numbers alone cannot, pure
     privacy and very small deltas. ``allowance`` is added to every delta for floating point error.
+
+    Args:
+        forward: The loss of one order of the neighbours.
+        backward: The loss of the other order.
+        bound: See above.
+        rho: See above.
+        allowance: See above.
+        mu: See above.
+        slack: See above.
+
+    Examples:
+        >>> from discreet.privacy import GaussianProfile, PureProfile, compose
+        >>> type(compose([GaussianProfile(0.5), PureProfile(0.1)])).__name__
+        'LossProfile'
     """
 
     forward: LossDistribution
@@ -320,6 +387,14 @@ def compose(profiles: Iterable[Profile]) -> Profile:
 
     Profiles of one kind add up in closed form (epsilon, mu squared, slack, rho). Mixed kinds become loss distributions;
     if one of them is known only by its rho, all fall back to their rho.
+
+    Args:
+        profiles: One for each mechanism.
+
+    Examples:
+        >>> from discreet.privacy import PureProfile, compose
+        >>> compose([PureProfile(0.5), PureProfile(0.25)]).epsilon(0.0)
+        0.75
     """
     parts = [part for part in profiles if part.rho > 0]  # a rho of zero loses nothing
     if not parts:
@@ -411,7 +486,17 @@ def _as_losses(profile: Profile, step: float) -> LossProfile:
 
 
 def replacing_users(profile: Profile, users: int) -> Profile:
-    """The profile against replacing ``users`` users at once, where one is known exactly."""
+    """The profile against replacing ``users`` users at once, where one is known exactly.
+
+    Args:
+        profile: For one user.
+        users: How many are replaced.
+
+    Examples:
+        >>> from discreet.privacy import PureProfile, replacing_users
+        >>> replacing_users(PureProfile(0.5), 3).epsilon(0.0)
+        1.5
+    """
     m = check_count("users", users)
     if m == 1:
         return profile

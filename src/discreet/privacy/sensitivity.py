@@ -35,6 +35,18 @@ class Sensitivity:
     ``shifts`` is the worst shift where it is known: groups ``(magnitude, up, down)`` say that ``up`` cells rise by
     ``magnitude`` and ``down`` cells fall by it. None means that no single worst shift is known, and then only the norms
     count. ``unit`` says that no cell ever moves by more than one, and by whole numbers.
+
+    Args:
+        l1: The sum of absolute moves.
+        l2: The root of the sum of squared moves.
+        linf: The largest move of one cell.
+        shifts: See above.
+        unit: See above.
+
+    Examples:
+        >>> from discreet.privacy import Sensitivity
+        >>> Sensitivity.unit_shifts(up=2, down=2).l1
+        4.0
     """
 
     l1: float

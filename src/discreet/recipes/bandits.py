@@ -10,11 +10,11 @@ Visits are public there and only a reward needs hiding, which moves one number b
   so this is never noisier than the local model.
 
 **Blocks** follow the arm and not the clock. The first block of an arm has ``first`` users: 12 standard deviations of
-the noise in such a block, so that a first look stands out of it, but the first blocks of all arms together at most 4%
-of all users (2% behind a shuffler). Later blocks of an arm have ``growth`` times the users that the arm has had, so an
-arm that is played for long is released rarely, and carries little noise for the users it has had. These numbers were
-chosen by measured regret on bandits with 2 (.55 and .5), 6, 12, 30 and 40 arms; the first of them is among those that
-docs/bandits.md reports, with other seeds, and the others are not.
+the noise in such a block where there are up to four arms, falling to 8 where there are many, so that a first look
+stands out of it; but the first blocks of all arms together have at most 4% of all users (2% behind a shuffler). Later
+blocks of an arm have ``growth`` times the users that the arm has had, so an arm that is played for long is released
+rarely, and carries little noise for the users it has had. These numbers were chosen by measured regret on bandits with
+2 (.5 and .6, .7 and .3, .45 and .4), 4, 6, 8, 12, 15, 30, 40 and 70 arms, none of which docs/bandits.md reports.
 
 In the local model there is nothing to gain: ``local/sampled-step`` already answers one bit of a user of a bandit, with
 the whole epsilon, and decodes visits to what they are.
@@ -46,7 +46,7 @@ from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
 from discreet.validation import check_count, check_positive
 
-_FIRST = 12.0  # standard deviations of the noise in an arm's first block
+_FIRST, _MOST = 8.0, 12.0  # standard deviations of the noise in an arm's first block: with many arms, with a few
 _TRIED = 0.04  # the share of all users that the first blocks of all arms may take ...
 _TRIED_SHUFFLED = 0.02  # ... and where noise grows with a block, so that a longer look shows less
 _GROWTH = 0.5
@@ -60,7 +60,8 @@ def _schedule(
     first = options["first"]
     if first is None:
         first = max(1, round(tried * episodes / shape.actions))
-        while (enough := max(1, round(_FIRST * deviation(first)))) < first:
+        deviations = min(_MOST, _FIRST * (1.0 + 2.0 / shape.actions))
+        while (enough := max(1, round(deviations * deviation(first)))) < first:
             first = enough
     growth = check_positive("growth", options["growth"])
     return PerPolicy(min(episodes, check_count("first", first)), growth, shape.actions)

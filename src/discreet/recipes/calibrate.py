@@ -96,6 +96,20 @@ def calibrate(
     ``width_end`` bounds the noise in one count at the end with the given failure probability, by the exact law of the
     noise (a row that the policies never play carries less, see the policy mask). ``data_set`` asks for one release
     about users who have acted already, as ``offline.train`` makes.
+
+    Args:
+        privacy: A trust model, a mechanism of your own, or a function that makes one.
+        shape: The public sizes of the problem.
+        learner: Whose needs the mechanism must serve; those of UCBVI if there is none.
+        episodes: How many users will act.
+        failure_probability: With which the stated widths may be exceeded.
+        data_set: See above.
+
+    Examples:
+        >>> import discreet
+        >>> found = discreet.calibrate(discreet.Central(1.0, 1e-5), discreet.Shape(4, 2, 6), episodes=1_000)
+        >>> found.recipe, found.guarantee.model
+        ('central/joint-histogram-matrix', 'joint')
     """
     episodes = check_count("episodes", episodes)
     failure_probability = check_open_unit("failure_probability", failure_probability)

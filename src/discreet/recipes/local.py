@@ -37,8 +37,9 @@ def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Option
     if privacy.epsilon is None:
         raise Unsupported("randomised reports are calibrated to epsilon: give epsilon instead of rho")
     channel = quietest_reports(
-        shape, privacy.epsilon, options["steps"], options["response"], bool(options["early_end"])
-    )
+        shape, privacy.epsilon, options["steps"], options["response"], bool(options["early_end"]),
+        bool(options["own_actions"]),
+    )  # fmt: skip
     return Privatizer(
         "local/sampled-step", shape, (channel,), growing(options, shape),
         report_guarantee(channel), bool(options["masked"]), options,
@@ -46,21 +47,23 @@ def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Option
 
 
 def quietest_reports(
-    shape: Shape, epsilon: float, steps: int | None = None, response: str | None = None, early_end: bool = False
-) -> ReportChannel:
+    shape: Shape, epsilon: float, steps: int | None = None, response: str | None = None, early_end: bool = False,
+    own_actions: bool = False,
+) -> ReportChannel:  # fmt: skip
     """The number of picked steps and the response with the least noise; what is given is kept."""
-    return quietest_of(lambda picked: SampledStep(shape, picked, early_end), epsilon, steps, response)
+    return quietest_of(lambda picked: SampledStep(shape, picked, early_end), epsilon, steps, response, own_actions)
 
 
 def quietest_of(
-    encode: Callable[[int], SampledStep], epsilon: float, steps: int | None, response: str | None
-) -> ReportChannel:
+    encode: Callable[[int], SampledStep], epsilon: float, steps: int | None, response: str | None,
+    own_actions: bool = False,
+) -> ReportChannel:  # fmt: skip
     """The same for an encoder of one's own, made for a number of picked steps."""
     if response is not None and response not in RESPONSES:
         raise unknown_name("response", str(response), RESPONSES)
     numbers = range(1, min(encode(1).shape.horizon, _LONGEST_SEARCH) + 1) if steps is None else (steps,)
     channels = [
-        ReportChannel(encode(m), epsilon, kind)
+        ReportChannel(encode(m), epsilon, kind, own_actions)
         for m in numbers
         for kind in (RESPONSES if response is None else (response,))
     ]
@@ -120,7 +123,9 @@ def randomiser_target(kind: str, privacy: Privacy) -> tuple[float, float]:
     return privacy.epsilon, privacy.delta if kind in ("gaussian", "bounded") else 0.0
 
 
-_OPTIONS: dict[str, Any] = {"growth": None, "masked": True, "steps": None, "response": None, "early_end": False}
+_OPTIONS: dict[str, Any] = {
+    "growth": None, "masked": True, "steps": None, "response": None, "early_end": False, "own_actions": False,
+}  # fmt: skip
 
 
 def _certified_recipe(kind: str, summary: str) -> Recipe:

@@ -27,6 +27,8 @@ WORDS = {
     "masked": "true leaves counts that are zero for certain (actions that no policy played) without noise",
     "messages": "bits: every bit is sent by itself; anything else is refused, with the reason",
     "noise": "the law of the noise: laplace, gaussian, or auto (the one with the smaller variance)",
+    "own_actions": "true where devices draw the actions of a stochastic policy by themselves, as in a study: an item "
+    "then says the action, too",
     "parts": "which part of the users each question is about; a user is in one part",
     "per_user": "how many trajectories one user may have; the noise grows with it",
     "pooling": "how visits count where steps are alike: first-visit (a pair once per user) or every-visit",

@@ -28,12 +28,29 @@ PROBLEMS = (TABULAR, HEAVY, LAYERED, DATA_SET, LINEAR)
 class Recipe:
     """A named combination of encoder, law and accumulator for one trust model.
 
-    ``options`` are the recipe's knobs with their defaults; None lets the recipe decide. ``pure`` says that it reaches
-    delta = 0 (None: as its law and its accumulator have it), ``automatic`` that "auto" may choose it (and ``suits`` for
-    which targets and shapes; ``mixes`` false: not for learners that deploy several actions at once), ``heavy_tails``
-    that it is made for rewards without a range, ``problem`` what is learned from it. ``options_for`` has other defaults
-    for learners with a certain need, such as ``discreet.release.ESTIMATES``. ``build(target, shape, episodes,
-    options)`` calibrates it; the privatizer gets the name of the recipe.
+    Args:
+        name: ``model/words``.
+        model: ``central``, ``shuffle``, ``local`` or ``none``.
+        summary: One line for lists.
+        build: ``build(target, shape, episodes, options)`` calibrates it; the privatizer gets the name of the recipe.
+        pure: Whether it reaches delta = 0 (None: as its law and its accumulator have it).
+        automatic: Whether "auto" may choose it.
+        encoder: What is counted, by name, for lists.
+        law: The noise, by name, for lists.
+        accumulator: How tallies add up, by name, for lists.
+        source: Where it comes from.
+        options: Its knobs with their defaults; None lets the recipe decide.
+        heavy_tails: Whether it is made for rewards without a range.
+        problem: What is learned from it.
+        mixes: False: not for learners that deploy several actions at once.
+        suits: For which targets and shapes "auto" may choose it.
+        options_for: Other defaults for learners with a certain need, such as ``discreet.release.ESTIMATES``.
+
+    Examples:
+        >>> import discreet
+        >>> recipe = discreet.recipes("local")[0]
+        >>> recipe.model, recipe.problem
+        ('local', 'tabular')
     """
 
     name: str

@@ -50,7 +50,17 @@ Target: TypeAlias = Privacy | Privatizer | Callable[[Shape, int], Privatizer]
 
 
 def recipes(model: str | None = None, problem: str | None = None) -> Recipes:
-    """All recipes, or those of one trust model or for one problem (see ``discreet.recipes.recipe.PROBLEMS``)."""
+    """All recipes, or those of one trust model or for one problem (see ``discreet.recipes.recipe.PROBLEMS``).
+
+    Args:
+        model: ``central``, ``shuffle``, ``local`` or ``none``.
+        problem: ``tabular``, ``heavy tails``, ``layered``, ``data set`` or ``linear questions``.
+
+    Examples:
+        >>> import discreet
+        >>> "local/sampled-step" in [recipe.name for recipe in discreet.recipes("local")]
+        True
+    """
     if problem is not None:
         check_name("problem", problem, _HOMES)
     if model is not None and not isinstance(model, str):
@@ -59,12 +69,33 @@ def recipes(model: str | None = None, problem: str | None = None) -> Recipes:
 
 
 def forget(name: str) -> None:
-    """Take a recipe away that was registered."""
+    """Take a recipe away that was registered.
+
+    Args:
+        name: The name that it was registered with; see the example of ``register``.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.recipes.forget("central/nobodys")  # a name that is not there is no error
+    """
     _REGISTERED[:] = [recipe for recipe in _REGISTERED if recipe.name != name]
 
 
 def register(recipe: Recipe) -> None:
-    """Add a recipe of your own: ``recipe="its/name"`` then works wherever a trust model is given."""
+    """Add a recipe of your own: ``recipe="its/name"`` then works wherever a trust model is given.
+
+    Args:
+        recipe: The recipe, with a name that is not taken.
+
+    Examples:
+        >>> import discreet
+        >>> from dataclasses import replace
+        >>> known = next(each for each in discreet.recipes("central") if each.name == "central/first-visit-laplace")
+        >>> discreet.recipes.register(replace(known, name="central/mine", automatic=False))
+        >>> discreet.Central(1.0, recipe="central/mine").recipe
+        'central/mine'
+        >>> discreet.recipes.forget("central/mine")
+    """
     if any(known.name == recipe.name for known in recipes()):
         raise InvalidInput(f"there is a recipe {recipe.name!r} already: choose another name")
     _REGISTERED.append(recipe)

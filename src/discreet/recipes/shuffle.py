@@ -4,6 +4,9 @@
 * ``...-randomised-response``: every bit answered on the device (:mod:`discreet.channels.answered_bits`), so that a pure
   local promise is left if the shuffler fails.
 
+* ``sampled-item``: one message of each user, an item of a step that her device draws, randomised there
+  (:mod:`discreet.channels.shuffled_item`); a pure local promise is left here, too.
+
 The noise of a batch depends on its size, so it is calibrated when the batch is asked for; sizes that are foreseen are
 certified here. ``dropouts`` and ``colluding`` are the shares of a batch whose noise does not count.
 """
@@ -16,13 +19,17 @@ from functools import partial
 from typing import Any
 
 from discreet.channels.answered_bits import ResponseChannel
+from discreet.channels.arm_rewards import ArmRewardsChannel
 from discreet.channels.base import AnyChannel
-from discreet.channels.schedule import Schedule, sizes
+from discreet.channels.schedule import PerPolicy, Schedule, sizes
 from discreet.channels.session import Privatizer, unnamed
 from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
+from discreet.channels.shuffled_item import ItemChannel
+from discreet.encoders.arm_reward import is_bandit
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
+from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import RewardLevels, ThreeTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
@@ -42,6 +49,7 @@ _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
 _BATCHES: dict[str, Any] = {"blocks": None, "first": None, "masked": True, "dropouts": 0.0, "colluding": 0.0}
 _BINOMIAL: Options = {**_BATCHES, "messages": "bits", "bit_level": False}
 _RESPONSE: Options = {**_BATCHES, "bit_level": False}
+_LARGE_EPSILON = 3.0  # from which one item of each user may teach more than bits of all counters
 _USUAL_BLOCKS = 60  # of a batch of this many the noise is looked at; it depends little on the size of a batch
 
 
@@ -126,6 +134,61 @@ def _response(encoder_name: str, privacy: Privacy, shape: Shape, episodes: int, 
     return unnamed(shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
 
 
+def _item(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    if privacy.epsilon is None:
+        raise Unsupported("randomised items are calibrated to epsilon and delta: give those instead of rho")
+    encoder = SampledStep(shape, 1, bool(options["early_end"]))
+    channel = ItemChannel(encoder, privacy.epsilon, privacy.delta, episodes, absent_share(options))
+    # A batch of many users is far more truthful than many batches of few, so each number of them has its own noise.
+    schedule = blocks_of(
+        options, shape, encoder, episodes, lambda blocks: noise_after(replace(channel, block=-(-episodes // blocks)))
+    )
+    blocks = sizes(schedule, episodes)
+    channel = replace(channel, block=max(blocks))
+    numbers = sorted({channel.fewest, channel.most} if options["masked"] else {channel.most})
+    counted = "everybody's messages counted" if not channel.absent else f"{1 - channel.absent:.4g} of them counted"
+    alone = max(channel.unshuffled(channel.block, items).epsilon for items in numbers)
+    guarantee = _whole(
+        [channel.certified(users, items) for users in sorted({min(blocks), max(blocks)}) for items in numbers],
+        channel.epsilon,
+        channel.delta,
+        schedule,
+        f"each user sends one item of {' to '.join(map(str, numbers))}, as her policy has it, by randomised response; "
+        f"messages suit the size of each batch and its number of items, {counted}; should the shuffler fail in a batch "
+        f"of {channel.block}, her message alone is pure local, epsilon {rounded_up(alone)}",
+    )
+    return unnamed(shape, (channel,), schedule, guarantee, bool(options["masked"]), options)
+
+
+def _suits_items(privacy: Privacy, shape: Shape) -> bool:
+    """At a small epsilon tables of first visits had less regret in every world that was tried (docs/shuffle.md)."""
+    return not is_bandit(shape) and privacy.epsilon is not None and privacy.epsilon >= _LARGE_EPSILON
+
+
+def without_shuffler(privatizer: Privatizer) -> Guarantee:
+    """What is left of a promise if the shuffler sides with the analyser: that of all messages of one user, local.
+
+    In the largest of the foreseen batches, where devices answer most truthfully, and for items the largest number of
+    them. Refused where true bits leave a device in clear, because nothing is left there.
+    """
+    (outer,) = privatizer.channels
+    channel = outer.rewards if isinstance(outer, ArmRewardsChannel) else outer
+    largest = max(sizes(_in_turn(privatizer.schedule), privatizer.users or 1))
+    if isinstance(channel, ResponseChannel):
+        return channel.unshuffled(largest)
+    if isinstance(channel, ItemChannel):
+        return channel.unshuffled(largest, channel.most)
+    raise Unsupported(
+        f"recipe {privatizer.recipe!r} sends true bits in clear: nothing is promised without the shuffler; take a "
+        "recipe whose devices randomise, such as 'shuffle/sampled-item'"
+    )
+
+
+def _in_turn(schedule: Schedule) -> Schedule:
+    """The same schedule if everybody follows one policy, which makes its largest block."""
+    return replace(schedule, policies=1) if isinstance(schedule, PerPolicy) else schedule
+
+
 def _answered(name: str, shape: Shape, options: Options) -> Encoder:
     """The bits that are answered; those of three tables are pooled after the shuffler, not before."""
     if name == "three-tables":
@@ -168,5 +231,16 @@ RECIPES = (
     *(
         _response_recipe(encoder)
         for encoder in ("joint-histogram", "first-visit", "first-visit-tables", "three-tables")
+    ),
+    Recipe(
+        "shuffle/sampled-item",
+        "shuffle",
+        "one message of each user: an item of a step that she draws, randomised on the device, through a shuffler",
+        _item,
+        encoder="sampled-item",
+        law="randomised response",
+        accumulator="shuffled-blocks",
+        options={**_BATCHES, "early_end": False},
+        suits=_suits_items,
     ),
 )

@@ -57,21 +57,61 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Central(Privacy):
-    """A trusted curator; what she publishes protects every user (joint differential privacy for online learning)."""
+    """A trusted curator; what she publishes protects every user (joint differential privacy for online learning).
+
+    Args:
+        epsilon: The bound on the privacy loss; the smaller, the stronger the promise. Give it or ``rho``.
+        delta: The probability up to which the bound may fail; 0 is pure differential privacy.
+        rho: Zero-concentrated differential privacy in place of epsilon.
+        recipe: The mechanism by name (``discreet recipes``); "auto" chooses from public things only.
+        options: Options of the recipe, by name.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.Central(epsilon=1.0, delta=1e-5)
+        Central(epsilon=1.0, delta=1e-05, rho=None, recipe='auto', options={})
+    """
 
     model: ClassVar[str] = "central"
 
 
 @dataclass(frozen=True)
 class Local(Privacy):
-    """Nobody is trusted: every user's message is private by itself."""
+    """Nobody is trusted: every user's message is private by itself.
+
+    Args:
+        epsilon: The bound on the privacy loss of everything that one user sends. Give it or ``rho``.
+        delta: The probability up to which the bound may fail; 0 is pure differential privacy.
+        rho: Zero-concentrated differential privacy in place of epsilon.
+        recipe: The mechanism by name; "auto" chooses from public things only.
+        options: Options of the recipe, by name.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> discreet.calibrate(discreet.Local(2.0), world.shape, episodes=100).recipe
+        'local/sampled-step'
+    """
 
     model: ClassVar[str] = "local"
 
 
 @dataclass(frozen=True)
 class Shuffle(Privacy):
-    """A shuffler is trusted to hide who sent which message, and to do nothing else."""
+    """A shuffler is trusted to hide who sent which message, and to do nothing else.
+
+    Args:
+        epsilon: The bound on the privacy loss of the mixed messages.
+        delta: The probability up to which the bound may fail; it must be above 0 here.
+        rho: Refused by the recipes of this model.
+        recipe: The mechanism by name; "auto" chooses from public things only.
+        options: Options of the recipe, by name.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.Shuffle(2.0, delta=1e-5, recipe="shuffle/first-visit").recipe
+        'shuffle/first-visit'
+    """
 
     model: ClassVar[str] = "shuffle"
 
@@ -83,7 +123,21 @@ class Shuffle(Privacy):
 
 @dataclass(frozen=True)
 class NoPrivacy(Privacy):
-    """Nothing is promised: the learner sees the counts as they are."""
+    """Nothing is promised: the learner sees the counts as they are.
+
+    Args:
+        epsilon: Leave it out: nothing is promised.
+        delta: Leave it out.
+        rho: Leave it out.
+        recipe: How counts are handed on; "auto" hands them on after every user.
+        options: Options of the recipe, by name.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> discreet.simulate(world, "ucbvi", discreet.NoPrivacy(), episodes=50).guarantee.model
+        'none'
+    """
 
     model: ClassVar[str] = "none"
 

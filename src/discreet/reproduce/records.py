@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet import __version__
+from discreet import RESULTS_SINCE as __version__
 from discreet.files import write_atomically
 from discreet.reproduce.figure import Job, Measured, Task
 

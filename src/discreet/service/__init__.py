@@ -7,6 +7,7 @@ file                  idea
 ``places``            the files beside it: database, keys, head, operator's token
 ``mechanism``         what a declaration amounts to: privatizer, learner, guarantee, what a device sends
 ``messages``          what travels between devices and the coordinator, as strict types
+``batches``           shuffled batches: signed, taken once, opened and counted
 ``reports``           reports checked against what is public, packed, admitted or refused
 ``sealing``           keys of rounds, records sealed to them (HPKE), secret files
 ``heads``             the signed chain of policies and releases, and its head outside the database
@@ -18,7 +19,6 @@ file                  idea
 ``checking``          what a study will cost and bring, before anybody takes part
 ``watching``          logs, metrics and limits, without anything raw
 ``app``               the same over HTTP: group commit, closing in the background, a graceful stop
-``crowd``             simulated people as real HTTP clients
 ====================  ====================================================================================
 
 Nothing here is needed to simulate or to train; the extra ``serve`` has what it needs.

@@ -1,9 +1,9 @@
 """The coordinator over HTTP: small handlers, one writer, one that closes rounds.
 
-Reports are committed in groups: handlers check what arrives and put it into a queue; one task takes everything that
-has come, stores it in one transaction and answers all of it after the COMMIT. So a commit is paid once for many
-reports, and nothing is acknowledged that could be lost. Another thread closes rounds, and looks now and then whether
-a coordinator elsewhere has.
+Reports are committed in groups: handlers check what arrives and put it into a queue; one thread waits for its turn to
+write, takes everything that has come by then, stores it in one transaction and answers all of it after the COMMIT. So a
+commit is paid once for many reports, and nothing is acknowledged that could be lost. Another thread closes rounds, and
+looks now and then whether a coordinator elsewhere has.
 
 Everything that goes wrong is a code and a sentence as JSON. Errors that nobody foresaw are logged by their kind and
 place, never by their message, and answered by 500.
@@ -13,33 +13,37 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import html
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from discreet.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
 from discreet.errors import DiscreetError
-from discreet.ledger.spending import balance
+from discreet.ledger.spending import now
 from discreet.service.coordinator import Coordinator
 from discreet.service.database import storing_errors
+from discreet.service.heads import Behind
 from discreet.service.messages import Refused
 from discreet.service.reports import Answer, Incoming
-from discreet.service.watching import Limits, Log, Metrics, Rates, largest_body
+from discreet.service.watching import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts
+from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit
+_PAUSE = 0.005  # seconds between two looks whether everything was answered
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
-_SEALED_PAGE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'", "cache-control": "no-store"}
+_NOTHING = "there is nothing at this address for this method"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -49,15 +53,18 @@ class Service:
 
     def __init__(
         self, coordinator: Coordinator, operator_token: str, *, limits: Limits | None = None, log: Log | None = None,
-        look: float = 0.25,
+        look: float = 0.25, world: TabularWorld | None = None,
     ) -> None:  # fmt: skip
         self.coordinator, self._operator, self._look = coordinator, operator_token, look
         self.limits = usual_limits(coordinator) if limits is None else limits
         self.log, self.metrics, self._rates = Log() if log is None else log, Metrics(), Rates(self.limits)
-        self._queue: asyncio.Queue[tuple[Incoming, asyncio.Future[Answer]]] = asyncio.Queue(self.limits.queue)
+        self._queue: deque[tuple[Incoming, asyncio.Future[Answer]]] = deque()  # filled here, emptied by the writer
+        self._unanswered, self._arrived = 0, asyncio.Event()
         self._full = asyncio.Event()
         self._writing, self._closing = ThreadPoolExecutor(1, "writing"), ThreadPoolExecutor(1, "closing")
         self._handed_out: tuple[object, bytes] = (None, b"")
+        self._watch = Watch(coordinator, self.metrics, world)
+        self._pages = Pages(self._watch.now, lambda: public_facts(coordinator), now, self._failed)
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
 
     def _routes(self) -> list[Route]:
@@ -65,12 +72,17 @@ class Service:
             ("GET", "/v1/study", self._study),
             ("GET", "/v1/policy", self._policy),
             ("POST", "/v1/reports", self._report),
+            ("POST", "/v1/batches", self._batch),
             ("GET", "/v1/head", self._head),
             ("GET", "/v1/heads", self._heads),
             ("GET", "/v1/status", self._status),
             ("GET", "/metrics", self._metrics),
             ("GET", "/healthz", self._health),
             ("GET", "/", self._page),
+            ("GET", "/dashboard", self._dashboard),
+            ("GET", "/static/{name}", self._static),
+            ("GET", "/v1/operator/overview", self._overview),
+            ("GET", "/v1/operator/events", self._events),
         ]
         return [Route(path, handler, methods=[method]) for method, path, handler in found]
 
@@ -78,10 +90,14 @@ class Service:
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._close())]
         self.log.write("started", study=self.coordinator.declared.hash, round=self.coordinator.published.row.number)
+        loop = asyncio.get_running_loop()
         try:
-            yield
+            with told_to_stop(lambda: loop.call_soon_threadsafe(self._pages.stopping.set)):
+                yield
         finally:
-            await self._queue.join()  # what was taken into the queue is stored and answered
+            self._pages.stopping.set()
+            while self._unanswered:  # what was taken into the queue is stored and answered
+                await asyncio.sleep(_PAUSE)
             for task in tasks:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -97,24 +113,34 @@ class Service:
         """Store what has arrived, all of it in one transaction, and answer after its commit."""
         loop = asyncio.get_running_loop()
         while True:
-            batch = [await self._queue.get()]
-            while len(batch) < _TOGETHER and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
+            await self._arrived.wait()
+            self._arrived.clear()
+            if not self._queue:
+                continue  # what has arrived was taken by the commit before
+            batch: list[tuple[Incoming, asyncio.Future[Answer]]] = []
             try:
                 answers = await loop.run_in_executor(
-                    self._writing, self.coordinator.accept_all, [incoming for incoming, _ in batch]
+                    self._writing, self.coordinator.accept_waiting, lambda batch=batch: self._take(batch)
                 )
             except Exception as error:
                 self._failed("storing", error)
-                answers = [Refused("busy", "the coordinator cannot store reports now: send the same again later")]
-                answers *= len(batch)
+                busy = Refused("busy", "the coordinator cannot store reports now: send the same again later")
+                answers = [busy for _ in batch or self._take(batch)]
             self.metrics.commits.observe(len(batch))
             for (_, waiting), answer in zip(batch, answers, strict=True):
                 if not waiting.done():
                     waiting.set_result(answer)
-                self._queue.task_done()
+            self._unanswered -= len(batch)
+            if self._queue:
+                self._arrived.set()
             if self.coordinator.full:
                 self._full.set()
+
+    def _take(self, batch: list[tuple[Incoming, asyncio.Future[Answer]]]) -> list[Incoming]:
+        """Move what waits into the batch, up to the most that one commit holds."""
+        while self._queue and len(batch) < _TOGETHER:
+            batch.append(self._queue.popleft())
+        return [incoming for incoming, _ in batch]
 
     async def _close(self) -> None:
         """Close rounds when they are full; look now and then, for there may be other coordinators."""
@@ -154,32 +180,39 @@ class Service:
         self._rates.check(request.client.host if request.client else "")
         incoming = self.coordinator.check(await _body(request, self.limits.largest), _token(request))
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        try:
-            self._queue.put_nowait((incoming, waiting))
-        except asyncio.QueueFull:
-            raise Refused("rate", "too many reports at once: wait a moment and send the same again") from None
+        if len(self._queue) >= self.limits.queue:
+            raise Refused("rate", "too many reports at once: wait a moment and send the same again")
+        self._queue.append((incoming, waiting))
+        self._unanswered += 1
+        self._arrived.set()
         answer = await waiting
         if isinstance(answer, Refused):
             raise answer
         self.metrics.accepted.inc()
         return _json(answer)
 
+    async def _batch(self, request: Request) -> Response:
+        self._rates.check(request.client.host if request.client else "")
+        if not self.coordinator.declared.shuffled:
+            raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
+        body = await _body(request, await asyncio.to_thread(self.coordinator.largest_batch))
+        answer = await asyncio.get_running_loop().run_in_executor(self._writing, self.coordinator.accept_batch, body)
+        self._full.set()
+        return _json(answer)
+
     async def _head(self, request: Request) -> Response:
         return _json(self.coordinator.head())
 
     async def _heads(self, request: Request) -> Response:
-        first = request.query_params.get("from", "1")
-        if not (first.isascii() and first.isdigit() and len(first) <= 15):
-            raise Refused("malformed", "from is the number of a round")
-        return _json({"heads": await asyncio.to_thread(self.coordinator.heads, int(first))})
+        return _json({"heads": await asyncio.to_thread(self.coordinator.heads, _number(request, "from", "1"))})
 
     async def _status(self, request: Request) -> Response:
         self._check_operator(request)
-        return _json(await asyncio.to_thread(self._now))
+        return _json(await asyncio.to_thread(self._watch.now))
 
     async def _metrics(self, request: Request) -> Response:
         self._check_operator(request)
-        await asyncio.to_thread(self._now)
+        await asyncio.to_thread(self._watch.now)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def _health(self, request: Request) -> Response:
@@ -191,31 +224,29 @@ class Service:
         return _json({"status": "ok"})
 
     async def _page(self, request: Request) -> Response:
-        return HTMLResponse(_page_of(self.coordinator.study(), self.coordinator.head()), headers=_SEALED_PAGE)
+        return await self._pages.participants(self.coordinator.published)
+
+    async def _dashboard(self, request: Request) -> Response:
+        return self._pages.operator()
+
+    async def _static(self, request: Request) -> Response:
+        found = self._pages.file(request.path_params["name"], request.headers.get("if-none-match"))
+        if found is None:
+            raise Refused("unknown", _NOTHING)
+        return found
+
+    async def _overview(self, request: Request) -> Response:
+        self._check_operator(request)
+        first, entry = _number(request, "round", "1"), _number(request, "entry", "0")
+        return _json(await asyncio.to_thread(self._watch.overview, first, entry))
+
+    async def _events(self, request: Request) -> Response:
+        self._check_operator(request)
+        if self._pages.streams >= MOST_STREAMS:
+            raise Refused("rate", f"{MOST_STREAMS} pages are watching already: close some of them")
+        return self._pages.stream()
 
     # The rest
-
-    def _now(self) -> dict[str, Any]:
-        coordinator = self.coordinator
-        (waiting, wanted), row = coordinator.waiting(), coordinator.published.row
-        self.metrics.round.set(row.number)
-        self.metrics.waiting.set(waiting)
-        self.metrics.counted.set(row.served)
-        with coordinator.reading() as link:
-            held = balance(link.raw, coordinator.declared.name)
-        budget = held.budget
-        return {
-            "study": coordinator.declared.hash,
-            "round": row.number,
-            "waiting": waiting,
-            "wanted": wanted,
-            "counted": row.served,
-            "total": coordinator.declared.total,
-            "ended": coordinator.published.ended,
-            "refused": self.metrics.refusals(),
-            "guarantee": coordinator.mechanism.statement,
-            "budget": {"spent": budget.words(held.spent), "left": budget.words(held.left, left=True)},
-        }
 
     def _check_operator(self, request: Request) -> None:
         token = _token(request) or ""
@@ -225,12 +256,20 @@ class Service:
     def _failed(self, event: str, error: BaseException) -> None:
         self.metrics.failed.inc()
         self.log.failure(event, error)
+        if isinstance(error, Behind):
+            self.log.write("behind", remedy="discreet study restored")
+
+
+class _Failing(Protocol):
+    metrics: Metrics
+
+    def _failed(self, event: str, error: BaseException) -> None: ...
 
 
 class _Plainly:
     """Everything that is raised becomes a code and a sentence; nothing of it reaches the server's own log."""
 
-    def __init__(self, inner: Starlette, service: Service) -> None:
+    def __init__(self, inner: Starlette, service: _Failing) -> None:
         self._inner: ASGIApp = inner
         self._service = service
         for kind in (Refused, DiscreetError, HTTPException, ClientDisconnect, Exception):
@@ -246,7 +285,7 @@ class _Plainly:
 
     async def _answer(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            error = Refused("unknown", "there is nothing at this address for this method")
+            error = Refused("unknown", _NOTHING)
         if isinstance(error, Refused):
             self._service.metrics.count(error)
             return _json({"error": error.code, "reason": error.reason}, error.status)
@@ -272,7 +311,7 @@ async def _body(request: Request, largest: int) -> bytes:
     async for chunk in request.stream():
         content += chunk
         if len(content) > largest:
-            raise Refused("large", f"a report has at most {largest} bytes")
+            raise Refused("large", f"a message here has at most {largest} bytes")
     return bytes(content)
 
 
@@ -285,6 +324,14 @@ def _token(request: Request) -> str | None:
     return token
 
 
+def _number(request: Request, name: str, usual: str) -> int:
+    """A number in the address."""
+    text = request.query_params.get(name, usual)
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        raise Refused("malformed", f"{name} is a whole number")
+    return int(text)
+
+
 def _json(content: Any, status: int = 200) -> Response:
     return _json_bytes(msgspec.json.encode(content), status)
 
@@ -292,27 +339,3 @@ def _json(content: Any, status: int = 200) -> Response:
 def _json_bytes(content: bytes, status: int = 200) -> Response:
     headers = {"cache-control": "no-store"} | ({"retry-after": "1"} if status in _LATER else {})
     return Response(content, status, headers, "application/json")
-
-
-def _page_of(study: dict[str, Any], head: dict[str, Any]) -> str:
-    """The public page: what is asked, what leaves, what is promised, and what a device can compare."""
-    declared, local = study["study"], study["report"]["kind"] != "record"
-    leaves = (
-        "One report, randomised on your device before it leaves. Nobody ever sees what you did."
-        if local
-        else "What you did, encrypted as soon as it arrives. Only noisy sums over many participants are published."
-    )
-    facts = [
-        ("What is asked", declared["about"]),
-        ("What leaves your device", leaves),
-        ("What is promised", study["promise"]["words"]),
-        ("The study, as devices know it", study["hash"]),
-        ("The latest head", f"round {head['round']}, policy {head['policy']}, signature {head['signature']}"),
-    ]
-    rows = "".join(f"<h2>{html.escape(name)}</h2><p>{html.escape(text)}</p>" for name, text in facts)
-    title = html.escape(declared["title"] or declared["name"])
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{title}</title><style>:root{{color-scheme:light dark}}body{{font:1rem/1.5 system-ui;max-width:40rem;"
-        f"margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}}</style><h1>{title}</h1>{rows}</html>"
-    )

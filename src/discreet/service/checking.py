@@ -14,11 +14,14 @@ from time import perf_counter
 from typing import Any
 
 from discreet.accumulators.base import SecureNoise
+from discreet.channels.shippable import check_shippable
 from discreet.client.exact import Tape
-from discreet.client.reports import pick, read_round, report_of
+from discreet.client.reports import pick, read_round, report_of, shuffled_messages
+from discreet.client.sealing import sealed
 from discreet.client.study import read_study as read_for_device
 from discreet.errors import Unsupported
 from discreet.recipes.calibrate import Calibration, calibrate
+from discreet.recipes.registry import build
 from discreet.service.mechanism import Mechanism, policy_message
 from discreet.simulation.rehearse import rehearse
 from discreet.worlds.of_shape import worlds_of_shape
@@ -30,12 +33,13 @@ MOST_MILLISECONDS = 1000.0
 
 @dataclass(frozen=True)
 class DeviceCost:
-    """What one report costs a device: requests, bytes received and sent, milliseconds of work."""
+    """What one report costs a device: requests, messages, bytes received and sent, milliseconds of work."""
 
     requests: int
     received: int
     sent: int
     milliseconds: float
+    messages: int = 1  # of a shuffled study, each sealed by itself
 
     def check(self) -> None:
         """Refuse what is too much for a telephone."""
@@ -54,8 +58,9 @@ class DeviceCost:
 def device_cost(mechanism: Mechanism) -> DeviceCost:
     """Measured with the device's own code, on the first policy of the study."""
     study = mechanism.study
-    _intake, state = mechanism.first(SecureNoise())
-    policy = mechanism.learner.ask(state).policy
+    intake, state = mechanism.first(SecureNoise())
+    request = mechanism.learner.ask(state)
+    policy, users = request.policy, intake.users_for(request)
     described = {
         "study": dict(study.declaration),
         "hash": study.hash,
@@ -64,16 +69,37 @@ def device_cost(mechanism: Mechanism) -> DeviceCost:
     }
     answer: dict[str, Any] = {"study": study.hash, "round": 1, "policy": policy_message(policy), "head": _HEAD}
     if not study.sealed:
-        answer["laws"] = mechanism.laws(policy)
-    device, times, report = read_for_device(described, study.hash), [], {}
+        answer |= {"laws": mechanism.laws(policy, users), "wanted": users}
+    device, times, report = read_for_device(described, study.hash), list[float](), dict[str, Any]()
     for _ in range(_TRIES):
         begun, tape = perf_counter(), Tape()
         round_ = read_round(answer, device)
-        report = report_of(device, round_, pick(device, tape), [], tape)
+        if study.shuffled:
+            messages = shuffled_messages(device, round_, [], tape)
+            report = {"messages": sealed(messages, device.sealing, study.hash, 1)}
+        else:
+            report = {"report": report_of(device, round_, pick(device, tape), [], tape)}
         times.append(perf_counter() - begun)
-    body = {"study": study.hash, "round": 1, "id": secrets.token_hex(16), "report": report}
-    received = len(json.dumps(described)) + len(json.dumps(answer))
-    return DeviceCost(3, received, len(json.dumps(body)), 1000 * median(times))
+    body = {"study": study.hash, "round": 1, "id": secrets.token_hex(16)} | report
+    if study.shuffled:
+        body |= dict.fromkeys(("policy", "head", "terms"), study.hash)
+    received, number = len(json.dumps(described)) + len(json.dumps(answer)), len(report.get("messages", [None]))
+    return DeviceCost(3, received, len(json.dumps(body)), 1000 * median(times), number)
+
+
+def instead_of(mechanism: Mechanism) -> tuple[str, str] | None:
+    """The recipe that "auto" takes in simulations, and why it cannot be served, if it is not the one that is."""
+    study, needs = mechanism.study, mechanism.learner.needs
+    if study.declaration["privacy"]["recipe"] != "auto":
+        return None
+    usual = build(study.target(), study.shape, study.total, needs)
+    if usual.recipe == mechanism.privatizer.recipe:
+        return None
+    try:
+        check_shippable(usual, study.most_reports, needs)
+    except Unsupported as refusal:
+        return usual.recipe, str(refusal)
+    return usual.recipe, "it cannot be composed over the reports of one participant"
 
 
 def noise_of(mechanism: Mechanism) -> Calibration:

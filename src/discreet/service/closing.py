@@ -29,15 +29,15 @@ from discreet.errors import InvalidInput
 from discreet.learners.saved import load_state, save_state
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.spending import spend
-from discreet.policies import AnyPolicy, Policy
+from discreet.policies import AnyPolicy
 from discreet.release import Release
-from discreet.service import rounds
+from discreet.service import batches, rounds
 from discreet.service.database import Link, Point
 from discreet.service.heads import Head, Signer, hashed
 from discreet.service.mechanism import Mechanism, policy_from, policy_message
 from discreet.service.reports import ReportFormat
 from discreet.service.rounds import RoundRow, StateRow
-from discreet.service.sealing import KeyFolder, bound_to, seal
+from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal
 
 PLAN = "rounds"  # the plan of the ledger that releases are entered in
 WHO = "participant"
@@ -54,6 +54,8 @@ class Desk:
     noise: NoiseSource
     clock: Callable[[], str]
     point: Point
+    check: Callable[[Link], None] = lambda _link: None  # whether the database holds what was acknowledged
+    opener: RoundKey | None = None  # shuffled studies: what opens messages
 
 
 class Live(NamedTuple):
@@ -76,20 +78,21 @@ def close(link: Link, desk: Desk, live: Live | None, *, ending: str | None = Non
     """Close the open round if it is full; with ``ending`` close it as it is, and the study. None: nothing was done."""
     with link.writing():
         desk.point("close: locked")
+        desk.check(link)
         study, row = rounds.study_row(link), rounds.last_round(link)
         if study is None or row is None or study.ended is not None:
             return None
-        waiting = rounds.waiting_reports(link)
-        if ending is None and len(waiting) < row.wanted:
+        waiting = rounds.waiting(link)
+        if ending is None and waiting < row.wanted:
             return None
         live = live if live is not None and live.number == row.number else load(link, desk, row)
         desk.point("close: read")
         released = ""
         if waiting:
-            release = _count(link, desk, live.intake, row, waiting)
+            release = _count(link, desk, live.intake, row)
             desk.point("close: released")
             live = live._replace(state=desk.mechanism.learner.update(live.state, release))
-            released = _enter(link, desk, live.intake.save(), row.number, len(waiting))
+            released = _enter(link, desk, live.intake.save(), row.number, waiting)
             desk.point("close: charged")
         rounds.mark_counted(link, row.number)
         rounds.close_round(link, row.number, desk.clock(), "counted")
@@ -98,7 +101,7 @@ def close(link: Link, desk: Desk, live: Live | None, *, ending: str | None = Non
         following = open_next(link, desk, live, row.number + 1, hashed(row.signed), released, ends)
         desk.point("close: written")
     desk.point("close: committed")
-    return Closed(row.number, len(waiting), None if ends else following)
+    return Closed(row.number, waiting, None if ends else following)
 
 
 def open_next(link: Link, desk: Desk, live: Live, number: int, previous: str, released: str, ends: str | None) -> Live:
@@ -146,9 +149,12 @@ def load(link: Link, desk: Desk, row: RoundRow) -> Live:
     return Live(row.number, intake, load_state(mechanism.learner, mechanism.problem, release, kept.learner))
 
 
-def _count(link: Link, desk: Desk, intake: Intake, row: RoundRow, waiting: list[tuple[int, bytes]]) -> Release:
+def _count(link: Link, desk: Desk, intake: Intake, row: RoundRow) -> Release:
     """Hand what has arrived to the intake, which adds noise where that is its part, and releases."""
     study, form = desk.mechanism.study, desk.format
+    if study.shuffled:
+        return _count_batch(link, desk, intake, row)
+    waiting = rounds.waiting_reports(link)
     if not study.sealed:
         groups = groupby(waiting, key=lambda report: report[0])
         return intake.receive(
@@ -160,11 +166,20 @@ def _count(link: Link, desk: Desk, intake: Intake, row: RoundRow, waiting: list[
     return intake.take(tally_records(intake.encoders(context), context, records), len(waiting), context)
 
 
-def _policy(link: Link, number: int) -> Policy:
+def _count_batch(link: Link, desk: Desk, intake: Intake, row: RoundRow) -> Release:
+    """Open the shuffled batch of the round and hand over what its messages say."""
+    study, batch = desk.mechanism.study, rounds.waiting_batch(link)
+    assert batch is not None
+    assert desk.opener is not None
+    (users, content), policy = batch, policy_from(json.loads(row.policy))
+    said = batches.counted(content, desk.opener, study.hash, row.number, desk.mechanism.terms(policy, users))
+    return intake.receive_messages(said, users, policy)
+
+
+def _policy(link: Link, number: int) -> AnyPolicy:
     row = rounds.round_at(link, number)
-    policy: AnyPolicy | None = None if row is None else policy_from(json.loads(row.policy))
-    assert isinstance(policy, Policy)
-    return policy
+    assert row is not None
+    return policy_from(json.loads(row.policy))
 
 
 def _enter(link: Link, desk: Desk, saved: SavedIntake, number: int, reports: int) -> str:

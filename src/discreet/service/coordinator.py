@@ -7,8 +7,9 @@ database.
 **What is handed out** is the latest round of the database, once its head lies outside the database
 (:mod:`discreet.service.heads`): :meth:`Coordinator.finish` does whatever a closing, here or elsewhere, has left to do.
 
-**What is accepted** stays. A report is acknowledged after the COMMIT of its row. If the database does not say whether
-it has committed, it is read again; what is there is acknowledged, and the rest is not.
+**What is accepted** stays. A report is acknowledged after the COMMIT of its row and a mark outside the database, which
+shows later if the database has lost it. If the database does not say whether it has committed, it is read again; what
+is there is acknowledged, and the rest is not.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from discreet.accumulators.base import NoiseSource, SecureNoise
+from discreet.channels.base import MessageTerms
 from discreet.errors import InvalidInput
+from discreet.files import shortened
 from discreet.ledger.budget import make_budget
 from discreet.ledger.spending import declare_rounds, now, open_data_set
 from discreet.noise.law import secure_library
-from discreet.service import closing, rounds
+from discreet.service import batches, closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
-from discreet.service.database import Database, Held, Link, Point, Unsure, database_errors, no_fault, storing_errors
-from discreet.service.heads import ExternalHead, Signer, check_not_behind
+from discreet.service.database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
+from discreet.service.heads import ExternalHead, Marks, Signer, check_not_behind, check_nothing_lost
 from discreet.service.mechanism import policy_from, prepare
-from discreet.service.messages import Accepted, Refused, ReportMessage, decode
+from discreet.service.messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
 from discreet.service.places import Places
 from discreet.service.reports import (
     ENDED,
@@ -42,7 +45,7 @@ from discreet.service.reports import (
     token_digest,
 )
 from discreet.service.rounds import RoundRow, StudyRow
-from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal
+from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal, sealing_key
 from discreet.service.study import Study
 
 _MOST_HEADS = 1000  # of one answer
@@ -67,6 +70,7 @@ class Coordinator:
     ) -> None:  # fmt: skip
         self.declared, self.database, self._places, self.point = study, database, places, point
         self._external, self._keys = ExternalHead(places.head), KeyFolder(places.keys)
+        self._marks = Marks(places.marks, study.hash)
         self._clock, self._noise = clock, SecureNoise() if noise is None else noise
         self._signer = Signer(places.signing, study.signing_key)
         database.prepare()
@@ -81,8 +85,10 @@ class Coordinator:
         self.mechanism = prepare(study, None if found is None else found.recipe)
         self.format = ReportFormat(self.mechanism)
         self._desk = Desk(
-            self.mechanism, self.format, self._signer, self._keys, self._noise, clock, lambda name: self.point(name)
-        )
+            self.mechanism, self.format, self._signer, self._keys, self._noise, clock, lambda name: self.point(name),
+            lambda link: check_nothing_lost(link, self._marks.read(), database.named),
+            sealing_key(places.sealing, study.sealing_key) if study.shuffled else None,
+        )  # fmt: skip
         if found is None:
             self._open()
         self._published: Published | None = None
@@ -134,6 +140,8 @@ class Coordinator:
 
     def check(self, body: bytes, token: str | None = None) -> Incoming:
         """Decode and check one report and make it ready to be stored; touches the database for late rounds only."""
+        if self.declared.shuffled:
+            raise Refused("malformed", "this study takes no report from a device: send it, sealed, to the shuffler")
         message = decode(body)
         if message.study != self.declared.hash:
             raise Refused("unknown", "this is another study than the one that the report names")
@@ -147,54 +155,118 @@ class Coordinator:
             raise Refused("unknown", "the study has no such round")
         if self.declared.sealed:
             return self._sealed(message, token, published)
-        content = self.format.pack(message.report, self._rules_of(message.round))
+        rules = self._rules_of(message.round)
+        if rules is None:
+            return Incoming(message.id, message.round, None, token, None)
+        content = self.format.pack(message.report, rules)
         return Incoming(message.id, message.round, plain_fingerprint(content), token, content)
 
     def _sealed(self, message: ReportMessage, token: str | None, published: Published) -> Incoming:
-        if message.round != published.row.number or published.key is None:
+        rules = self._rules_of(message.round) if message.round == published.row.number else None
+        if rules is None or published.key is None:
             return Incoming(message.id, message.round, None, token, None)
-        content, key = self.format.pack(message.report, self._rules_of(message.round)), published.key
+        content, key = self.format.pack(message.report, rules), published.key
         info = bound_to(self.declared.hash, message.round, "record")
         return Incoming(message.id, message.round, key.fingerprint(content), token, seal(content, key.public, info))
 
     def accept_all(self, incoming: Sequence[Incoming]) -> list[Answer]:
-        """Store checked reports in one transaction; an answer for each, given after its COMMIT."""
+        """Store checked reports in one transaction; an answer for each, given after its COMMIT and a mark outside."""
+        return self.accept_waiting(lambda: incoming)
+
+    def accept_waiting(self, take: Callable[[], Sequence[Incoming]]) -> list[Answer]:
+        """The same for what waits when it is this coordinator's turn to write: then ``take`` is called, once."""
+        incoming: Sequence[Incoming] | None = None
         try:
-            with self._link as link:
+            with self._link as link:  # until the mark is written: marks come in the order of commits
                 with link.writing():
                     self.point("accept: locked")
-                    admission = Admission(link, self.declared)
+                    incoming = take()
+                    admission = Admission(link, self.declared, self._marks.last)
                     answers = admission.answers(incoming)
                     self.point("accept: written")
                 self.point("accept: committed")
                 self.full = admission.full
+                self._mark(admission.round, admission.new, incoming, answers)
                 return answers
         except Unsure:
-            return self._read_again(incoming)
+            return self._read_again(incoming or take())
         except storing_errors():
-            return [Refused("busy", "the coordinator cannot store reports now: send the same again later")] * len(
-                incoming
-            )
+            busy = Refused("busy", "the coordinator cannot store reports now: send the same again later")
+            return [busy] * len(take() if incoming is None else incoming)
 
     def _read_again(self, incoming: Sequence[Incoming]) -> list[Answer]:
         """After a COMMIT of which nobody knows: what is there was accepted, what is not was not."""
-        with suppress(*database_errors(), Unsure), self._link as link, link.writing():
-            known = rounds.known_reports(link, [each.id for each in incoming])
-            return [
+        unsure = Refused("busy", "the coordinator is not sure about this report: send the same again")
+        with suppress(*storing_errors(), Unsure), self._link as link:
+            with link.writing():
+                known = rounds.known_reports(link, [each.id for each in incoming])
+                row = rounds.last_round(link)
+            answers: list[Answer] = [
                 Accepted(each.round)
                 if each.id in known and known[each.id][:2] == (each.round, each.fingerprint)
-                else Refused("busy", "the coordinator is not sure about this report: send the same again")
+                else unsure
                 for each in incoming
             ]
-        return [Refused("busy", "the coordinator is not sure about this report: send the same again")] * len(incoming)
+            assert row is not None
+            self._mark(row.number, None, incoming, answers)
+            return answers
+        return [unsure] * len(incoming)
 
-    def _rules_of(self, number: int) -> RoundRules:
+    def accept_batch(self, body: bytes) -> BatchAccepted:
+        """Take in the batch of the open round, from the shuffler; durable when this returns, and counted once."""
+        if not self.declared.shuffled:
+            raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
+        message, row = batches.check_batch(body, self.declared)
+        self.refresh()
+        published = self.published
+        terms, policy = self._terms(published), published.row.signed["policy"]
+        try:
+            with self._link as link:
+                with link.writing():
+                    self.point("batch: locked")
+                    latest = rounds.last_round(link)
+                    if latest is not None and latest.number != published.row.number:
+                        raise Refused("busy", "the round has just changed: send the same again")
+                    new = batches.admit(link, message, row, terms, policy)
+                    self.point("batch: written")
+                self.point("batch: committed")
+                self._marks.write(row.round, row.id if new else None, [row.id])
+                self.point("batch: marked")
+        except Unsure:
+            raise Refused("busy", "the coordinator is not sure about this batch: send the same again") from None
+        except storing_errors():
+            raise Refused("busy", "the coordinator cannot store the batch now: send the same again later") from None
+        self.full = True
+        return BatchAccepted(row.id)
+
+    def largest_batch(self) -> int:
+        """The most bytes that the batch of the open round has."""
+        published = self.published
+        return batches.largest_batch(published.row.wanted, self._terms(published))
+
+    def _terms(self, published: Published) -> MessageTerms:
+        if published.ended is not None:
+            return MessageTerms(0, 0, ())
+        return self.mechanism.terms(policy_from(json.loads(published.row.policy)), published.row.wanted)
+
+    def _mark(self, number: int, new: str | None, incoming: Sequence[Incoming], answers: Sequence[Answer]) -> None:
+        """Write outside the database what is about to be acknowledged while round ``number`` is open."""
+        if number > self.published.row.number:
+            self.refresh()  # another coordinator has closed a round: its head comes before marks of the next one
+        accepted = [each.id for each, answer in zip(incoming, answers, strict=True) if isinstance(answer, Accepted)]
+        self._marks.write(number, new, accepted)
+        self.point("accept: marked")
+
+    def _rules_of(self, number: int) -> RoundRules | None:
+        """What a report of this round may be; None if the round was abandoned or lost, so that it takes none."""
         found = self._rules.get(number)
         if found is None:
             with self._reader as link:
                 row = rounds.round_at(link, number)
-            if row is None or row.how in ("abandoned", "lost"):
-                raise Refused("closed" if row is not None else "unknown", "this round takes no reports")
+            if row is None:
+                raise Refused("unknown", "the study has no such round")
+            if row.how in rounds.GIVEN_UP:
+                return None
             found = self.format.rules(policy_from(json.loads(row.policy)))
             while len(self._rules) >= _MOST_RULES:
                 self._rules.pop(next(iter(self._rules)), None)
@@ -237,9 +309,11 @@ class Coordinator:
         return self.published.row.number > before
 
     def refresh(self) -> None:
-        """Publish what this or another coordinator has committed since."""
+        """Publish what this or another coordinator has committed since; refused if the database has lost something."""
+        mark = self._marks.last  # before the database, which holds it since
         with self._reader as link:
             row = rounds.last_round(link)
+            check_nothing_lost(link, [] if mark is None else [mark], self.database.named)
         if row is None or row.number != self.published.row.number:
             self.finish()
 
@@ -252,13 +326,14 @@ class Coordinator:
     def _finish(self) -> bool:
         """Whether the latest round was published; not if another coordinator went on to the next one meanwhile."""
         # Read before the database: whatever it names was committed before it was written there.
-        held = self._external.read()
+        held, marks = self._external.read(), self._marks.read()
         self.point("finish: begun")
         with self._reader as link, link.reading():
             study, row = rounds.study_row(link), rounds.last_round(link)
             if study is None or row is None:
                 raise InvalidInput(f"{self.database.named} has lost the study: restore it")
             check_not_behind(link, self._external.file, held, self.declared.hash, row, self.database.named)
+            check_nothing_lost(link, marks, self.database.named)
         self.point("finish: checked")
         self._external.write(row.signed)
         self.point("finish: headed")
@@ -283,8 +358,8 @@ class Coordinator:
         message = {"study": self.declared.hash, "round": row.number, "policy": policy, "head": row.signed}
         message["wanted"] = row.wanted
         key = None
-        if not self.declared.sealed:
-            message["laws"] = self.mechanism.laws(policy_from(policy))
+        if not self.declared.sealed and study.ended is None:
+            message["laws"] = self.mechanism.laws(policy_from(policy), row.wanted)
         elif study.ended is None:
             key = self._keys.get(row.number)
             if key.public != row.public_key:
@@ -295,7 +370,7 @@ class Coordinator:
     # Opening
 
     def _found(self) -> StudyRow | None:
-        held = self._external.read()  # before the database, which another process may be opening
+        held, marks = self._external.read(), self._marks.read()  # before the database: somebody may be opening it
         with self._link as link:
             found = rounds.study_row(link)
         if found is not None and found.hash != self.declared.hash:
@@ -307,6 +382,11 @@ class Coordinator:
             raise InvalidInput(
                 f"{self._external.file} says that a study here has reached round {held['round']}, and "
                 f"{self.database.named} holds none: bring the database back, or give the new study another file"
+            )
+        if found is None and marks:
+            raise InvalidInput(
+                f"{shortened(self._places.marks)} says that reports of this study were acknowledged, and "
+                f"{self.database.named} holds none: bring the database back, or remove that folder to begin anew"
             )
         return found
 
@@ -342,3 +422,4 @@ class Coordinator:
         self._link.close()
         self._closer.close()
         self._reader.close()
+        self._marks.close()

@@ -9,6 +9,7 @@ rounds      a round: its policy, its signed head, its public key, how many repor
 reports     a report: id, round, fingerprint, digest of the token, the round whose closing counted it, content
 states      what intake and learner remember after the last closing: public, sealed secret, learner
 tokens      the digest of an invitation token and how often it was used
+batches     shuffled studies: a batch: id, round, users, fingerprint, the closing that counted it, sealed messages
 ==========  ==================================================================================================
 
 The ledger's own tables (:mod:`discreet.ledger.database`) lie beside them, so that a charge and what it pays for are one
@@ -19,13 +20,15 @@ database that a later release has changed is refused.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
 
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 from discreet.files import as_path, check_writable, shortened
@@ -33,6 +36,7 @@ from discreet.ledger import database as ledger_database
 from discreet.ledger.database import Unsure as Unsure
 
 _WAIT = 60  # seconds that a writer waits for others
+_PAUSE = 0.0005  # between two looks
 _ADDRESSES = ("postgresql://", "postgres://")
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -48,14 +52,59 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE states (round BIGINT PRIMARY KEY, public BYTEA NOT NULL, sealed BYTEA, learner BYTEA NOT NULL)",
         "CREATE TABLE tokens (digest TEXT PRIMARY KEY, used BIGINT NOT NULL)",
     ),
+    (
+        "CREATE TABLE batches (id TEXT PRIMARY KEY, round BIGINT NOT NULL, users BIGINT NOT NULL, "
+        "fingerprint TEXT NOT NULL, counted BIGINT, content BYTEA)",
+    ),
 )
+
+
+class Turn:
+    """Where writers queue: threads of one process, and with SQLite processes, too, by the lock of a file.
+
+    SQLite itself lets a process that waits look again after ever longer pauses, up to a tenth of a second, in which
+    nobody writes. Where the file cannot be locked, that is what is left.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._lock, self._file = threading.Lock(), file
+        self._opened: IO[bytes] | None = None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._file is None:
+            return
+        try:
+            with suppress(OSError):
+                self._wait(self._file)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_error: object) -> None:
+        if self._opened is not None:
+            with suppress(OSError):
+                fcntl.flock(self._opened, fcntl.LOCK_UN)
+        self._lock.release()
+
+    def _wait(self, file: Path) -> None:
+        if self._opened is None:
+            self._opened = open(file, "ab")  # noqa: SIM115
+        until = time.monotonic() + _WAIT
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(self._opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+            else:
+                return
 
 
 class Link:
     """One connection, with SQL as both databases take it. Not for several threads at once."""
 
-    def __init__(self, raw: Any, turn: threading.Lock | None = None) -> None:
-        self.raw, self._turn = raw, turn or threading.Lock()
+    def __init__(self, raw: Any, turn: AbstractContextManager[None] | None = None) -> None:
+        self.raw, self._turn = raw, turn or Turn()
         self.sqlite = isinstance(raw, sqlite3.Connection)
 
     def said(self, query: str) -> str:
@@ -106,10 +155,12 @@ class Link:
 class Database:
     """A database by its address; makes connections and brings the tables up to date."""
 
-    def __init__(self, address: str | os.PathLike[str]) -> None:
-        self.address = address
-        self._turn = threading.Lock()  # threads of one process queue here, and do not poll the database
+    def __init__(
+        self, address: str | os.PathLike[str], migrations: Sequence[Sequence[str]] = MIGRATIONS, name: str = "study"
+    ) -> None:
+        self.address, self._migrations, self._name = address, migrations, name
         self.postgres = isinstance(address, str) and address.startswith(_ADDRESSES)
+        self._turn = Turn(None if self.postgres else Path(f"{os.fspath(address)}-turn"))
 
     @property
     def named(self) -> str:
@@ -121,6 +172,11 @@ class Database:
         with self.plainly():
             return Link(_postgres(str(self.address)) if self.postgres else self._sqlite(), self._turn)
 
+    def check_exists(self) -> None:
+        """Refuse a file that is not there, where the study must have been opened already."""
+        if not self.postgres and not as_path(self.address).exists():
+            raise InvalidInput(f"{self.named} is not there: bring it back, or open the study with  discreet serve")
+
     def prepare(self) -> None:
         """Make the tables, or bring them up to date."""
         link = self.connect()
@@ -128,17 +184,18 @@ class Database:
             with self.plainly(), ledger_database.transaction(link.raw):
                 if not link.sqlite:
                     link.run("SELECT pg_advisory_xact_lock(64205110)")  # several workers start at once
-                link.run("CREATE TABLE IF NOT EXISTS study_schema (version BIGINT NOT NULL)")
-                row = link.row("SELECT version FROM study_schema")
+                schema = f"{self._name}_schema"
+                link.run(f"CREATE TABLE IF NOT EXISTS {schema} (version BIGINT NOT NULL)")
+                row = link.row(f"SELECT version FROM {schema}")
                 version = 0 if row is None else int(row[0])
-                if version > len(MIGRATIONS):
+                if version > len(self._migrations):
                     raise InvalidInput(f"{self.named} was changed by a later release: serve it with that one")
-                for statements in MIGRATIONS[version:]:
+                for statements in self._migrations[version:]:
                     for statement in statements:
                         link.run(statement)
                 ledger_database.create(link.raw)
-                link.run("DELETE FROM study_schema")
-                link.run("INSERT INTO study_schema (version) VALUES (?)", len(MIGRATIONS))
+                link.run(f"DELETE FROM {schema}")
+                link.run(f"INSERT INTO {schema} (version) VALUES (?)", len(self._migrations))
         finally:
             link.close()
 

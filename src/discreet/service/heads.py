@@ -1,4 +1,4 @@
-"""The chain of heads: each round has one, signed, and the last one also lies outside the database.
+"""What participants know lies outside the database as well: the chain of heads, and what was acknowledged last.
 
 A head names study, round, the hash of the round's policy, the hash of the head before it and the hash of what was
 released when the round before it closed. It is signed with the Ed25519 key that the study declares. Two different
@@ -8,6 +8,12 @@ The *external head* is the last line of a file beside the study, which keeps all
 a policy is handed out, and before that once with round 0, when the study is opened. A database that does not hold the
 head that this file names is older than what participants have seen (a restored backup, a lagging standby), and the
 coordinator refuses to go on with it.
+
+*Marks* do the same within a round. After each COMMIT of reports, and before any of them is answered, the coordinator
+writes and syncs the id of one of them into a file of its own (:class:`Marks`). Commits of a study come one after the
+other, so a database that holds the newest of them holds all that were acknowledged before; one that does not hold it
+has lost some, and is refused in the same way. A mark names the round that was open, and counts no more once ``discreet
+study restored`` has abandoned that round.
 """
 
 from __future__ import annotations
@@ -15,22 +21,30 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from discreet.errors import InvalidInput
 from discreet.files import shortened
 from discreet.ledger import heads as ledger_heads
 from discreet.ledger.chain import canonical, digest
 from discreet.service.database import Link
-from discreet.service.rounds import RoundRow, round_at
+from discreet.service.rounds import GIVEN_UP, RoundRow, known_batches, known_reports, round_at
 from discreet.service.sealing import sync_folder
 
 _FIELDS = frozenset({"study", "round", "policy", "previous", "released", "key", "signature"})
 _LARGEST = 1 << 16
+_MARK = re.compile(rb"([0-9a-f]{16}) ([0-9]{10}) ([0-9a-f]{32}) {3}\n")
+_SLOT = 64  # bytes of a mark: it never lies across two sectors of a disk, so it is written whole or not
+_PAGE = 4096
 
 Head = dict[str, Any]
+
+
+class Behind(InvalidInput):
+    """A database that is older than what participants know."""
 
 
 def hashed(content: Any) -> str:
@@ -146,11 +160,128 @@ def check_not_behind(link: Link, file: Path, held: Head | None, study: str, row:
         raise InvalidInput(f"{shortened(file)} belongs to another study: bring back the one of this study")
     known = round_at(link, held["round"]) if held["round"] > 0 else row
     if known is None or (held["round"] > 0 and canonical(held) != known.head):
-        raise InvalidInput(
+        raise Behind(
             f"{database} is behind what participants have seen (round {held['round']}, the database stands at "
             f"{row.number}): it was restored from a backup, or is a standby that lags; go on with  discreet study "
             "restored"
         )
+
+
+class Mark(NamedTuple):
+    """A report that was acknowledged, and the round that was open when it was."""
+
+    round: int
+    id: str
+
+
+class Marks:
+    """The marks of one study on this machine: a folder with a file for each coordinator that works at the same time.
+
+    A file has slots. Marks of new reports go to the first and the second slot in turn, and each covers everything that
+    was acknowledged before it. Repeated reports, which another coordinator may have stored, get further slots until the
+    next new one. A coordinator takes the first file that no other one has locked, whoever left it, and writes over
+    nothing in it before its own first mark of a new report.
+    """
+
+    def __init__(self, folder: Path, study: str) -> None:
+        self._folder, self._study = folder, study.removeprefix("sha256:")[:16].encode()
+        self._handle: int | None = None
+        self._turn = self._repeats = 0
+        self._covered = set[str]()
+        self.last: Mark | None = None  # of a new report, by this coordinator
+
+    def read(self) -> list[Mark]:
+        """All marks of this study; a slot that was never written, or is another study's, says nothing."""
+        found: list[Mark] = []
+        try:
+            for file in self._folder.iterdir() if self._folder.is_dir() else ():
+                found += self._marks(file.read_bytes())
+        except OSError as error:
+            raise InvalidInput(f"{shortened(self._folder)} cannot be read: {error.strerror}") from None
+        return found
+
+    def write(self, number: int, new: str | None, repeated: Collection[str]) -> None:
+        """Mark what is about to be acknowledged while this round is open; it is on the disk when this returns.
+
+        ``new`` is the last report that was just stored, if there was one: it covers the repeated ones, too.
+        """
+        wanted = sorted(set(repeated) - self._covered) if new is None else [new]
+        if not wanted:
+            return
+        try:
+            handle, in_turn = self._opened(), new is not None and self.last is not None
+            for place, name in enumerate(wanted):
+                self._put(handle, self._turn if in_turn else 2 + self._repeats + place, number, name)
+            os.fdatasync(handle)
+            if in_turn and self._repeats * _SLOT > _PAGE:
+                os.ftruncate(handle, _PAGE)  # the new one covers them
+        except OSError as error:
+            raise InvalidInput(f"cannot write to {shortened(self._folder)}: {error.strerror}") from None
+        self._turn, self._repeats = (1 - self._turn, 0) if in_turn else (self._turn, self._repeats + len(wanted))
+        self._covered = self._covered.union(wanted) if new is None else {new}
+        self.last = self.last if new is None else Mark(number, new)
+
+    def close(self) -> None:
+        """Leave the file to others. What it says stays true."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _marks(self, content: bytes) -> list[Mark]:
+        return [
+            Mark(int(number), name.decode()) for study, number, name in _MARK.findall(content) if study == self._study
+        ]
+
+    def _put(self, handle: int, slot: int, number: int, name: str) -> None:
+        line = b"%s %010d %s" % (self._study, number, name.encode())
+        os.pwrite(handle, line.ljust(_SLOT - 1) + b"\n", slot * _SLOT)
+
+    def _opened(self) -> int:
+        """The file of this coordinator, locked; it gets its whole page at once, so that marks need no further room."""
+        if self._handle is not None:
+            return self._handle
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        number = 0
+        while True:
+            number += 1
+            handle = os.open(self._folder / f"{number}", os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._taken_over(handle)
+            except BlockingIOError:
+                os.close(handle)
+                continue
+            except BaseException:
+                os.close(handle)
+                raise
+            self._handle = handle
+            return handle
+
+    def _taken_over(self, handle: int) -> None:
+        size = os.fstat(handle).st_size
+        if size < _PAGE:
+            os.pwrite(handle, bytes(_PAGE - size), size)
+            os.fsync(handle)
+            sync_folder(self._folder)
+            sync_folder(self._folder.parent)
+        content = os.pread(handle, max(size, _PAGE), 0)
+        used = len(content.rstrip(b"\0"))
+        self._repeats = max(0, -(-used // _SLOT) - 2)  # after what a former coordinator has left
+
+
+def check_nothing_lost(link: Link, marks: Iterable[Mark], database: str) -> None:
+    """Refuse a database that lacks a report which was acknowledged, unless its round was abandoned since."""
+    asked = set(marks)
+    ids = sorted({mark.id for mark in asked})
+    known = known_reports(link, ids).keys() | known_batches(link, ids)
+    for number in sorted({mark.round for mark in asked if mark.id not in known}):
+        row = round_at(link, number)
+        if row is None or row.how not in GIVEN_UP:
+            raise Behind(
+                f"{database} is behind what participants have seen: it lacks a report that was acknowledged in round "
+                f"{number}; it was restored from a backup, or is a standby that lags; go on with  discreet study "
+                "restored"
+            )
 
 
 def _whole_lines(content: bytes) -> list[bytes]:

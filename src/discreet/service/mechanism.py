@@ -11,32 +11,41 @@ another version of this library, which might choose otherwise, goes on with the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from discreet.accumulators.base import NoiseSource
+from discreet.channels.base import MessageChannel, MessageTerms
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.session import Intake, Privatizer
 from discreet.channels.shippable import check_shippable
+from discreet.encoders.base import Context
 from discreet.errors import DiscreetError, Unsupported
 from discreet.learners.base import Learner, Problem
 from discreet.learners.posterior import PSRL
 from discreet.learners.registry import make_learner
 from discreet.learners.saved import check_savable
-from discreet.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
 from discreet.privacy.words import rounded_up
 from discreet.recipes.choice import choose
 from discreet.recipes.expectation import expected_regret
 from discreet.recipes.recipe import TABULAR
 from discreet.recipes.registry import build, recipes
+from discreet.recipes.shuffle import without_shuffler
 from discreet.service.study import Study
 from discreet.streams import COINS, stream
 
-_LOCAL = "local/sampled-step"
+_LOCAL, _ITEM = "local/sampled-step", "shuffle/sampled-item"
 UNIT = "all reports of a participant"
+_SEEN = {
+    "local": "everything you send",
+    "shuffle": "everything that leaves the shuffler",
+    "central": "everything that is released",
+}
+_WEAK = 8.0  # a local epsilon above which nobody should rely on it
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,29 @@ class Mechanism:
         assert isinstance(channel, ReportChannel)
         return channel
 
+    @cached_property
+    def messages(self) -> MessageChannel:
+        """The channel that devices of a shuffled study send their messages through."""
+        (channel,) = self.privatizer.channels
+        assert isinstance(channel, MessageChannel)
+        return channel
+
+    def terms(self, policy: AnyPolicy, users: int) -> MessageTerms:
+        """What each device of a shuffled batch of that size sends under a policy."""
+        return self.messages.terms(Context(policy), users, self.privatizer.masked)
+
+    @cached_property
+    def alone(self) -> float | None:
+        """Shuffled studies: the epsilon that is left to a participant if both parties collude; None: nothing is left.
+
+        It is that of everything that her device sends, in the batch that lets it answer most truthfully.
+        """
+        try:
+            left = without_shuffler(self.privatizer)
+        except Unsupported:
+            return None
+        return left.epsilon
+
     def first(self, noise: NoiseSource) -> tuple[Intake, Any]:
         """The intake and the state of the learner before the first report."""
         total = self.study.total
@@ -84,7 +116,7 @@ class Mechanism:
     def promise(self) -> dict[str, Any]:
         """What a participant is promised, in numbers and words."""
         whole, epsilon = self.whole, self.epsilon
-        sent = "everything you send" if self.study.model == "local" else "everything that is released"
+        sent = _SEEN[self.study.model]
         odds = rounded_up(math.exp(min(epsilon, 700.0)), 3)
         words = (
             f"Whatever was in your episodes, {sent} in this study looks almost the same as if they had been others': "
@@ -92,12 +124,29 @@ class Mechanism:
             + (f", except with probability {rounded_up(whole.delta, 3)}" if whole.delta else "")
             + "."
         )
-        return {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+        promised: dict[str, Any] = {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+        if self.study.shuffled:
+            promised["alone"] = {"epsilon": self.alone, "words": self.collusion()}
+        return promised
+
+    def collusion(self) -> str:
+        """Shuffled studies: what holds if shuffler and coordinator put together what they see, in one sentence."""
+        left = self.alone
+        if left is None:
+            return "If the shuffler and the coordinator put together what they see, nothing of this promise is left."
+        odds = f"no outcome becomes more than e^{rounded_up(left)} times as likely"
+        weak = ", which protects next to nothing" if left > _WEAK else ""
+        return (
+            "If the shuffler and the coordinator put together what they see, what is left is the randomness of your "
+            f"own device: {odds} (local epsilon {rounded_up(left)}){weak}."
+        )
 
     def report_kind(self) -> dict[str, Any]:
         """What a device sends, for clients."""
         if self.study.sealed:
             return {"kind": "record"}
+        if self.study.shuffled:
+            return self.messages.form(self.privatizer.masked) | {"early_end": self.study.early_end}
         channel = self.channel
         return {
             "kind": "sampled-items",
@@ -108,8 +157,13 @@ class Mechanism:
             "epsilon": self.part.epsilon,
         }
 
-    def laws(self, policy: AnyPolicy) -> list[dict[str, Any]]:
-        """How an item of each step is sent under a policy: a function of what is public."""
+    def laws(self, policy: AnyPolicy, users: int) -> list[dict[str, Any]]:
+        """How a device randomises under a policy, in a round of so many users: a function of what is public.
+
+        Local studies have a law for each step, whatever the round; shuffled ones those of the batch.
+        """
+        if self.study.shuffled:
+            return [{"items": items, "lie": str(lie)} for items, lie in self.terms(policy, users).laws]
         domain = self.channel.domain(policy, self.privatizer.masked)
         laws = (self.channel.law_at(domain, h) for h in range(self.study.shape.horizon))
         return [{"items": law.items, "lie": str(law.threshold)} for law in laws]
@@ -120,6 +174,10 @@ def prepare(study: Study, recipe: str | None = None) -> Mechanism:
     learner = _learner(study)
     privatizer = _privatizer(study, learner, recipe)
     check_shippable(privatizer, study.most_reports, learner.needs)
+    if study.shuffled and privatizer.guarantee.model != "shuffle":
+        raise Unsupported(
+            f"recipe {privatizer.recipe!r} is not one of the shuffle model: name one of that, or declare its own model"
+        )
     part = drawn(privatizer.guarantee, simulated=False)
     return Mechanism(study, privatizer, learner, part, _composed(part, privatizer.recipe, study))
 
@@ -154,13 +212,18 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     target = study.target(recipe)
     options = dict(target.options)
     if study.model == "local" and target.recipe in ("auto", _LOCAL):
-        options = {"early_end": study.early_end, **options}
+        options = {"early_end": study.early_end, "own_actions": MIXED in learner.needs, **options}
         target = type(target)(target.epsilon, target.delta, recipe=_LOCAL, options=options)
+    if target.recipe == _ITEM:
+        target = replace(target, options={"early_end": study.early_end, **options})
     if target.recipe != "auto":
         return build(target, study.shape, study.total, learner.needs)
-    served = [each for each in recipes("central", TABULAR) if _is_served(each.name, study, learner)]
+    # What says that a record has ended early is an option of this recipe, which "auto" does not set.
+    names = {_ITEM} if study.early_end else set()
+    served = [each for each in recipes(study.model, TABULAR) if each.name not in names]
+    served = [each for each in served if _is_served(each.name, study, learner)]
     if not served:
-        raise Unsupported("no recipe of the central model serves this study: name one in [privacy] to see why")
+        raise Unsupported(f"no recipe of the {study.model} model serves this study: name one in [privacy] to see why")
     return choose(served, (), target, study.shape, study.total, learner.needs, expected_regret)
 
 
@@ -176,6 +239,11 @@ def _is_served(recipe: str, study: Study, learner: Learner) -> bool:
 
 def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
     r = study.most_reports
+    if r > 1 and study.shuffled:
+        raise Unsupported(
+            f"what {r} reports of one participant cost behind a shuffler has not been worked out: set reports_per_user "
+            "= 1, or take the local or the central model"
+        )
     why = f"a participant reports in at most {r} rounds, which all have the same guarantee"
     try:
         whole = compose([part] * r, delta=study.declaration["privacy"]["delta"], why=why)

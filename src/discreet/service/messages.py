@@ -1,4 +1,4 @@
-"""What travels between devices and the coordinator, as strict types: no unknown fields, no conversions.
+"""What travels between devices, shuffler and coordinator, as strict types: no unknown fields, no conversions.
 
 Everything is JSON. ``schema`` gives the JSON schema of all messages, for clients in other languages. Reasons of a
 refusal name the place in the message where something is wrong, and never what stood there.
@@ -7,7 +7,7 @@ refusal name the place in the message where something is wrong, and never what s
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -69,10 +69,45 @@ class ReportMessage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     report: Items | Bits | Record
 
 
+class SealedMessage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a device of a shuffled study sends to the shuffler: its messages, sealed one by one to the coordinator.
+
+    ``policy`` and ``head`` are hashes of what it was shown, ``terms`` that of the laws it randomised by.
+    """
+
+    study: str
+    round: int
+    policy: str
+    head: str
+    terms: str
+    id: str
+    messages: list[str]
+
+
+class BatchMessage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A shuffled batch, from the shuffler to the coordinator; the signature is over all other fields."""
+
+    study: str
+    round: int
+    policy: str
+    batch: str
+    users: int
+    messages: list[str]
+    key: str
+    signature: str
+
+
 class Accepted(msgspec.Struct, frozen=True):
     """The answer to a report that was taken, durably; the same again for the same report."""
 
     round: int
+    status: str = "accepted"
+
+
+class BatchAccepted(msgspec.Struct, frozen=True):
+    """The answer to a batch that was taken, durably, and is counted once; the same again for the same batch."""
+
+    batch: str
     status: str = "accepted"
 
 
@@ -115,7 +150,7 @@ class Stochastic(msgspec.Struct, tag_field="kind", tag="stochastic", frozen=True
 
 
 class PolicyMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The policy of the open round and how many reports it wants; ``laws`` in the local model only."""
+    """The policy of the open round and how many reports it wants; ``laws`` in the local and shuffle models."""
 
     study: str
     round: int
@@ -125,13 +160,21 @@ class PolicyMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     laws: list[Law] | None = None
 
 
-class Promise(msgspec.Struct, frozen=True):
-    """What is promised to a participant, in numbers and in words."""
+class Alone(msgspec.Struct, frozen=True):
+    """What is left to a participant if shuffler and coordinator put together what they see; null: nothing is."""
+
+    epsilon: float | None
+    words: str
+
+
+class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is promised to a participant, in numbers and in words; ``alone`` in the shuffle model only."""
 
     epsilon: float
     delta: float
     unit: str
     words: str
+    alone: Alone | None = None
 
 
 class StudyMessage(msgspec.Struct, frozen=True):
@@ -143,22 +186,48 @@ class StudyMessage(msgspec.Struct, frozen=True):
     report: dict[str, Any]
 
 
-MESSAGES = (ReportMessage, Accepted, Refusal, StudyMessage, PolicyMessage)
+MESSAGES = (
+    ReportMessage, Accepted, Refusal, StudyMessage, PolicyMessage, SealedMessage, BatchMessage, BatchAccepted,
+)  # fmt: skip
 _decoder = msgspec.json.Decoder(ReportMessage)
+_sealed_decoder = msgspec.json.Decoder(SealedMessage)
+_batch_decoder = msgspec.json.Decoder(BatchMessage)
+_Message = TypeVar("_Message", ReportMessage, SealedMessage, BatchMessage)
 
 
 def decode(body: bytes) -> ReportMessage:
     """A report message from the bytes that arrived; refused without quoting any of them."""
+    message = _decoded(body, _decoder, "a report")
+    if not _ID.fullmatch(message.id):
+        raise Refused("malformed", "the id of a report is 32 lowercase hexadecimal digits")
+    return message
+
+
+def decode_sealed(body: bytes) -> SealedMessage:
+    """What a device sends to the shuffler."""
+    message = _decoded(body, _sealed_decoder, "a sealed report")
+    if not _ID.fullmatch(message.id):
+        raise Refused("malformed", "the id of a report is 32 lowercase hexadecimal digits")
+    return message
+
+
+def decode_batch(body: bytes) -> BatchMessage:
+    """What the shuffler sends to the coordinator."""
+    message = _decoded(body, _batch_decoder, "a batch")
+    if not _ID.fullmatch(message.batch):
+        raise Refused("malformed", "the id of a batch is 32 lowercase hexadecimal digits")
+    return message
+
+
+def _decoded(body: bytes, decoder: msgspec.json.Decoder[_Message], what: str) -> _Message:
     try:
-        message = _decoder.decode(body)
+        message = decoder.decode(body)
     except msgspec.ValidationError as error:
         place = _PLACE.search(str(error))
         where = f" at {place[1]}" if place else ""
-        raise Refused("malformed", f"the message is not a report{where}: see the schema of messages") from None
+        raise Refused("malformed", f"the message is not {what}{where}: see the schema of messages") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, OverflowError):
         raise Refused("malformed", "the message is not JSON") from None
-    if not _ID.fullmatch(message.id):
-        raise Refused("malformed", "the id of a report is 32 lowercase hexadecimal digits")
     if not 0 <= message.round < _LARGEST_ROUND:
         raise Refused("unknown", "the study has no such round")
     return message

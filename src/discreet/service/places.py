@@ -5,7 +5,13 @@
 ``NAME.operator``       the operator's token, for metrics and status
 ``NAME.keys/``          private keys of rounds (central studies); never part of a backup
 ``NAME.head``           the head of the chain, outside the database
+``NAME.marks/``         what was acknowledged last in the open round, outside the database; a file for each process
 ``NAME.db``             the database, unless another one is named
+``NAME.sealing.key``    shuffled studies: the key that opens messages; only the coordinator has it
+
+A shuffled study has a second party, whose files lie beside its own copy of the declaration, at first in the folder
+``NAME.shuffler``: ``NAME.shuffler.pem`` (the key that signs batches; only the shuffler has it), ``NAME.operator`` (the
+token of whoever runs the shuffler) and ``NAME.shuffler.db``.
 """
 
 from __future__ import annotations
@@ -13,14 +19,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, unknown_name
 from discreet.files import check_writable, shortened, write_atomically
 from discreet.ledger.heads import make_key
-from discreet.service.sealing import read_secret, write_secret
-from discreet.service.study import file_name
+from discreet.service.sealing import make_sealing_key, read_secret, write_secret
+from discreet.service.study import MODELS, file_name
 from discreet.validation import check_count
 
 
@@ -32,13 +39,37 @@ class Places(NamedTuple):
     keys: Path
     head: Path
     database: Path
+    marks: Path
+    sealing: Path
+
+
+class ShufflerPlaces(NamedTuple):
+    """Where the files of the shuffler of one study lie."""
+
+    signing: Path
+    operator: Path
+    database: Path
+
+
+_ENDINGS = (".signing.pem", ".operator", ".keys", ".head", ".db", ".marks", ".sealing.key")
 
 
 def places_of(study_file: Path) -> Places:
     """The usual places: beside the study file, under its name."""
     stem = study_file.with_suffix("")
-    named = (stem.with_name(stem.name + ending) for ending in (".signing.pem", ".operator", ".keys", ".head", ".db"))
-    return Places(*named)
+    return Places(*(stem.with_name(stem.name + ending) for ending in _ENDINGS))
+
+
+def shuffler_places_of(study_file: Path) -> ShufflerPlaces:
+    """The usual places of a shuffler: beside its own copy of the study file."""
+    stem = study_file.with_suffix("")
+    endings = (".shuffler.pem", ".operator", ".shuffler.db")
+    return ShufflerPlaces(*(stem.with_name(stem.name + ending) for ending in endings))
+
+
+def shuffler_folder(study_file: Path) -> Path:
+    """Where a new study puts what belongs to its shuffler, to be handed to whoever runs it."""
+    return study_file.with_name(study_file.stem + ".shuffler")
 
 
 def make_operator_token(file: Path) -> None:
@@ -52,18 +83,32 @@ def operator_token(file: Path) -> str:
     return read_secret(file, "make one with  discreet study new").decode().strip()
 
 
-def new_study(path: str | os.PathLike[str]) -> Places:
-    """Write a commented study file with a new signing key and an operator's token beside it; overwrites nothing."""
+def new_study(path: str | os.PathLike[str], model: str = "local") -> Places:
+    """Write a commented study file with a new signing key and an operator's token beside it; overwrites nothing.
+
+    A shuffled one also gets a key that opens messages, and a folder with the key and the token of the shuffler.
+    """
+    if model not in MODELS:
+        raise unknown_name("trust model of a study", model, MODELS)
     file = check_writable(file_name(path))
-    places = places_of(file)
-    for taken in (file, places.signing):
+    places, apart = places_of(file), shuffler_folder(file)
+    for taken in (file, places.signing, *([places.sealing, apart] if model == "shuffle" else [])):
         if taken.exists():
             raise InvalidInput(f"{shortened(taken)} is there already, and is not overwritten: choose another name")
     name = re.sub("[^A-Za-z0-9-]+", "-", file.stem).strip("-")[:64] or "study"
-    public = make_key(places.signing)
+    keys = {"signing": make_key(places.signing)}
     make_operator_token(places.operator)
-    write_atomically(file, template(name, public))
+    if model == "shuffle":
+        keys |= {"sealing": make_sealing_key(places.sealing), "shuffler": _new_shuffler(apart / file.name)}
+    write_atomically(file, template(name, keys, model))
     return places
+
+
+def _new_shuffler(study_file: Path) -> str:
+    study_file.parent.mkdir(mode=0o700)
+    places = shuffler_places_of(study_file)
+    make_operator_token(places.operator)
+    return make_key(places.signing)
 
 
 def new_tokens(number: int) -> list[str]:
@@ -71,9 +116,13 @@ def new_tokens(number: int) -> list[str]:
     return [secrets.token_urlsafe(24) for _ in range(check_count("number", number))]
 
 
-def template(name: str, signing: str) -> str:
+def template(name: str, keys: Mapping[str, str], model: str = "local") -> str:
     """A commented study file for people to change."""
-    return _TEMPLATE.format(name=name, signing=signing)
+    text = _TEMPLATE.format(name=name, signing=keys["signing"])
+    for old, new in _OF_MODEL.get(model, ()):
+        assert old in text
+        text = text.replace(old, new)
+    return text + "".join(f'{key} = "{digits}"\n' for key, digits in keys.items() if key != "signing")
 
 
 _TEMPLATE = """\
@@ -116,3 +165,35 @@ window = "1h"                  # how long after taking a policy a device may rep
 [keys]
 signing = "{signing}"
 """
+
+_PRIVATE = 'model = "local"                # "local": nobody sees a record; "central": a trusted coordinator does\n'
+_OF_MODEL: dict[str, tuple[tuple[str, str], ...]] = {
+    "central": (
+        (_PRIVATE, _PRIVATE.replace('"local"  ', '"central"', 1)),
+        ("epsilon = 4.0 ", "epsilon = 1.0 "),
+        ("delta = 0.0                    # central studies usually take 1e-5", "delta = 1e-5"),
+    ),
+    "shuffle": (
+        (
+            _PRIVATE,
+            'model = "shuffle"              # two parties: the shuffler sees no content, the coordinator no sender\n',
+        ),
+        ("epsilon = 4.0 ", "epsilon = 1.0 "),
+        ("delta = 0.0                    # central studies usually take 1e-5", "delta = 1e-5"),
+        (
+            'recipe = "auto"\n',
+            'recipe = "auto"                # "shuffle/sampled-item": one message, and more is left if both collude\n',
+        ),
+        (
+            "[users]\n",
+            """\
+[shuffle]
+dropouts = 0.0                 # the share of a batch that may fail to send; the noise makes up for it
+colluding = 0.0                # the share of a batch that may tell the coordinator what it sent
+address = ""                   # where devices find the shuffler, such as "https://shuffler.example.org"
+
+[users]
+""",
+        ),
+    ),
+}

@@ -25,6 +25,7 @@ from discreet.ledger.chain import canonical
 from discreet.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.service import rounds
 from discreet.service.database import Link
+from discreet.service.heads import Mark, check_nothing_lost
 from discreet.service.mechanism import Mechanism
 from discreet.service.messages import Accepted, Bits, Items, Record, Refused
 from discreet.service.rounds import ReportRow
@@ -57,9 +58,10 @@ class ReportFormat:
 
     def rules(self, policy: AnyPolicy) -> RoundRules:
         """The rules of a round with this policy."""
+        if self._mechanism.study.shuffled:
+            return RoundRules((), None)  # the coordinator takes no report, only batches
         if self._mechanism.study.sealed:
             return RoundRules((), _playable(policy, self._shape.actions))
-        assert isinstance(policy, Policy)
         return RoundRules(items_of(self._mechanism.channel, policy, self._mechanism.privatizer.masked), None)
 
     def pack(self, report: Items | Bits | Record, rules: RoundRules) -> bytes:
@@ -141,8 +143,8 @@ class Incoming(NamedTuple):
 class Admission:
     """Decides about a batch of reports, inside its transaction."""
 
-    def __init__(self, link: Link, study: Study) -> None:
-        self._link, self._study = link, study
+    def __init__(self, link: Link, study: Study, mark: Mark | None = None) -> None:
+        self._link, self._study, self._mark = link, study, mark
         found, row = rounds.study_row(link), rounds.last_round(link)
         assert found is not None
         assert row is not None
@@ -153,13 +155,28 @@ class Admission:
 
     def answers(self, incoming: Sequence[Incoming]) -> list[Answer]:
         """An answer for each report; those that are taken are entered."""
-        self._known = rounds.known_reports(self._link, [each.id for each in incoming])
+        marked = [] if self._mark is None else [self._mark.id]
+        self._known = rounds.known_reports(self._link, [*(each.id for each in incoming), *marked])
+        if self._mark is not None and self._mark.id not in self._known:
+            check_nothing_lost(self._link, [self._mark], "the database")
+        late = sorted({each.round for each in incoming} - {self._row.number})
+        self._given_up = rounds.given_up(self._link, late) if late and not self._study.sealed else set()
         tokens = sorted({each.token for each in incoming if each.token is not None})
         self._used, self._seen = rounds.tokens_used(self._link, tokens), rounds.rounds_of_tokens(self._link, tokens)
         answers = [self._answer(each) for each in incoming]
         rounds.add_reports(self._link, self._new)
         rounds.use_tokens(self._link, (row.token for row in self._new if row.token is not None))
         return answers
+
+    @property
+    def round(self) -> int:
+        """The round that is open."""
+        return self._row.number
+
+    @property
+    def new(self) -> str | None:
+        """The last report that was just taken, if there was one."""
+        return self._new[-1].id if self._new else None
 
     @property
     def full(self) -> bool:
@@ -175,7 +192,7 @@ class Admission:
             return Accepted(report.round) if same else Refused("conflict", "another report has this id already")
         if self._ended is not None or self._room <= 0:
             return Refused("ended", ENDED)
-        if report.content is None or report.fingerprint is None:
+        if report.content is None or report.fingerprint is None or report.round in self._given_up:
             return Refused("closed", "this round has closed: it takes no more reports")
         if self._study.sealed and report.round != self._row.number:
             return Refused("closed", "this round has closed: it takes no more reports")

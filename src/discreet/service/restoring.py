@@ -55,7 +55,6 @@ def restore(
     clock: Callable[[], str] = now, point: Point = no_fault,
 ) -> Restored:  # fmt: skip
     """Charge and abandon what a restored database has lost, and open the next round; then ``serve`` goes on."""
-    database.prepare()
     external = ExternalHead(places.head)
     held = external.read()
     if held is None:
@@ -67,6 +66,8 @@ def restore(
         raise InvalidInput(f"{places.head} belongs to another study: bring back the one of this study")
     if held["round"] > 0:
         check_head(held, study.signing_key)
+    database.check_exists()
+    database.prepare()
     link = database.connect()
     try:
         with database.plainly(), link.writing():

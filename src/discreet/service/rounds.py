@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from discreet.service.database import Link
 
+GIVEN_UP = ("abandoned", "lost")  # rounds that take no late reports, and whose reports nobody looks for
 _AT_ONCE = 500  # parameters of a query
 _ROUND = "SELECT number, policy, head, public_key, wanted, served, opened, closed, how FROM rounds"
 
@@ -53,6 +54,16 @@ class ReportRow(NamedTuple):
     round: int
     fingerprint: str
     token: str | None
+    content: bytes
+
+
+class BatchRow(NamedTuple):
+    """One shuffled batch as it is stored."""
+
+    id: str
+    round: int
+    users: int
+    fingerprint: str
     content: bytes
 
 
@@ -102,6 +113,12 @@ def rounds_from(link: Link, first: int, most: int) -> list[RoundRow]:
     return [found for row in rows if (found := _round(row)) is not None]
 
 
+def given_up(link: Link, numbers: Sequence[int]) -> set[int]:
+    """Which of these rounds were abandoned or lost."""
+    query = f"SELECT number FROM rounds WHERE how IN {GIVEN_UP} AND number IN ({{}})"
+    return {int(number) for (number,) in _in_pieces(link, query, numbers)}
+
+
 def add_round(link: Link, row: RoundRow) -> None:
     """Enter a round."""
     link.run(
@@ -117,10 +134,35 @@ def close_round(link: Link, number: int, time: str, how: str) -> None:
 
 
 def waiting(link: Link) -> int:
-    """How many accepted reports have not been counted."""
-    row = link.row("SELECT count(*) FROM reports WHERE counted IS NULL")
+    """How many accepted reports have not been counted, those of shuffled batches among them."""
+    row = link.row(
+        "SELECT (SELECT count(*) FROM reports WHERE counted IS NULL)"
+        " + (SELECT coalesce(sum(users), 0) FROM batches WHERE counted IS NULL)"
+    )
     assert row is not None
     return int(row[0])
+
+
+def waiting_batch(link: Link) -> tuple[int, bytes] | None:
+    """Users and content of the shuffled batch that has not been counted; a round has one."""
+    row = link.row("SELECT users, content FROM batches WHERE counted IS NULL")
+    return None if row is None else (int(row[0]), bytes(row[1]))
+
+
+def known_batch(link: Link, batch: str) -> tuple[int, str] | None:
+    """Round and fingerprint of a batch that was taken before."""
+    row = link.row("SELECT round, fingerprint FROM batches WHERE id = ?", batch)
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def known_batches(link: Link, ids: Sequence[str]) -> set[str]:
+    """Which of these are batches that were taken before."""
+    return {str(id) for (id,) in _in_pieces(link, "SELECT id FROM batches WHERE id IN ({})", ids)}
+
+
+def add_batch(link: Link, row: BatchRow) -> None:
+    """Enter a batch."""
+    link.run("INSERT INTO batches (id, round, users, fingerprint, content) VALUES (?, ?, ?, ?, ?)", *row)
 
 
 def waiting_reports(link: Link) -> list[tuple[int, bytes]]:
@@ -132,6 +174,7 @@ def waiting_reports(link: Link) -> list[tuple[int, bytes]]:
 def mark_counted(link: Link, number: int) -> None:
     """All waiting reports were counted by the closing of this round; their content goes, their ids stay."""
     link.run("UPDATE reports SET counted = ?, content = NULL WHERE counted IS NULL", number)
+    link.run("UPDATE batches SET counted = ?, content = NULL WHERE counted IS NULL", number)
 
 
 def known_reports(link: Link, ids: Sequence[str]) -> dict[str, tuple[int, str, str | None]]:
@@ -195,7 +238,7 @@ def _round(row: tuple[Any, ...] | None) -> RoundRow | None:
     )
 
 
-def _in_pieces(link: Link, query: str, values: Sequence[str]) -> list[tuple[Any, ...]]:
+def _in_pieces(link: Link, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for first in range(0, len(values), _AT_ONCE):
         piece = values[first : first + _AT_ONCE]

@@ -1,9 +1,10 @@
 """Records are sealed as soon as they arrive, to a key that lies outside the database and goes when the round closes.
 
-Every round of a central study has an X25519 key pair. The public key stands in the database; the private one is a file
-of mode 0600 in ``NAME.keys``. Sealing is HPKE (RFC 9180, one shot, X25519, HKDF-SHA-256, ChaCha20-Poly1305) of the
-package ``cryptography``; ``info`` binds study, round and purpose, so that what was sealed for one round cannot be
-passed off as another's.
+Every round of a central study has an X25519 key pair; a shuffled study has one for all of its rounds, which stands in
+the declaration, so that nobody is given a key of her own. The public keys of rounds stand in the database, the private
+ones are files of mode 0600 in ``NAME.keys``. Sealing is HPKE (RFC 9180, one shot, X25519, HKDF-SHA-256,
+ChaCha20-Poly1305) of the package ``cryptography``; ``info`` binds study, round and purpose, so that what was sealed for
+one round cannot be passed off as another's.
 
 A retried report must be the same as the first one. A plain hash of a record in the database would tell the record
 (there are few records, and they can be tried), so fingerprints are HMACs under a key that is derived from the round's
@@ -29,7 +30,7 @@ from typing import Any
 from discreet.errors import InvalidInput, MissingExtra
 from discreet.files import shortened
 
-_PURPOSES = ("record", "state")
+_PURPOSES = ("record", "state", "message")
 _LENGTH = 32
 _LARGEST = 1 << 16  # bytes of a secret file
 _KEY_FILE = re.compile(r"round-([0-9]{1,18})\.key")
@@ -78,6 +79,22 @@ def bound_to(study: str, number: int, purpose: str) -> bytes:
     """What a sealed content is bound to: a study, a round and a purpose."""
     assert purpose in _PURPOSES
     return f"discreet {purpose} 1\n{study}\n{number}".encode()
+
+
+def make_sealing_key(file: Path) -> str:
+    """A new key that devices of a shuffled study seal to, in a file of its own; gives its public part in digits."""
+    key = RoundKey(bytes(_x25519().X25519PrivateKey.generate().private_bytes_raw()))
+    write_secret(file, key.private)
+    return key.public.hex()
+
+
+def sealing_key(file: Path, public: bytes) -> RoundKey:
+    """The key that opens the messages of a shuffled study; refused if it is not the one that the study names."""
+    content = read_secret(file, "without it no message of this study can be opened; bring it back")
+    key = RoundKey(content) if len(content) == _LENGTH else None
+    if key is None or key.public != public:
+        raise InvalidInput(f"{shortened(file)} is not the key that the study names as its sealing key")
+    return key
 
 
 class KeyFolder:

@@ -21,12 +21,20 @@ from typing import Any
 from discreet.errors import InvalidInput, Unsupported, unknown_name
 from discreet.files import as_path, shortened
 from discreet.ledger.chain import canonical, digest
-from discreet.recipes.trust import Central, Local, Privacy
+from discreet.recipes.trust import Central, Local, Privacy, Shuffle
 from discreet.shape import Shape
-from discreet.validation import check_count, check_delta, check_epsilon, check_flag, check_range, shown
+from discreet.validation import (
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_flag,
+    check_not_negative,
+    check_range,
+    shown,
+)
 
 FORMAT = 1
-MODELS = ("local", "central")
+MODELS = {"local": Local, "central": Central, "shuffle": Shuffle}
 _LARGEST = 1 << 20  # bytes of a study file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _WINDOW = re.compile(r"([1-9][0-9]{0,5})([smhd])")
@@ -59,13 +67,18 @@ class Study:
 
     @property
     def model(self) -> str:
-        """Whom participants trust: "local" or "central"."""
+        """Whom participants trust: "local", "shuffle" or "central"."""
         return str(self.declaration["privacy"]["model"])
 
     @property
     def sealed(self) -> bool:
         """Whether reports are records that are sealed as soon as they arrive."""
         return self.model == "central"
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether reports are messages that a shuffler mixes before the coordinator sees them."""
+        return self.model == "shuffle"
 
     @property
     def early_end(self) -> bool:
@@ -98,6 +111,16 @@ class Study:
         """The public key that signs heads, in hexadecimal digits."""
         return str(self.declaration["keys"]["signing"])
 
+    @property
+    def sealing_key(self) -> bytes:
+        """Shuffled studies: the public key of the coordinator, to which devices seal their messages."""
+        return bytes.fromhex(self.declaration["keys"]["sealing"])
+
+    @property
+    def shuffler_key(self) -> str:
+        """Shuffled studies: the public key of the shuffler, which signs batches, in hexadecimal digits."""
+        return str(self.declaration["keys"]["shuffler"])
+
     @cached_property
     def shape(self) -> Shape:
         """States, actions, steps and rewards, as mechanisms and learners take them."""
@@ -110,9 +133,10 @@ class Study:
     def target(self, recipe: str | None = None) -> Privacy:
         """What one report may cost: the r-th part of the promise, where a participant sends r of them."""
         asked, r = self.declaration["privacy"], self.most_reports
-        model = Local if self.model == "local" else Central
         options = dict(asked["options"])
-        return model(
+        if self.shuffled:
+            options |= {name: self.declaration["shuffle"][name] for name in _SHARES}
+        return MODELS[self.model](
             _part(asked["epsilon"], r), _part(asked["delta"], r), recipe=recipe or asked["recipe"], options=options
         )
 
@@ -144,9 +168,12 @@ def parse_study(text: str, named: str = "the study") -> Study:
 
 def declare(given: Mapping[str, Any]) -> Study:
     """The study of plain data: checked, with all defaults filled in."""
-    top = {name: value for name, value in given.items() if name not in _SECTIONS}
-    found: dict[str, Any] = _section("a study", top, _TOP, also=_SECTIONS)
-    for section, fields in _SECTIONS.items():
+    privacy = given.get("privacy")
+    shuffled = isinstance(privacy, Mapping) and privacy.get("model") == "shuffle"
+    sections = {**_SECTIONS, **_SHUFFLED_SECTIONS} if shuffled else _SECTIONS
+    top = {name: value for name, value in given.items() if name not in sections}
+    found: dict[str, Any] = _section("a study", top, _TOP, also=sections)
+    for section, fields in sections.items():
         content = given.get(section, {})
         if not isinstance(content, Mapping):
             raise InvalidInput(f"[{section}] of a study is a table of keys, got {shown(content)}")
@@ -181,15 +208,22 @@ def _check_together(found: dict[str, Any]) -> None:
         problem["start"] = states.index(start)
     if found["privacy"]["model"] == "local" and found["privacy"]["delta"] != 0:
         raise Unsupported("local studies promise pure privacy: set delta = 0 in [privacy]")
-    if (
-        found["users"]["reports_per_user"] > 1
-        and found["privacy"]["model"] == "central"
-        and not found["users"]["tokens"]
-    ):
+    model = found["privacy"]["model"]
+    if model == "shuffle":
+        _check_shares(found)
+    if found["users"]["reports_per_user"] > 1 and model != "local" and not found["users"]["tokens"]:
         raise Unsupported(
-            "a central study with reports_per_user above 1 needs tokens = true: that nobody reports twice in one round "
-            "is what its promise rests on, and only a token shows it"
+            f"a {model} study with reports_per_user above 1 needs tokens = true: that nobody reports twice in one "
+            "round is what its promise rests on, and only a token shows it"
         )
+
+
+def _check_shares(found: dict[str, Any]) -> None:
+    for name in _SHARES:
+        if name in found["privacy"]["options"]:
+            raise InvalidInput(f"{name} stands in [shuffle] of a study, and not among the options of its recipe")
+    if sum(found["shuffle"][name] for name in _SHARES) >= 1:
+        raise InvalidInput("dropouts and colluding of [shuffle] leave nobody: together they stay below 1")
 
 
 def _text(longest: int) -> Check:
@@ -232,9 +266,7 @@ def _rewards(name: str, value: Any) -> list[float]:
 
 
 def _model(name: str, value: Any) -> str:
-    if value == "shuffle":
-        raise Unsupported("studies of the shuffle model are not served yet: choose local or central")
-    if value not in MODELS:
+    if not isinstance(value, str) or value not in MODELS:
         raise unknown_name("trust model of a study", value, MODELS)
     return str(value)
 
@@ -250,6 +282,13 @@ def _options(name: str, value: Any) -> dict[str, Any]:
     except ValueError:
         raise InvalidInput(f"{name} must be finite numbers, words or truth values") from None
     return dict(value)
+
+
+def _address(name: str, value: Any) -> str:
+    text: str = _text(200)(name, value)
+    if text and not text.startswith(("https://", "http://")):
+        raise InvalidInput(f"{name} of the shuffler looks like https://shuffler.example.org, got {shown(value)}")
+    return text
 
 
 def _at_least_zero(name: str, value: Any) -> int:
@@ -317,6 +356,11 @@ _SECTIONS: dict[str, dict[str, tuple[Check, Any]]] = {
     "learner": {"name": (_text(100), "ucbvi"), "options": (_options, {}), "seed": (_at_least_zero, 1)},
     "reporting": {"window": (_window, "1h")},
     "keys": {"signing": (_public_key, _MISSING)},
+}
+_SHARES = ("dropouts", "colluding")
+_SHUFFLED_SECTIONS: dict[str, dict[str, tuple[Check, Any]]] = {
+    "shuffle": {**dict.fromkeys(_SHARES, (check_not_negative, 0.0)), "address": (_address, "")},
+    "keys": {**_SECTIONS["keys"], "sealing": (_public_key, _MISSING), "shuffler": (_public_key, _MISSING)},
 }
 
 

@@ -36,17 +36,30 @@ def compare(
 ) -> Comparison:
     """Compare results that you have, or play every learner under every trust model in a world and compare those.
 
-    ``what`` are results of :func:`discreet.simulate` (a list, or a mapping from labels), or a world, its name, or
-    several worlds. In a sweep ``learners`` are learners or names ("ucbvi" unless told), ``privacy`` trust models,
-    privatizers of your own or functions that make one (no privacy unless told; a mapping gives them labels), and
-    ``episodes``, ``runs``, ``seed``, ``threads`` and ``behaviour`` are those of ``simulate``. All play the same runs,
-    so each is compared with the first, run by run. A combination that cannot be served is listed as refused.
+    All combinations of a sweep play the same runs, so each is compared with the first, run by run. A combination that
+    cannot be served is listed as refused.
 
-    >>> import discreet
-    >>> world = discreet.worlds.river_swim(states=3, horizon=3)
-    >>> found = discreet.compare(world, privacy=[discreet.NoPrivacy(), discreet.Central(1.0)], episodes=50, runs=2)
-    >>> found.labels
-    ('ucbvi, no privacy', 'ucbvi, joint, epsilon 1')
+    Args:
+        what: Results of :func:`discreet.simulate` (a list, or a mapping from labels), or a world, its name, or several
+            worlds: a sweep.
+        learners: Of a sweep: learners or names, "ucbvi" unless told.
+        privacy: Of a sweep: trust models, privatizers of your own or functions that make one; a mapping gives them
+            labels. No privacy unless told.
+        episodes: Users of each run of a sweep.
+        runs: Runs of each combination.
+        seed: The seed of all randomness.
+        threads: Runs side by side; one per core by default.
+        progress: Show how far it is.
+        behaviour: For learning offline, as in ``simulate``.
+        labels: Names of the results.
+        confidence: With which all intervals of the table hold together.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> found = discreet.compare(world, privacy=[discreet.NoPrivacy(), discreet.Central(1.0)], episodes=50, runs=2)
+        >>> found.labels
+        ('ucbvi, no privacy', 'ucbvi, joint, epsilon 1')
     """
     given = tuple(what.values() if isinstance(what, Mapping) else _several(what))
     if not given or any(isinstance(each, AnyResult) for each in given):

@@ -69,7 +69,23 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results with a label each, in the order in which they were given; ``refused`` could not be run, and why."""
+    """Results with a label each, in the order in which they were given; ``refused`` could not be run, and why.
+
+    Args:
+        results: What is compared; the first is what the others are compared with.
+        labels: A name for each.
+        confidence: With this probability all intervals of one table hold together.
+        refused: Combinations of a sweep that nobody can serve, and why.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> first = discreet.simulate(world, "ucbvi", episodes=50, runs=2)
+        >>> second = discreet.simulate(world, "psrl", episodes=50, runs=2)
+        >>> both = discreet.compare({"optimism": first, "posterior": second})
+        >>> both.labels, both.rows[1].against
+        (('optimism', 'posterior'), 'optimism')
+    """
 
     results: tuple[AnyResult, ...]
     labels: tuple[str, ...]
@@ -191,15 +207,18 @@ class Comparison:
         }  # fmt: skip
         return {name: [value] for name, value in facts.items()}
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
-        """Draw all results into one picture and return its axes; a path (.png, .svg, .pdf) writes it to a file."""
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
+        """Draw all results into one picture and return its axes; a path (.png, .svg, .pdf) writes it to a file.
+
+        ``theme`` is "light" or "dark"; axes of yours (``ax``) keep their own paper.
+        """
         from discreet.simulation.plots import plot_results, plot_values
 
         online = [result for result in self.results if isinstance(result, SimulationResult)]
         if online:
-            return plot_results(online, path, ax=ax, labels=self.labels)
+            return plot_results(online, path, ax=ax, labels=self.labels, theme=theme)
         learned = [result for result in self.results if isinstance(result, OfflineResult)]
-        return plot_values(learned, path, ax=ax, labels=self.labels)
+        return plot_values(learned, path, ax=ax, labels=self.labels, theme=theme)
 
 
 def paired_difference(values: Floats, first: Floats, confidence: float, together: int = 1) -> Difference:

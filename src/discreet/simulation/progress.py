@@ -1,9 +1,9 @@
 """Progress of long work, only when asked for: a bar on a terminal or in a notebook, and elsewhere a line now and then.
 
 Work tells how much more of it is done; somebody else says so. On a terminal that is a bar of rich. In a notebook one
-line of the output is replaced twice a second. Into a file or a pipe a line is written after five seconds, and every
-minute after that, so that a log stays short and nobody wonders whether anything happens: also while code is compiled,
-because a thread of its own does the telling.
+line of the output is replaced twice a second. Into a file or a pipe a line is written every five seconds in the first
+minute, and every minute after that, so that a log stays short and nobody wonders whether anything happens: also while
+code is compiled, because a thread of its own does the telling.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 FIRST_LINE, NEXT_LINE = 5.0, 60.0  # seconds, where nobody watches
 _IN_A_NOTEBOOK = 0.5
+_OFTEN = 12  # lines before they become rare
 _WIDTH = 24
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
@@ -87,14 +88,14 @@ def notebook_cell() -> Callable[[str], None] | None:
 
 @contextmanager
 def _told_by_a_thread(tell: Callable[[], None], first: float, then: float) -> Iterator[None]:
-    """Call ``tell`` after so many seconds, and again and again, until the work is over."""
+    """Call ``tell`` after so many seconds, and again and again, later more rarely, until the work is over."""
     over = Event()
 
     def watch() -> None:
-        wait = first
-        while not over.wait(wait):
+        told = 0
+        while not over.wait(first if told < _OFTEN else then):
             tell()
-            wait = then
+            told += 1
 
     thread = Thread(target=watch, daemon=True)
     thread.start()

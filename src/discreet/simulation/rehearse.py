@@ -59,11 +59,32 @@ def rehearse(
 ) -> Rehearsal:
     """Compare recipes, learners and knobs at a target on public worlds, and say which to use.
 
-    ``about`` is a world, a name of one, a family of worlds, several of these of one shape, or a shape: random worlds of
-    that shape are then played (:mod:`discreet.worlds.of_shape`). ``learners`` are names, or learners with knobs.
-    ``recipes`` are names; by default all that "auto" considers. ``options`` are those of recipes, each with one value
-    or a list of values to try: ``{"blocks": [30, 100, 300]}``; a recipe that has no such option is tried without it.
-    Results are kept on disk and found again unless ``remember`` is false.
+    Nothing here sees data, so it costs no privacy, however often it is repeated.
+
+    Args:
+        about: A world, a name of one, a family of worlds, several of these of one shape, or a shape: random worlds of
+            that shape are then played (:mod:`discreet.worlds.of_shape`).
+        privacy: The target.
+        episodes: Users of each run.
+        learners: Names, or learners with knobs.
+        recipes: Names; by default all that "auto" considers.
+        options: Options of recipes, each with one value or a list of values to try: ``{"blocks": [30, 100, 300]}``. A
+            recipe that has no such option is tried without it.
+        runs: Runs in each world.
+        seed: The seed of all randomness.
+        threads: Runs side by side; one per core by default.
+        progress: Show how far it is.
+        remember: Keep results on disk and find them again.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> found = discreet.rehearse(
+        ...     world, discreet.Central(1.0), episodes=50, runs=2, remember=False,
+        ...     recipes=["central/first-visit-laplace"]
+        ... )
+        >>> found.best.candidate.privacy.recipe
+        'central/first-visit-laplace'
     """
     episodes, runs = check_count("episodes", episodes), check_count("runs", runs)
     seed = check_count("seed", seed, at_least=0)

@@ -33,6 +33,31 @@ class SimulationResult:
     per episode of the policy that the learner recommends in the end, ``deployed_gap`` that of the policy that it would
     deploy next, which may explore. ``switches`` counts changes of the deployed policy,
     ``deterministic_switches`` those of the deterministic policies that users really follow.
+
+    Args:
+        world: Its name.
+        learner: Its name.
+        privacy: The trust model by name.
+        recipe: The mechanism that was used.
+        seed: Of all randomness.
+        episodes: The checkpoints, shape (points,).
+        regret: Cumulative exact regret, shape (runs, points).
+        final_gap: Shape (runs,).
+        deployed_gap: Shape (runs,).
+        switches: Shape (runs,).
+        deterministic_switches: Shape (runs,).
+        guarantee: What was promised and why; plain data in a result that was loaded.
+        seconds: How long it took.
+        releases: The last release of each run, if they were kept.
+        remarks: What a reader should know about the run.
+        sizes: The shape in words.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> result = discreet.simulate(world, "ucbvi", discreet.Local(2.0), episodes=100, runs=2)
+        >>> result.regret.shape == (2, len(result.episodes)), int(result.episodes[-1])
+        (True, 100)
     """
 
     world: str
@@ -166,19 +191,50 @@ class SimulationResult:
 
         return make_frame(columns_of(self, rows), library)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, label: str | None = None) -> Any:
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ax: Any = None,
+        label: str | None = None,
+        theme: str | None = None,
+    ) -> Any:
         """Draw the regret curve with its spread over runs, and return the axes.
 
-        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        With a path (.png, .svg, .pdf) the picture is written there, on "light" or "dark" paper (``theme``); ``ax`` are
+        axes of yours to draw into.
         """
         from discreet.simulation.plots import plot_results
 
-        return plot_results([self], path, ax=ax, labels=None if label is None else [label])
+        return plot_results([self], path, ax=ax, labels=None if label is None else [label], theme=theme)
 
 
 @dataclass(frozen=True)
 class OfflineResult:
-    """Exact values of policies learned from simulated data sets. There is no regret: nobody acted while learning."""
+    """Exact values of policies learned from simulated data sets. There is no regret: nobody acted while learning.
+
+    Args:
+        world: Its name.
+        learner: Its name.
+        privacy: The trust model by name.
+        recipe: The mechanism that was used.
+        users: How many acted.
+        behaviour: The policy that they acted under, by name.
+        seed: Of all randomness.
+        value: Exact value of the learned policy, shape (runs,).
+        optimal_value: Of the best policy, shape (runs,).
+        behaviour_value: Of the behaviour, shape (runs,).
+        policies: What was learned in each run.
+        guarantee: What was promised and why.
+        seconds: How long it took.
+
+    Examples:
+        >>> import discreet.offline
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> result = discreet.offline.simulate(world, users=100, runs=2)
+        >>> result.value.shape, result.users
+        ((2,), 100)
+    """
 
     world: str
     learner: str
@@ -283,18 +339,31 @@ class OfflineResult:
 
         return make_frame(offline_columns_of(self, rows), library)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
         """Draw the values of the runs between those of the behaviour policy and of the best one; return the axes.
 
-        With a path (.png, .svg, .pdf) the picture is written there; ``ax`` are axes of yours to draw into.
+        With a path (.png, .svg, .pdf) the picture is written there, on "light" or "dark" paper (``theme``); ``ax`` are
+        axes of yours to draw into.
         """
         from discreet.simulation.plots import plot_values
 
-        return plot_values([self], path, ax=ax)
+        return plot_values([self], path, ax=ax, theme=theme)
 
 
 def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
-    """Read a result that was saved. Its guarantee comes back as plain data: it can be read, not composed further."""
+    """Read a result that was saved. Its guarantee comes back as plain data: it can be read, not composed further.
+
+    Args:
+        folder: Where ``result.save(folder)`` or ``discreet simulate --save`` put it.
+
+    Examples:
+        >>> import discreet, pathlib, tempfile
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     discreet.simulate(world, "ucbvi", episodes=50, runs=2).save(pathlib.Path(folder) / "run")
+        ...     discreet.load_result(pathlib.Path(folder) / "run").runs
+        2
+    """
     path = Path(folder)
     path = path / "result.json" if path.is_dir() else path
     try:

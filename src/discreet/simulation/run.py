@@ -72,16 +72,34 @@ def simulate(
 ) -> SimulationResult | OfflineResult:
     """Run a learner in a world under a privacy model, ``runs`` times, and measure its exact regret.
 
-    ``world`` is a world or its name, ``learner`` a learner or its name; ``privacy`` a trust model, a privatizer of your
-    own or a function of shape and episodes that makes one. Every run has its own random streams, derived from ``seed``:
-    the result is the same, bit for bit, whatever the number of threads. A family of random worlds gives a fresh world
-    to every run.
-    ``keep_release`` keeps the last release of each run. ``first_run`` is the number of the first run: a long study can
-    be done in pieces, runs 0 to 4 today and 5 to 9 tomorrow, with the results of one piece.
+    Every run has its own random streams, derived from ``seed``: the result is the same, bit for bit, whatever the
+    number of threads. A family of random worlds gives a fresh world to every run.
 
-    With ``behaviour`` nobody learns while users act: ``episodes`` users have acted under that policy ("uniform",
-    "mostly-first", "clinicians" of the world icu-sepsis, or a policy), and one policy is learned from one private
-    release of their data. ``known_rewards`` then declares the mean rewards public.
+    With ``behaviour`` nobody learns while users act (offline learning): ``episodes`` users have acted under that
+    policy, and one policy is learned from one private release of their data.
+
+    Args:
+        world: A world or its name.
+        learner: A learner or its name.
+        privacy: A trust model, a privatizer of your own, or a function of shape and episodes that makes one; no privacy
+            if there is none.
+        episodes: How many users act, one episode each.
+        runs: How many independent runs.
+        seed: The seed of all randomness.
+        threads: Runs side by side; one per core by default.
+        progress: Show how far it is.
+        keep_release: Keep the last release of each run.
+        behaviour: "uniform", "mostly-first", "clinicians" of the world icu-sepsis, or a policy.
+        known_rewards: With ``behaviour``: the mean rewards are declared public.
+        first_run: The number of the first run: a long study can be done in pieces, runs 0 to 4 today and 5 to 9
+            tomorrow, with the results of one piece.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=3, horizon=3)
+        >>> result = discreet.simulate(world, "ucbvi", discreet.Central(1.0), episodes=50, runs=2)
+        >>> result.guarantee.statement()
+        'pure joint differential privacy, epsilon 1, replace one user'
     """
     episodes, runs = check_count("episodes", episodes), check_count("runs", runs)
     seed = check_count("seed", seed, at_least=0)

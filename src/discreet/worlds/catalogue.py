@@ -58,9 +58,20 @@ def river_swim(
     probabilities 0.05, 0.6, 0.35; from the first state it stays or moves up (0.4, 0.6), from the last one it moves down
     or stays (0.4, 0.6). Everybody starts in state 0.
 
-    Rewards are Bernoulli, or heavy-tailed around the same means: stable, student, pareto or two-point, with tail index
-    ``alpha`` and ``scale`` (see :mod:`discreet.heavy_tails.worlds`). The public moment bound is then that of order
-    1 + ``order``, by default one that exists with room to spare.
+    Args:
+        states: The length of the river.
+        horizon: Steps of an episode.
+        rewards: ``bernoulli``, or heavy-tailed around the same means: ``stable``, ``student``, ``pareto`` or
+            ``two-point`` (see :mod:`discreet.heavy_tails.worlds`).
+        alpha: The tail index of heavy tails.
+        scale: Their scale.
+        order: The public moment bound is that of order 1 + ``order``; by default one that exists with room to spare.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.river_swim(states=4, horizon=6)
+        >>> world.shape.states, round(world.optimal_value, 3)
+        (4, 0.476)
     """
     check_count("states", states, at_least=2)
     check_size(Shape(states, 2, horizon, homogeneous=True), successors=True)
@@ -89,6 +100,18 @@ def random_mdp(
 
     The start is uniform. Instances whose rewards do not depend on the action, or in which all policies are worth the
     same, have nothing to learn and are drawn again.
+
+    Args:
+        states: How many.
+        actions: How many.
+        horizon: Steps of an episode.
+        alpha: The smaller, the more certain what follows.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.random_mdp(states=3, instance=1).name
+        'random-mdp'
     """
     check_count("states", states)
     check_count("actions", actions, at_least=2)
@@ -116,6 +139,16 @@ def bandit(arms: int = 20, sigma: float = 0.1, instance: int | None = None) -> T
 
     The r_a are uniform on [0, 0.99]. Users are drawn afresh, so this is exactly the bandit with the means over users,
     E clip(r_a + N(0, sigma^2)), and those are its means here.
+
+    Args:
+        arms: How many.
+        sigma: How much users differ.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.bandit(arms=5, instance=1).shape.actions
+        5
     """
     check_count("arms", arms)
     check_not_negative("sigma", sigma)
@@ -143,6 +176,22 @@ def from_arrays(
 
     The horizon is needed where neither table has one entry per step. ``start`` is a state, a distribution over
     states, or None for state 0.
+
+    Args:
+        transitions: Probabilities of successors; each row sums to one.
+        rewards: Mean rewards.
+        horizon: Steps of an episode.
+        start: Where episodes start.
+        reward_range: The declared range of rewards.
+        reward_law: ``bernoulli`` draws the ends of the range with the right mean; ``deterministic`` pays the mean.
+        name: What results call it.
+
+    Examples:
+        >>> import discreet
+        >>> stay_or_go = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]]
+        >>> world = discreet.worlds.from_arrays(stay_or_go, [[0.1, 0.0], [0.0, 0.9]], horizon=5)
+        >>> world.shape.states, world.shape.actions, world.horizon
+        (2, 2, 5)
     """
     P = check_array("transitions", transitions)
     r = check_array("rewards", rewards)
@@ -216,7 +265,21 @@ def hard_local(
     episodes: int = 100_000,
     instance: int | None = None,
 ) -> TabularWorld | WorldFamily[TabularWorld]:
-    """The hard instance for ``episodes`` users at pure local ``epsilon``; which pair is lucky is drawn per instance."""
+    """The hard instance for ``episodes`` users at pure local ``epsilon``; which pair is lucky is drawn per instance.
+
+    Args:
+        states: How many.
+        actions: How many.
+        horizon: Steps of an episode.
+        epsilon: For which the gap is made.
+        episodes: For which the gap is made.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.hard_local(instance=1).shape.states
+        5
+    """
     check_size(Shape(states, actions, horizon, homogeneous=True), successors=True)
     levels, leaves = _tree(states, actions)
     if horizon < levels + 1:
@@ -246,6 +309,18 @@ def hard_local_bound(states: int, actions: int, horizon: int, epsilon: float, ep
     """The lower bound of theorem 2 at each number of users: no local learner has less regret in all of these worlds.
 
     It holds for K >= L A / min(8 (e^epsilon - 1), 4)^2 users; smaller K give 0.
+
+    Args:
+        states: How many.
+        actions: How many.
+        horizon: Steps of an episode.
+        epsilon: Of local differential privacy.
+        episodes: Numbers of users.
+
+    Examples:
+        >>> import discreet
+        >>> bool(discreet.worlds.hard_local_bound(5, 2, 6, 1.0, 100_000) > 0)
+        True
     """
     levels, leaves = _tree(states, actions)
     K, pairs = np.asarray(episodes, np.float64), len(leaves) * actions

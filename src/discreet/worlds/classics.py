@@ -29,6 +29,14 @@ def bernoulli_arms(means: str | Sequence[float] = "0.75,0.625,0.5,0.375,0.25") -
 
     The five arms of the default are those with which private bandits are usually compared, for example by Azize and
     Basu (2022).
+
+    Args:
+        means: The probability of each arm, as numbers or as text with commas.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.bernoulli_arms([0.3, 0.4, 0.55]).optimal_value
+        0.55
     """
     table = numbers("means", means)
     return TabularWorld(
@@ -42,6 +50,17 @@ def chain(states: int = 6, horizon: int = 20, slip: float = 0.2, small: float = 
     What really happened pays: going back earns ``small``, going on in the last state, where one stays, earns 1, and
     going on elsewhere earns nothing. Everybody starts in the first state. This is the problem of Dearden, Friedman and
     Russell (1998) and Strens (2000), there with five states and rewards of 2 and 10.
+
+    Args:
+        states: The length of the chain.
+        horizon: Steps of an episode.
+        slip: The probability of the other move.
+        small: What going back earns.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.chain(states=3, horizon=5).shape.actions
+        2
     """
     n = check_count("states", states, at_least=2)
     slip, small = check_chance("slip", slip), check_chance("small", small)
@@ -65,6 +84,15 @@ def deep_sea(size: int = 6, mapping: int | None = None) -> TabularWorld:
     Van Roy, Russo and Wen (2019), without their cost of moving right.
 
     With ``mapping``, a seed, a fair coin per state decides which of the two actions goes right there.
+
+    Args:
+        size: Rows, columns and steps.
+        mapping: A seed for which action goes right where; action 1 everywhere without it.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.deep_sea(size=4).optimal_value
+        1.0
     """
     n = check_count("size", size, at_least=2)
     end = n * n
@@ -93,6 +121,18 @@ def random_layers(
     probability ``slip``, when all states of that layer are equally likely. In the last layer every action pays 1 with
     the probability that belongs to the state, 0 otherwise; these probabilities are 0.1 to 0.9 in equal steps, shuffled.
     There are as many steps as layers, the first state's included.
+
+    Args:
+        width: States of a layer.
+        layers: How many.
+        actions: How many.
+        slip: The probability that a move goes anywhere.
+        instance: A seed for one world; without it every run draws another one.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.random_layers(width=3, layers=2, instance=1).horizon
+        3
     """
     width, layers = check_count("width", width, at_least=2), check_count("layers", layers)
     actions, slip = check_count("actions", actions, at_least=2), check_chance("slip", slip)

@@ -13,7 +13,14 @@ from discreet.validation import check_count
 
 @runtime_checkable
 class World(Protocol):
-    """A decision problem that is known exactly and can be simulated."""
+    """A decision problem that is known exactly and can be simulated.
+
+    Examples:
+        >>> import discreet
+        >>> world: discreet.worlds.World = discreet.worlds.river_swim(states=3)
+        >>> world.shape.states
+        3
+    """
 
     @property
     def name(self) -> str:
@@ -49,7 +56,19 @@ def shape_facts(shape: Shape) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class WorldFamily(Generic[W]):
-    """Worlds drawn at random that share a shape; the same seed always gives the same world."""
+    """Worlds drawn at random that share a shape; the same seed always gives the same world.
+
+    Args:
+        name: What results call it.
+        shape: The shape of all of them, which learners are told.
+        draw: The world of a seed.
+
+    Examples:
+        >>> import discreet
+        >>> family = discreet.worlds.random_mdp(states=3)
+        >>> type(family).__name__, family.draw(1).name == family.draw(1).name
+        ('WorldFamily', True)
+    """
 
     name: str
     shape: Shape

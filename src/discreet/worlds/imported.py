@@ -38,6 +38,17 @@ def from_gymnasium(environment: Any, horizon: int, *, start: ArrayLike | None = 
     """The exact world of a Gymnasium environment, given by its id (and options) or as an object.
 
     ``start`` is the distribution of the first state where the environment does not carry one.
+
+    Args:
+        environment: An id such as "FrozenLake-v1", or an environment with tables (toy text).
+        horizon: Steps of an episode.
+        start: See above.
+        options: Keywords for ``gymnasium.make``.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.from_gymnasium("FrozenLake-v1", horizon=10, map_name="4x4").shape.states
+        16
     """
     check_count("horizon", horizon)
     if isinstance(environment, str):
@@ -53,17 +64,47 @@ def from_gymnasium(environment: Any, horizon: int, *, start: ArrayLike | None = 
 
 
 def frozen_lake(size: str = "4x4", slippery: bool = True, horizon: int = 50) -> TabularWorld:
-    """FrozenLake: cross the ice to the goal without falling into a hole; on a slippery lake one slides sideways."""
+    """FrozenLake: cross the ice to the goal without falling into a hole; on a slippery lake one slides sideways.
+
+    Args:
+        size: ``4x4`` or ``8x8``.
+        slippery: Whether one slides.
+        horizon: Steps of an episode.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.frozen_lake(horizon=10).shape.actions
+        4
+    """
     return from_gymnasium(_newest("FrozenLake"), horizon, map_name=size, is_slippery=slippery)
 
 
 def taxi(horizon: int = 30) -> TabularWorld:
-    """Taxi: fetch a passenger and drop them off at their destination."""
+    """Taxi: fetch a passenger and drop them off at their destination.
+
+    Args:
+        horizon: Steps of an episode.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.taxi(horizon=5).shape.states  # one more for the end
+        501
+    """
     return from_gymnasium(_newest("Taxi"), horizon)
 
 
 def cliff_walking(slippery: bool = False, horizon: int = 30) -> TabularWorld:
-    """CliffWalking: walk along a cliff to the goal; a step over the edge costs 100 and leads back to the start."""
+    """CliffWalking: walk along a cliff to the goal; a step over the edge costs 100 and leads back to the start.
+
+    Args:
+        slippery: Whether one slides.
+        horizon: Steps of an episode.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.cliff_walking(horizon=5).shape.states  # one more for the end
+        49
+    """
     return from_gymnasium(_newest("CliffWalking"), horizon, is_slippery=slippery)
 
 

@@ -33,6 +33,19 @@ def forest(
     ``fire``) takes it back to the first; in the last class it earns ``stand``. Cutting leads to the first class and
     earns ``cut_old`` in the last class, ``cut_young`` in those between, nothing in the first. The example of the MDP
     toolbox of Chadès et al. (2014), there with three classes and rewards of 4, 2 and 1.
+
+    Args:
+        ages: Age classes.
+        horizon: Steps of an episode.
+        fire: The probability of a fire.
+        stand: What an old forest earns that is left alone.
+        cut_old: What cutting the last class earns.
+        cut_young: What cutting a class between earns.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.forest(ages=3).shape.states
+        3
     """
     n = check_count("ages", ages, at_least=2)
     fire = check_chance("fire", fire)
@@ -52,6 +65,16 @@ def machine_repair(conditions: int = 4, horizon: int = 20, wear: float = 0.3) ->
     The state is its condition, 0 (new) to ``conditions`` - 1 (broken). A run makes a good piece, which pays 1, with
     probability 1 - condition / (``conditions`` - 1), and wears the machine by one condition with probability ``wear``.
     A repair makes nothing. Derman (1970), chapter on replacement.
+
+    Args:
+        conditions: How many, from new to broken.
+        horizon: Steps of an episode.
+        wear: The probability that a run wears the machine.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.machine_repair(conditions=3).shape.states
+        3
     """
     n = check_count("conditions", conditions, at_least=2)
     wear = check_chance("wear", wear)
@@ -74,6 +97,18 @@ def admission(
     share of free places, so that each customer inside costs (1 - ``fee``) / ``capacity`` per step. Then, if anybody is
     inside, one is served and leaves with probability ``service``, and with probability ``arrival`` somebody is at the
     door in the next step. Puterman (1994), section 3.7; Stidham (1985).
+
+    Args:
+        capacity: Places inside.
+        horizon: Steps of an episode.
+        arrival: The probability that somebody comes.
+        service: The probability that one is served.
+        fee: What a customer pays.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.admission(capacity=2).shape.states
+        6
     """
     places = check_count("capacity", capacity)
     arrival, service, fee = check_chance("arrival", arrival), check_chance("service", service), check_chance("fee", fee)
@@ -108,6 +143,20 @@ def inventory(
 
     and the reward is the profit, moved and scaled so that the least and the largest possible one are 0 and 1. Puterman
     (1994), section 3.2, with the numbers of his example as defaults.
+
+    Args:
+        capacity: The largest stock.
+        horizon: Steps of an episode.
+        demand: The probabilities of demands 0, 1, ..., as numbers or as text with commas.
+        price: Of a unit that is sold.
+        order: The fixed cost of an order.
+        unit: The cost of a unit that is ordered.
+        holding: The cost of a unit in stock, per step.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.inventory(capacity=2).shape.actions
+        3
     """
     size = check_count("capacity", capacity)
     chances = check_probabilities("demand", numbers("demand", demand))

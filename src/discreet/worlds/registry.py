@@ -88,5 +88,15 @@ register = WORLDS.register
 
 
 def make_world(name: str, /, **options: Any) -> Any:
-    """Make a world by name; option values may be text, as a command line gives them."""
+    """Make a world by name; option values may be text, as a command line gives them.
+
+    Args:
+        name: A name from ``discreet worlds``.
+        options: Its options.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.worlds.make_world("river-swim", states="4").shape.states
+        4
+    """
     return WORLDS.create(name, **options)

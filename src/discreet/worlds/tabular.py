@@ -116,6 +116,21 @@ class TabularWorld:
     with tables of the same G, S and A, ``start`` (S,) the distribution of the first state. ``reward_range`` is
     declared, and the world refuses a law that can leave it; if ``moments`` declares heavy tails, it is the range of the
     mean rewards instead.
+
+    Args:
+        name: What results call it.
+        transitions: Probabilities of successors.
+        rewards: The law of the rewards.
+        start: The distribution of the first state.
+        horizon: Steps of an episode.
+        reward_range: The declared range.
+        moments: The declared moment bound of heavy tails.
+
+    Examples:
+        >>> import discreet
+        >>> world = discreet.worlds.from_arrays([[[1.0], [1.0]]], [[0.2, 0.7]], horizon=3)
+        >>> type(world).__name__, round(world.optimal_value, 3)
+        ('TabularWorld', 2.1)
     """
 
     name: str

@@ -87,18 +87,25 @@ def crowd(
     seed: int = 0,
     connections: int = 16,
     tokens: Sequence[str] = (),
+    shuffler: Connect | None = None,
     tick: Callable[[int], None] = lambda _people: None,
 ) -> CrowdResult:
-    """Let so many people take part in a served study, over several connections at once, and judge what they met."""
+    """Let so many people take part in a served study, over several connections at once, and judge what they met.
+
+    ``shuffler`` connects to the second party of a shuffled study.
+    """
     if tokens and len(tokens) < users:
         raise InvalidInput(f"{len(tokens):,} invitations are too few for {users:,} people: make more of them")
     service = Looking(connect(), study_hash)
     check_world(service, world)
     began = time.perf_counter()
     state = _Crowd(world, users, list(tokens), tick)
+    services = [
+        Looking(connect(), study_hash, None if shuffler is None else shuffler()) for _ in range(min(connections, users))
+    ]
     workers = [
-        threading.Thread(target=_work, args=(state, Looking(connect(), study_hash), seed, number), daemon=True)
-        for number in range(min(connections, users))
+        threading.Thread(target=_work, args=(state, service, seed, number), daemon=True)
+        for number, service in enumerate(services)
     ]
     for worker in workers:
         worker.start()
@@ -113,8 +120,8 @@ def crowd(
 class Looking(Service):
     """A service whose policy is looked at first, and taken by whoever then begins."""
 
-    def __init__(self, connection: Asks, agreed: str) -> None:
-        super().__init__(connection, agreed)
+    def __init__(self, connection: Asks, agreed: str, shuffler: Asks | None = None) -> None:
+        super().__init__(connection, agreed, shuffler=shuffler)
         self._seen: tuple[Round, Head] | None = None
         self.wanted: int | None = None
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "client"))
 from stub_service import Stub
 
 from discreet.client.transport import Answer
+from discreet.crowd.people import Walk, crowd
 from discreet.errors import InvalidInput, Unsupported
-from discreet.service.crowd import Walk, crowd
 from discreet.worlds import river_swim
 from discreet.worlds.rewards import Finite, FiniteOnTransition, OnTransition
 from discreet.worlds.tabular import TabularWorld

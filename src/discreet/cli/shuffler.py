@@ -1,0 +1,113 @@
+"""``discreet shuffler``: the second party of a shuffled study, a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.origins import Origins, check_origins, open_to
+from discreet.cli.study import StudyFile, read_declared
+from discreet.errors import InvalidInput, MissingExtra, Unsupported
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from discreet.shuffler.shuffler import Shuffler
+
+_SETTINGS = "DISCREET_SHUFFLER"  # how settings reach the process of the server
+
+
+def shuffler(
+    study: StudyFile,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            "--db", metavar="FILE|URL", help="Its own database; by default STUDY.shuffler.db beside the declaration."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; put a proxy with TLS in front of others.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)] = 8001,
+    coordinator: Annotated[
+        str, typer.Option(metavar="URL", help="Where the coordinator of the study answers.")
+    ] = "http://127.0.0.1:8000",
+    rate: Annotated[
+        float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
+    ] = 0.0,
+    allow_origin: Origins = None,
+) -> None:
+    """Shuffle the sealed messages of a study, as its second party, and hand permuted batches to the coordinator.
+
+    It sees who sends and cannot read it; the coordinator reads it and cannot see who sent it. Whoever runs this must be
+    somebody else than the coordinator: together they see everything.
+    """
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtra("uvicorn", "serve") from None
+    from discreet.service.places import operator_token, shuffler_places_of
+
+    origins = check_origins(allow_origin)
+    operator_token(shuffler_places_of(study).operator)
+    opened = open_shuffler(study, db, coordinator)  # refused here, in one sentence
+    typer.echo(f"{opened.declared.name}  {opened.declared.hash}")
+    typer.echo(opened.mechanism.statement)
+    typer.echo(opened.mechanism.collusion())
+    typer.echo(f"http://{host}:{port}, batches go to {coordinator}", err=True)
+    opened.stop()
+    settings = {"study": str(study), "db": db, "coordinator": coordinator, "rate": rate, "origins": origins}
+    os.environ[_SETTINGS] = json.dumps(settings)
+    uvicorn.run(
+        "discreet.cli.shuffler:worker", factory=True, host=host, port=port, access_log=False, log_config=None,
+        server_header=False, date_header=False, timeout_graceful_shutdown=30,
+    )  # fmt: skip
+
+
+def open_shuffler(study_file: Path, db: str | None, coordinator: str) -> Shuffler:
+    """The shuffler of a study on its own database."""
+    declared = read_declared(study_file)
+    from discreet.client.errors import ClientError
+    from discreet.client.transport import Connection
+    from discreet.service.database import Database
+    from discreet.service.places import shuffler_places_of
+    from discreet.shuffler.shuffler import Shuffler
+    from discreet.shuffler.tables import MIGRATIONS
+
+    places = shuffler_places_of(study_file)
+    try:
+        connection = Connection(coordinator)
+    except ClientError as refused:
+        raise InvalidInput(str(refused)) from None
+    if not connection.private:
+        raise Unsupported(
+            "the address of the coordinator begins with http: batches would travel in clear; take the https address"
+        )
+    database = Database(places.database if db is None else db, MIGRATIONS, "shuffler")
+    return Shuffler(declared, database, places, connection)
+
+
+def worker() -> ASGIApp:
+    """The application; its settings come from the command that started it."""
+    import logging
+    from dataclasses import replace
+
+    from discreet.service.places import operator_token, shuffler_places_of
+    from discreet.service.watching import Log, ServerLog
+    from discreet.shuffler.app import ShufflerService, usual_limits
+
+    try:
+        settings = json.loads(os.environ[_SETTINGS])
+    except (KeyError, ValueError):
+        raise InvalidInput("a worker is started by  discreet shuffler") from None
+    log = Log()
+    logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
+    file = Path(settings["study"])
+    found = open_shuffler(file, settings["db"], settings["coordinator"])
+    limits = replace(usual_limits(found), rate=settings["rate"])
+    service = ShufflerService(found, operator_token(shuffler_places_of(file).operator), limits=limits, log=log)
+    return open_to(service.app, settings["origins"])

@@ -1,0 +1,69 @@
+"""What participants are told, in sentences: what leaves a device, what epsilon means, what holds if parties collude.
+
+The promise itself comes with the study, computed. These are the words around it, one for each model of trust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.privacy.odds import factor, likely, one_in
+
+_LARGE = 5.0  # from here on odds grow by more than a hundred
+
+LEAVES = {
+    "local": "One report, randomised on your device before it leaves. Nobody ever sees what you did.",
+    "central": "What you did, encrypted as soon as it arrives. Only noisy sums over many participants are published.",
+    "shuffle": "Small messages, randomised on your device and sealed. The shuffler sees who sends and cannot read "
+    "them; the coordinator reads them, mixed with those of many others, and cannot see who sent which.",
+}
+SEEN = {
+    "local": "everything that you send",
+    "central": "everything that is released",
+    "shuffle": "everything that leaves the shuffler",
+}
+COLLUDE = {
+    "local": "Nothing changes. The report is random before it leaves your device, so the promise holds even if the "
+    "coordinator, the network and all other participants work together against you.",
+    "central": "The promise holds against everybody who sees what is released, also if all other participants work "
+    "together. It does not bind the coordinator: whoever runs it could look at records while a round closes, and "
+    "there you rely on trust.",
+    "shuffle": "The promise holds as long as the shuffler and the coordinator do not work together.",
+}
+REFUSALS = {
+    "malformed": "not a report of this study or round",
+    "token": "no invitation, an unknown one, or one that is used up",
+    "operator": "asked for the operator's pages without the operator's token",
+    "unknown": "another study, no such round, or no such address",
+    "conflict": "the id belongs to another report",
+    "ended": "the study has ended",
+    "closed": "the round has closed",
+    "large": "larger than an honest message can be",
+    "rate": "too many at once; sent again later",
+    "busy": "the service could not store or read then; sent again later",
+}
+
+
+def odds_words(model: str, epsilon: float, delta: float) -> list[str]:
+    """What an epsilon means for a person, in one to three sentences.
+
+    >>> odds_words("local", 1.0, 0.0)[0]
+    'Whatever somebody suspects about you, seeing everything that you send multiplies the odds by at most 2.719.'
+    """
+    unless = f", except with a probability of at most {one_in(delta)} (delta)" if delta else ""
+    found = [
+        f"Whatever somebody suspects about you, seeing {SEEN[model]} multiplies the odds by at most "
+        f"{factor(epsilon)}{unless}.",
+        f"A suspicion that was as likely as not, 50%, is at most {likely(epsilon)} afterwards. This holds whatever "
+        "else they know, now and later.",
+    ]
+    if epsilon >= _LARGE:
+        found.append(f"This epsilon is large: at odds of {factor(epsilon)} to one it excludes little by itself.")
+    return found
+
+
+def collude_words(model: str, promise: Mapping[str, Any]) -> str:
+    """What holds if parties work together: what the study has computed, or what its model means."""
+    computed = promise.get("alone") or {}
+    return str(computed.get("words") or COLLUDE[model])

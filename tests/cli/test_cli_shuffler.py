@@ -1,0 +1,134 @@
+"""``discreet shuffler`` and what the other commands do with shuffled studies: what they print and what they refuse."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from tests.shuffler.two_parties import declared, rows
+
+from discreet.cli import main
+from discreet.errors import Unsupported
+from discreet.service.places import places_of, shuffler_folder, shuffler_places_of
+from discreet.service.study import parse_study, read_study
+
+ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
+
+
+def run(*words: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    return int(stop.value.code or 0)
+
+
+def test_new_keeps_the_keys_of_the_parties_apart(tmp_path, capsys):
+    file = tmp_path / "walks.toml"
+    assert run("study", "new", file, "--model", "shuffle") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "only the coordinator may have it" in said
+    assert "only the shuffler may have it" in said
+    assert "who must be somebody else than the coordinator" in said
+    apart = shuffler_folder(file)
+    assert {each.name for each in apart.iterdir()} == {"walks.shuffler.pem", "walks.operator"}
+    assert not (apart / "walks.sealing.key").exists()
+    assert not (tmp_path / "walks.shuffler.pem").exists()
+    secrets = [places_of(file).sealing, shuffler_places_of(apart / file.name).signing]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in secrets} == {0o600}
+    assert stat.S_IMODE(apart.stat().st_mode) == 0o700
+    assert (apart / "walks.operator").read_text() != places_of(file).operator.read_text()
+    study = read_study(file)
+    assert study.shuffled
+    assert study.declaration["shuffle"] == {"dropouts": 0.0, "colluding": 0.0, "address": ""}
+    file.unlink()
+    assert run("study", "new", file, "--model", "shuffle") == 2
+    assert "not overwritten" in capsys.readouterr().err
+
+
+def test_new_knows_all_models_and_refuses_others(tmp_path, capsys):
+    assert run("study", "new", tmp_path / "a.toml", "--model", "central") == 0
+    assert read_study(tmp_path / "a.toml").model == "central"
+    assert run("study", "new", tmp_path / "b.toml", "--model", "shuffled") == 2
+    assert "did you mean shuffle" in capsys.readouterr().err
+    assert not list(tmp_path.glob("b.*"))
+
+
+def test_check_says_what_is_left_if_both_collude_and_what_a_device_pays(tmp_path, capsys):
+    file = declared(tmp_path, ONE)
+    assert run("study", "check", file, "--runs", "0") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "shuffle differential privacy, epsilon 1, delta 1e-05" in said
+    assert "if both collude local epsilon" in said
+    assert "1 sealed messages" in said
+
+
+def test_tokens_of_a_shuffled_study_are_made_by_the_shuffler(tmp_path, capsys):
+    file = declared(tmp_path, ONE, {"tokens = false": "tokens = true"})
+    assert run("study", "tokens", file, "--number", 3, "--out", tmp_path / "out") == 2
+    assert "are made by its shuffler" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    second = shuffler_folder(file) / file.name
+    assert run("study", "tokens", second, "--number", 3, "--out", tmp_path / "out") == 0
+    assert len((tmp_path / "out").read_text().split()) == 3
+    assert rows(shuffler_places_of(second).database, "SELECT count(*) FROM tokens") == [(3,)]
+    assert not places_of(file).database.exists()
+
+
+def test_a_shuffler_refuses_what_it_cannot_be(tmp_path, capsys):
+    file = declared(tmp_path, ONE)
+    assert run("shuffler", file) == 2  # in the coordinator's folder there is no key of the shuffler
+    assert "shuffler.pem" in capsys.readouterr().err
+    second = shuffler_folder(file) / file.name
+    assert run("shuffler", second, "--coordinator", "http://walks.example.org") == 2
+    assert "take the https address" in capsys.readouterr().err
+    assert run("shuffler", second, "--coordinator", "walks") == 2
+    assert "looks like https://" in capsys.readouterr().err
+    assert not shuffler_places_of(second).database.exists()
+    local = tmp_path / "local.toml"
+    assert run("study", "new", local) == 0
+    shuffler_places_of(local).signing.write_bytes(places_of(local).signing.read_bytes())
+    assert run("shuffler", local) == 2
+    assert "this study has no shuffler" in capsys.readouterr().err
+
+
+def test_a_crowd_needs_the_address_of_the_shuffler(tmp_path, capsys):
+    file = declared(tmp_path, ONE)
+    world = ("--world", "random-mdp", "--states", 2, "--horizon", 2, "--instance", 1)
+    assert run("crowd", file, *world, "--url", "http://127.0.0.1:9") == 2
+    assert "--shuffler" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("dropouts = 0.0", "dropouts = 1.0", "leave nobody"),
+        ("dropouts = 0.0", "dropouts = -0.1", "at least 0"),
+        ('address = ""', 'address = "shuffler"', "looks like https://"),
+        ("delta = 1e-5", "delta = 0.0", "delta must be above 0"),
+        ("options = { blocks = 3 }", "options = { colluding = 0.1 }", "stands in [shuffle]"),
+        ("reports_per_user = 1", "reports_per_user = 2", "a shuffle study with reports_per_user above 1"),
+        ("[shuffle]", "[shuffled]", "did you mean"),
+        ('model = "shuffle"', 'model = "central"', "shuffle"),
+    ],
+)
+def test_what_is_wrong_in_a_shuffled_study_is_refused(tmp_path, old, new, why):
+    text = declared(tmp_path).read_text()
+    assert old in text
+    with pytest.raises(Exception, match=why.replace("[", r"\[")):
+        parse_study(text.replace(old, new))
+
+
+def test_shares_go_into_the_noise_and_into_the_hash(tmp_path):
+    from discreet.service.mechanism import prepare
+
+    text = declared(tmp_path, ONE).read_text()
+    one, two = parse_study(text), parse_study(text.replace("colluding = 0.0", "colluding = 0.5"))
+    assert one.hash != two.hash
+    assert prepare(two).alone < prepare(one).alone  # fewer hide her, so she says the truth less often
+
+
+def test_several_reports_behind_a_shuffler_are_refused(tmp_path):
+    from discreet.service.mechanism import prepare
+
+    changes = {"reports_per_user = 1": "reports_per_user = 2", "tokens = false": "tokens = true"}
+    with pytest.raises(Unsupported, match="has not been worked out"):
+        prepare(parse_study(declared(tmp_path, ONE, changes).read_text()))
