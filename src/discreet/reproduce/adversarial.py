@@ -309,7 +309,7 @@ STATEMENTS = Figure(
         ),
     ),
     drawings=("by episodes",),
-    differences=(*_DIFFERENCES[:2], "The worlds of S4 and S9 have one number of episodes and stand in the table alone."),
+    differences=(*_DIFFERENCES[:2], "The worlds of S4 and S9, with one number of episodes, are in the table alone."),
     hidden=dict.fromkeys(VERSIONS, _IN_THE_TABLE),
 )  # fmt: skip
 
