@@ -60,6 +60,7 @@ def growing(power):
 def test_growth_and_support_are_decided_by_runs():
     found = verdicts(adversarial.STATEMENTS, growing(0.5))
     assert [found[name]["certified"].word for name in ("S4", "S5", "S7", "S9")] == ["holds"] * 4
+    assert not found["S5"]["certified"].idle, "nobody is private there, so nobody can be replaced by uniform play"
     linear = verdicts(adversarial.STATEMENTS, growing(1.0))
     assert [linear[name]["published"].word for name in ("S5", "S7")] == ["fails", "fails"]
     assert verdicts(adversarial.STATEMENTS, growing(0.8))["S7"]["published"].word == "holds"

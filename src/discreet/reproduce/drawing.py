@@ -76,7 +76,9 @@ def draw(figure: Figure, found: Any) -> dict[str, bytes]:
 
 def rows_of(figure: Figure) -> list[Row]:
     """The places or epsilons that have a row of panels each; None for a single row of all."""
-    places = dict.fromkeys(job.row for job in figure.jobs if job.row)
+    everywhere = [set(figure.hidden.get(version, ())) for version in figure.versions]
+    never = set.intersection(*everywhere)  # lines that no drawing shows need no row
+    places = dict.fromkeys(job.row for job in figure.jobs if job.row and job.line not in never)
     epsilons = sorted({job.epsilon for job in figure.jobs if job.epsilon is not None})
     return [*places] or ([*epsilons] if figure.by_epsilon else [None])
 

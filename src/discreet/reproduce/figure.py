@@ -206,13 +206,18 @@ class View:
 
 @dataclass(frozen=True)
 class Idle(View):
-    """The same view if everybody who is private played uniformly and learned nothing."""
+    """The same view if everybody who is private played uniformly and learned nothing; it notes who was replaced."""
+
+    replaced: list[str] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> Measured:
         found = View.__getitem__(self, name)
         clear = found.data["guarantee"]["model"] == "none"
+        if clear:
+            return found
+        self.replaced.append(name)
         _, at, place = name.partition(AT)
-        return found if clear else View.__getitem__(self, f"{UNIFORM}{at}{place}")
+        return View.__getitem__(self, f"{UNIFORM}{at}{place}")
 
 
 @dataclass(frozen=True)
@@ -302,5 +307,6 @@ class Figure:
         """The verdict on a claim in one version, and whether uniform play passes the same check."""
         verdict = claim.decide(View(results, version))
         drawn = any(key.startswith(f"{REFERENCE}/{UNIFORM}") for key in results)
-        idle = drawn and claim.decide(Idle(results, version)).holds is True
+        instead = Idle(results, version)
+        idle = drawn and claim.decide(instead).holds is True and bool(instead.replaced)
         return replace(verdict, idle=idle and verdict.measured)
