@@ -18,6 +18,8 @@ from discreet.validation import check_array, check_count, check_positive
 # Among what a learner needs: releases that serve point estimates (little noise) rather than confidence bounds. Recipes
 # that can serve either way say so, see ``Recipe.options_for``.
 ESTIMATES = "estimates"
+# Among what a learner needs: it asks for one step at a time where a recipe answers that, see :class:`Layer`.
+LAYERS = "layers"
 
 
 @dataclass(frozen=True)

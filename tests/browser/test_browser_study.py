@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.service
-pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "browser_study" / "run.py"
 PHONE = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.service
-pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser'")
 
 SOURCES = Path(__file__).parents[2] / "clients" / "javascript" / "src"
 PLAYED = """async ([url, studyHash, store]) => {

@@ -61,7 +61,7 @@ from discreet.elimination.active_sets import RULES, ActiveSet, Candidates, Rule,
 from discreet.errors import InvalidInput, Unsupported, check_name
 from discreet.learners.base import Problem
 from discreet.policies import MIXED, Mixture, Policy
-from discreet.release import Layer, Release, Request
+from discreet.release import LAYERS, Layer, Release, Request
 from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.types import Floats, Mask
@@ -123,7 +123,7 @@ class PolicyElimination:
     support: tuple[tuple[bool, ...], ...] | None = None
     failure_probability: float = 0.1
     name: ClassVar[str] = "policy-elimination"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS})
 
     def __post_init__(self) -> None:
         for what, value, known in (("rule", self.rule, RULES), ("repair", self.repair, REPAIRS)):

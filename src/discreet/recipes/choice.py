@@ -19,6 +19,7 @@ from discreet.errors import DiscreetError, Unsupported
 from discreet.policies import MIXED
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.trust import Privacy
+from discreet.release import LAYERS, Layer
 from discreet.shape import Shape
 
 Score = Callable[[Privatizer, int], float]
@@ -56,8 +57,14 @@ def choose(
         made = None if recipe.encoder in counted else _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
             candidates.append((_CLEARLY * score(made, episodes), made))
+    if LAYERS in needs:
+        candidates = [found for found in candidates if _answers_layers(found[1])] or candidates
     best = min(value for value, _made in candidates)
     return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))
+
+
+def _answers_layers(privatizer: Privatizer) -> bool:
+    return all(Layer in channel.answers for channel in privatizer.channels)
 
 
 def _attempt(
