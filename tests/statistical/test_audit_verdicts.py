@@ -41,6 +41,7 @@ PER_STEP = {
 SEEDS_OF_ALL_STAGES = 5  # coupling is exact whatever the seed; samplers and likelihoods have more seeds above
 BANDIT = Shape(1, 3, 1, homogeneous=True, start=0)
 CONVICTED = {"shuffle/published-prefix", "central/heavy-tailed-published", "central/loss-tables-published"}
+SILENT = {"shuffle/published-sdp-pe", "local/published-gaussian-large"}  # far more noise than their promise needs
 NO_WORST_SHIFT = "local/published-bounded"
 WHOLE_SESSIONS = {"central/heavy-tailed", "local/heavy-tailed"}  # tried user by user: most of a minute each
 CERTIFIED = [
@@ -69,8 +70,8 @@ def test_no_certified_recipe_is_convicted(name, delta, shape):
         assert "published" in name or "holds up" in report.verdict(), report.verdict()
         bounds.append(report.lower_bound)
         trials = 8000 if report.finding.known else 800  # whole sessions are slow
-    # Honest bounded noise hides nearly everything at such a delta, and the proof's noise bits keep an epsilon of 0.05.
-    if report.finding.known and "bounded" not in name and name != "shuffle/published-sdp-pe":
+    # Honest bounded noise hides nearly everything at such a delta, and so do the noise bits and the c of two proofs.
+    if report.finding.known and "bounded" not in name and name not in SILENT:
         assert max(bounds) > 0.05  # the audit does see something
 
 

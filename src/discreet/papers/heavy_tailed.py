@@ -23,7 +23,7 @@ from discreet.heavy_tails.encoders import moments_of
 from discreet.heavy_tails.printed_local import IndexedTables
 from discreet.heavy_tails.raw_counts import RawCountChannel, RawCountTables
 from discreet.noise import Laplace
-from discreet.papers.mechanism import FACTOR_TWO, AtLeast, Part, Published, Setting, needs_epsilon, steps_of
+from discreet.papers.mechanism import FACTOR_TWO, AtLeast, Part, Published, Setting, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
@@ -42,13 +42,26 @@ def _heavy_tailed(setting: Setting, *, tree: bool) -> tuple[Part, ...]:
     sums: Accumulator = Tree(users=setting.episodes) if tree else Total()
     counts = Laplace(3 * H * factor / epsilon)
     rewards = Laplace(6 * H * factor / epsilon)
-    inner, last = Sensitivity.unit_shifts(H - 1, H - 1), Sensitivity.unit_shifts(1, 1)
+    last = Sensitivity.unit_shifts(1, 1)
     return (
-        Part("visits", counts, steps_of(setting), sums, norms_only=True),
-        Part("transitions", counts, inner, sums, norms_only=True),
+        Part("visits", counts, _count_moves(setting, H), sums, norms_only=True),
+        Part("transitions", counts, _count_moves(setting, H - 1), sums, norms_only=True),
         Part("transitions of the last step", counts, last, sums, left_out=_NO_SUCCESSOR, norms_only=True),
-        Part(_REWARDS, rewards, steps_of(setting), sums, norms_only=True),
+        Part(_REWARDS, rewards, _reward_moves(setting), sums, norms_only=True),
     )
+
+
+def _count_moves(setting: Setting, steps: int) -> Sensitivity:
+    """Every step leaves one cell and enters another; pooled over steps they may all be the same two cells."""
+    if setting.shape.homogeneous and steps > 0:
+        return Sensitivity.worst_shift((steps, 1, 1))
+    return Sensitivity.unit_shifts(steps, steps)
+
+
+def _reward_moves(setting: Setting) -> Sensitivity:
+    """A reward of -B becomes one of B, in the same cell, at every step; pooled over steps it is one cell for all."""
+    H = setting.shape.horizon
+    return Sensitivity.worst_shift((2 * H, 1, 0) if setting.shape.homogeneous else (2, H, 0))
 
 
 def raw_count_loss(users: int, exponent: float = 0.5) -> float:

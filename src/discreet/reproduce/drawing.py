@@ -80,7 +80,7 @@ def rows_of(figure: Figure) -> list[Row]:
     never = set.intersection(*everywhere)  # lines that no drawing shows need no row
     places = dict.fromkeys(job.row for job in figure.jobs if job.row and job.line not in never)
     epsilons = sorted({job.epsilon for job in figure.jobs if job.epsilon is not None})
-    return [*places] or ([*epsilons] if figure.by_epsilon else [None])
+    return [*places] or ([*epsilons] if figure.by_epsilon else []) or [None]
 
 
 def lines_of(figure: Figure, results: Mapping[str, Measured], version: str, row: Row = None) -> Lines:
