@@ -10,6 +10,7 @@ from __future__ import annotations
 STATIONS = {
     "channel": "channels",
     "printed_local": "encoders",
+    "printed_tables": "encoders",
     "raw_counts": "channels",
     "rounded_rewards": "encoders",
     "theory": "learners",

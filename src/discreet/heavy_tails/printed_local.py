@@ -24,11 +24,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
-from discreet.encoders.layouts import Tables
+from discreet.encoders.base import Cells, encode_into
 from discreet.heavy_tails.encoders import moments_of
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.shape import Shape
+from discreet.heavy_tails.printed_tables import PrintedTables
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 from discreet.validation import check_positive
@@ -46,40 +44,18 @@ class IndexedArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class IndexedTables(LaidOut):
+class IndexedTables(PrintedTables):
     """Visits, transitions, and rewards that are truncated at a threshold of the user's number.
 
     ``first`` is B_1^(1+v).
     """
 
-    shape: Shape
     first: float
     name: ClassVar[str] = "indexed-tables"
-    statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
         moments_of(self.shape)
         check_positive("first", self.first)
-
-    @property
-    def rounded(self) -> bool:
-        """Reward sums are not whole numbers."""
-        return False
-
-    @property
-    def layout(self) -> Tables:
-        """Three tables, transitions row by row."""
-        return Tables(self.shape, by_successor=False)
-
-    @property
-    def rows(self) -> int:
-        """How many (group, state, action) there are."""
-        return self.layout.rows
-
-    @property
-    def counts(self) -> int:
-        """How many cells are counts, visits first; the reward sums follow them."""
-        return self.layout.counts
 
     @property
     def _power(self) -> float:
@@ -89,21 +65,6 @@ class IndexedTables(LaidOut):
     def threshold(self, user: int) -> float:
         """The threshold B_j of the user with this number, counted from one."""
         return float(self.first ** (2 * self._power) * user**self._power)
-
-    def alike(self, user: int) -> int:
-        """Every user has a threshold of her own."""
-        return 1
-
-    def sensitivity(self) -> Sensitivity:
-        """What one user moves: two visits, two transitions and rewards of two at each step, in units of her B."""
-        H = self.shape.horizon
-        return Sensitivity(l1=6 * H, l2=12**0.5 * H, linf=2 * H)
-
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        """Reward sums in units of the declared range of means."""
-        marginals, tau = self.layout.marginals(cells), self.shape.rewards[1]
-        visits, (rewards, one) = marginals["visits"].values, marginals["rewards"]
-        return marginals | {"rewards": Statistic((rewards + tau * visits) / (2 * tau), one)}
 
     def arrays(self) -> IndexedArrays:
         """What its kernel needs to know, and no users yet."""

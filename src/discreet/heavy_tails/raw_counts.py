@@ -24,12 +24,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into
-from discreet.encoders.layouts import Tables
+from discreet.encoders.base import Cells, encode_into
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import moments_of
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.shape import Shape
+from discreet.heavy_tails.printed_tables import PrintedTables
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 from discreet.validation import check_positive
@@ -47,56 +45,19 @@ class RawCountArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RawCountTables(LaidOut):
-    """Visits, transitions, and rewards truncated at raw counts."""
+class RawCountTables(PrintedTables):
+    """Visits, transitions, and rewards truncated at raw counts; what that does to other users is in no sensitivity."""
 
-    shape: Shape
     per_visit: float
     name: ClassVar[str] = "raw-count-tables"
-    statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
         moments_of(self.shape)
         check_positive("per_visit", self.per_visit)
 
-    @property
-    def rounded(self) -> bool:
-        """Reward sums are not whole numbers."""
-        return False
-
-    @property
-    def layout(self) -> Tables:
-        """Three tables, transitions row by row."""
-        return Tables(self.shape, by_successor=False)
-
-    @property
-    def rows(self) -> int:
-        """How many (group, state, action) there are."""
-        return self.layout.rows
-
-    @property
-    def counts(self) -> int:
-        """How many cells are counts, visits first; the reward sums follow them."""
-        return self.layout.counts
-
     def threshold(self, visits: int) -> float:
         """The threshold B_n; the noise of episode k is proportional to B_k."""
         return float((self.per_visit * visits) ** (1 / (1 + moments_of(self.shape).order)))
-
-    def alike(self, user: int) -> int:
-        """Every episode has a threshold of its own."""
-        return 1
-
-    def sensitivity(self) -> Sensitivity:
-        """What one user moves in her own vector, rewards in units of the largest threshold; others are not covered."""
-        H = self.shape.horizon
-        return Sensitivity(l1=6 * H, l2=12**0.5 * H, linf=2 * H)
-
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        """Reward sums in units of the declared range of means."""
-        marginals, tau = self.layout.marginals(cells), self.shape.rewards[1]
-        visits, (rewards, one) = marginals["visits"].values, marginals["rewards"]
-        return marginals | {"rewards": Statistic((rewards + tau * visits) / (2 * tau), one)}
 
     def arrays(self) -> RawCountArrays:
         """What its kernel needs to know, and no visits yet."""
