@@ -67,7 +67,7 @@ test: lint types
 	$(PYTEST) -m 'not long and not service'
 
 test-all: $(STAMP_ALL)
-	$(PYTEST) -m 'long or service'
+	$(PYTEST) -m 'long or service' --dist loadgroup
 
 mutants: setup
 	$(BIN)/python tests/audit/source_mutants.py
