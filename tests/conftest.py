@@ -21,8 +21,8 @@ from discreet.trajectories import Trajectories
 MAY_SKIP: dict[str, str] = {}
 
 
-# Files of long tests that share no set-up, so that two processes may share a file (`make test-all`). Tests of all others
-# stay together by file: services and browsers live as long as it.
+# Files of long tests that share no set-up, so that two processes may share a file (`make test-all`). The tests of other
+# files stay together: services and browsers live as long as a file.
 APART = ("test_audit_verdicts.py", "test_checker.py", "test_replaced_users.py")
 
 

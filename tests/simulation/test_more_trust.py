@@ -2,9 +2,9 @@
 
 The full comparison is ``python -m benchmarks.gauntlet compare``; this one is small enough for every commit. In each
 world the three models play the same runs, and regret is a share of uniform play's. The claim is refuted where the mean
-of paired differences exceeds 4.5 standard errors of 12 runs and a hundredth of uniform play's regret: by chance in fewer
-than 5 of 10,000 comparisons (Student's law with 11 degrees of freedom), if the models cost the same. The wrong claim,
-that less trust is never worse, must be refuted.
+of paired differences exceeds 4.5 standard errors of 12 runs and a hundredth of uniform play's regret: by chance in
+fewer than 5 of 10,000 comparisons (Student's law with 11 degrees of freedom), if the models cost the same. The wrong
+claim, that less trust is never worse, must be refuted.
 """
 
 from __future__ import annotations
