@@ -20,6 +20,13 @@ from discreet.worlds.catalogue import river_swim
 
 pytestmark = pytest.mark.service
 
+DRAWN = """async (values) => {
+  const { bars, steps } = await import("/static/charts.js");
+  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  bars(picture, { values, labels: ["then", "now"] }, 400);
+  steps(picture.cloneNode(), { values: Array(300_000).fill(1), labels: ["round 1", "round 300,000"] }, 400);
+  return [...picture.querySelectorAll("text")].map((text) => text.textContent);
+}"""
 STATES, ACTIONS = ["spring", "rapids", "bend", "sea"], {"drift", "swim"}
 
 
@@ -71,8 +78,13 @@ def test_a_wrong_token_is_said_and_the_right_one_is_kept_in_this_tab(page, live)
     page.wait_for_selector("#connection[data-state=live]")
     assert not any(live.token in url for url in [*asked, page.url])
     assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    page.wait_for_selector("#policy-table td")
+    page.evaluate("window.untouched = true")
     page.get_by_role("button", name="Sign out").click()
+    page.wait_for_function("() => !window.untouched && document.readyState === 'complete'")
     assert page.locator("#signed-in").is_hidden()
+    assert page.locator("#policy-table td").count() == 0  # nothing is left for whoever sits down next
+    assert page.inner_text("h1") == "A study"
     page.reload()
     page.get_by_label("Operator's token").wait_for()
     assert page.evaluate("sessionStorage.length") == 0
@@ -216,6 +228,13 @@ def test_assistive_software_hears_names_and_keys_reach_everything(open_page, liv
     for name in ("Skip to the content", "Sign out", "Policy", "Rounds, newest first", "The page for participants"):
         assert name in reached, (name, reached)
     assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+@pytest.mark.parametrize(("values", "marks"), [([0, 5, 1], [0, 3, 6]), ([0], [0, 1, 2]), ([4, 4], [0, 2, 4])])
+def test_marks_of_a_picture_say_where_they_stand(page, live, values, marks):
+    """Whole numbers, the one in the middle half of the one above; and many rounds are not too many to be drawn."""
+    page.goto(f"{live.url}/dashboard")
+    assert page.evaluate(DRAWN, values) == [*map(str, marks), "then", "now"]
 
 
 def test_a_study_called_by_hostile_names_is_shown_as_text(page, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from discreet.dashboard.policies import policy_table
 from discreet.dashboard.public import ChargeRow, PublicFacts, participants_page
-from discreet.dashboard.words import COLLUDE, LEAVES, REFUSALS, SEEN, collude_words, odds_words
+from discreet.dashboard.words import COLLUDE, HIDDEN, LEAVES, REFUSALS, SEEN, collude_words, odds_words
 from discreet.errors import InvalidInput
 from discreet.service.messages import STATUS
 from discreet.service.study import parse_study
@@ -159,7 +159,13 @@ def test_epsilon_in_words_never_sounds_better_than_it_is():
 
 def test_what_holds_if_parties_collude_is_what_the_study_computed():
     assert collude_words("shuffle", {"alone": {"words": "epsilon 22 is left"}}) == "epsilon 22 is left"
-    assert set(LEAVES) == set(COLLUDE) == set(SEEN) == {"local", "central", "shuffle"}
+    assert set(LEAVES) == set(HIDDEN) == set(COLLUDE) == set(SEEN) == {"local", "central", "shuffle"}
+
+
+def test_only_where_it_is_so_nobody_at_all_can_see_what_you_did():
+    central = Outline(participants_page(facts(privacy={"model": "central"}))).text
+    assert "hidden from everybody but whoever runs the coordinator" in central
+    assert "What you did is." not in central
 
 
 def test_every_refusal_is_explained():

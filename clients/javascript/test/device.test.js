@@ -254,6 +254,10 @@ test("a planned visit is not early", async () => {
   await refuses(deviceOf(stub, options).plan("soon"), /30m or 1h/);
 });
 
+test("a reporting window of no length is refused in one sentence, as the service does", async () => {
+  await refuses(Stub.make({ window: "0s" }), /30m or 1h/);
+});
+
 test("another study than the agreed one is refused", async () => {
   const stub = await opened();
   const other = `sha256:${"1".repeat(64)}`;
