@@ -51,6 +51,11 @@ def sign_in(page, live):
     return page
 
 
+def events_of(live):
+    """What the page listens to."""
+    return urllib.request.Request(f"{live.url}/v1/operator/events", headers={"Authorization": f"Bearer {live.token}"})
+
+
 def number(page, selector):
     """The first number in an element."""
     return int(re.search(r"[\d,]+", page.inner_text(selector))[0].replace(",", ""))
@@ -290,9 +295,7 @@ def test_a_shuffler_that_is_killed_is_told_from_people_who_do_not_come(page, tmp
 
 
 def test_pages_that_were_closed_make_room_for_others(live):
-    request = urllib.request.Request(
-        f"{live.url}/v1/operator/events", headers={"Authorization": f"Bearer {live.token}"}
-    )
+    request = events_of(live)
     held = [urllib.request.urlopen(request, timeout=20) for _ in range(MOST_STREAMS)]
     with pytest.raises(urllib.error.HTTPError, match="429"):
         urllib.request.urlopen(request, timeout=20)
@@ -308,9 +311,15 @@ def test_pages_that_were_closed_make_room_for_others(live):
         raise AssertionError("streams that nobody reads are kept")
 
 
-def test_a_coordinator_with_watchers_stops_at_once(page, live):
-    """Last, for nobody serves afterwards: a stream of events does not hold a graceful stop up."""
+def test_a_coordinator_with_watchers_ends_their_streams_when_it_stops(page, live):
+    """Last, for nobody serves afterwards: a stream of events does not hold a graceful stop up.
+
+    A stream that the service ends is whole. One that the server waits for in vain is broken off, which reading it says.
+    """
     sign_in(page, live)
-    assert live.stop(signal.SIGTERM) < 25  # a server gives up waiting after 30
+    held = urllib.request.urlopen(events_of(live), timeout=20)
+    assert held.readline().startswith(b"data: ")
+    live.stop(signal.SIGTERM)
+    assert held.read().endswith(b"\n")
     page.wait_for_selector("#connection[data-state=lost]")
     live.start()

@@ -1,7 +1,8 @@
 /** Devices that are killed at any moment: never more reports than the cap, never two texts under one id. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import fs, { mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -69,6 +70,22 @@ test("a change that others have overtaken is made again from their state", async
   });
   assert.equal(await box.change((state) => state.count), 8);
   assert.deepEqual(readdirSync(folder), ["4.json"]);
+});
+
+test("a state is on the disk before it gets its number, and its name after that", async (t) => {
+  const [order, { open, link }] = [[], fs.promises];
+  const noting = (what, work) => (...all) => (order.push(what), work(...all));
+  const opening = async (...all) => {
+    const file = await open(...all);
+    file.sync = noting("sync", file.sync.bind(file));
+    file.writeFile = noting("write", file.writeFile.bind(file));
+    return file;
+  };
+  Object.assign(fs.promises, { open: opening, link: noting("link", link) });
+  syncBuiltinESMExports();
+  t.after(() => (Object.assign(fs.promises, { open, link }), syncBuiltinESMExports()));
+  await new FolderBox(mkdtempSync(join(tmpdir(), "store-"))).change((state) => (state.count = 1));
+  assert.deepEqual(order, ["write", "sync", "link", "sync"]);
 });
 
 test("stores refuse more than the cap and changes after the first attempt", async () => {
