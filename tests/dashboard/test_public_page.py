@@ -124,6 +124,19 @@ def test_what_others_wrote_is_text(field):
     assert not any(name.startswith("on") for _, attributes in outline.tags for name in attributes)
 
 
+def test_what_a_ledger_and_an_ending_say_is_text_too():
+    promise = {"epsilon": 2.0, "delta": 0.0, "unit": HOSTILE, "words": HOSTILE}
+    row = ChargeRow(1, "2026-11-16T02:00:00+00:00", HOSTILE, HOSTILE)
+    plain = facts()
+    hostile = replace(plain, charges=[row], ended=HOSTILE, study={**plain.study, "promise": promise})
+    outline, usual = (
+        Outline(participants_page(hostile)),
+        Outline(participants_page(replace(plain, ended="as declared"))),
+    )
+    assert outline.text.count(HOSTILE) == 5
+    assert [tag for tag, _ in outline.tags] == [tag for tag, _ in usual.tags]
+
+
 @pytest.mark.parametrize("mark", ["\u202e", "\u200f", "\u2066", "\x1b", "\x00"])
 def test_marks_that_turn_text_around_are_refused_before_a_study_is_served(mark):
     """Letters that run from right to left are printable, and are shown in a direction of their own; marks are not."""

@@ -204,6 +204,11 @@ def test_a_stream_whose_database_fails_ends_and_is_logged(tmp_path, monkeypatch)
     at.stop()
 
 
+def test_proxies_are_asked_to_keep_nothing_of_a_stream_and_not_to_hold_it_back(served):
+    headers = served.service._pages.stream().headers
+    assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")
+
+
 def test_too_many_watchers_are_refused(served):
     served.service._pages.streams = 32
     answer = served.client.get("/v1/operator/events", headers=OPERATOR)
