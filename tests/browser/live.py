@@ -78,15 +78,12 @@ class Process:
                 time.sleep(0.05)
         raise AssertionError(self.log.read_text()[-2000:])
 
-    def stop(self, how: signal.Signals = signal.SIGKILL) -> float:
-        """Stop it by a signal; gives how long it took."""
-        if self._process is None:
-            return 0.0
-        began = time.monotonic()
-        self._process.send_signal(how)
-        self._process.wait(PATIENCE)
-        self._process = None
-        return time.monotonic() - began
+    def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """Stop it by a signal, and wait until it is gone."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
 
 
 def run(log: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -20,6 +20,13 @@ from discreet.worlds.catalogue import river_swim
 
 pytestmark = pytest.mark.service
 
+DRAWN = """async (values) => {
+  const { bars, steps } = await import("/static/charts.js");
+  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  bars(picture, { values, labels: ["then", "now"] }, 400);
+  steps(picture.cloneNode(), { values: Array(300_000).fill(1), labels: ["round 1", "round 300,000"] }, 400);
+  return [...picture.querySelectorAll("text")].map((text) => text.textContent);
+}"""
 STATES, ACTIONS = ["spring", "rapids", "bend", "sea"], {"drift", "swim"}
 
 
@@ -42,6 +49,11 @@ def sign_in(page, live):
     page.wait_for_selector("#heads-check.good")
     page.wait_for_selector("#ledger-check.good")
     return page
+
+
+def events_of(live):
+    """What the page listens to."""
+    return urllib.request.Request(f"{live.url}/v1/operator/events", headers={"Authorization": f"Bearer {live.token}"})
 
 
 def number(page, selector):
@@ -71,8 +83,13 @@ def test_a_wrong_token_is_said_and_the_right_one_is_kept_in_this_tab(page, live)
     page.wait_for_selector("#connection[data-state=live]")
     assert not any(live.token in url for url in [*asked, page.url])
     assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    page.wait_for_selector("#policy-table td")
+    page.evaluate("window.untouched = true")
     page.get_by_role("button", name="Sign out").click()
+    page.wait_for_function("() => !window.untouched && document.readyState === 'complete'")
     assert page.locator("#signed-in").is_hidden()
+    assert page.locator("#policy-table td").count() == 0  # nothing is left for whoever sits down next
+    assert page.inner_text("h1") == "A study"
     page.reload()
     page.get_by_label("Operator's token").wait_for()
     assert page.evaluate("sessionStorage.length") == 0
@@ -218,6 +235,13 @@ def test_assistive_software_hears_names_and_keys_reach_everything(open_page, liv
     assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
 
 
+@pytest.mark.parametrize(("values", "marks"), [([0, 5, 1], [0, 3, 6]), ([0], [0, 1, 2]), ([4, 4], [0, 2, 4])])
+def test_marks_of_a_picture_say_where_they_stand(page, live, values, marks):
+    """Whole numbers, the one in the middle half of the one above; and many rounds are not too many to be drawn."""
+    page.goto(f"{live.url}/dashboard")
+    assert page.evaluate(DRAWN, values) == [*map(str, marks), "then", "now"]
+
+
 def test_a_study_called_by_hostile_names_is_shown_as_text(page, tmp_path):
     """Tags, quotes, and letters that run from right to left."""
     title, state = '<script>alert(1)</script> \\"quoted\\" &amp;', "</td><img src=x onerror=alert(2)>"
@@ -271,9 +295,7 @@ def test_a_shuffler_that_is_killed_is_told_from_people_who_do_not_come(page, tmp
 
 
 def test_pages_that_were_closed_make_room_for_others(live):
-    request = urllib.request.Request(
-        f"{live.url}/v1/operator/events", headers={"Authorization": f"Bearer {live.token}"}
-    )
+    request = events_of(live)
     held = [urllib.request.urlopen(request, timeout=20) for _ in range(MOST_STREAMS)]
     with pytest.raises(urllib.error.HTTPError, match="429"):
         urllib.request.urlopen(request, timeout=20)
@@ -289,9 +311,15 @@ def test_pages_that_were_closed_make_room_for_others(live):
         raise AssertionError("streams that nobody reads are kept")
 
 
-def test_a_coordinator_with_watchers_stops_at_once(page, live):
-    """Last, for nobody serves afterwards: a stream of events does not hold a graceful stop up."""
+def test_a_coordinator_with_watchers_ends_their_streams_when_it_stops(page, live):
+    """Last, for nobody serves afterwards: a stream of events does not hold a graceful stop up.
+
+    A stream that the service ends is whole. One that the server waits for in vain is broken off, which reading it says.
+    """
     sign_in(page, live)
-    assert live.stop(signal.SIGTERM) < 25  # a server gives up waiting after 30
+    held = urllib.request.urlopen(events_of(live), timeout=20)
+    assert held.readline().startswith(b"data: ")
+    live.stop(signal.SIGTERM)
+    assert held.read().endswith(b"\n")
     page.wait_for_selector("#connection[data-state=lost]")
     live.start()

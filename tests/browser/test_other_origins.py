@@ -51,6 +51,29 @@ SENT = """async ([url, studyHash]) => {
 }"""
 
 
+BOXES = """async () => {
+  const { BrowserBox } = await import("./browser.js");
+  const box = new BrowserBox("boxes");
+  const count = () => box.change((state) => (state.count = (state.count ?? 0) + 1)).catch((error) => error.name);
+  const deleted = () => new Promise((done) => (indexedDB.deleteDatabase("boxes").onsuccess = done));
+  const newer = () =>
+    new Promise((done) => (indexedDB.open("boxes", 9).onsuccess = ({ target }) => (target.result.close(), done())));
+  const found = [await count()];
+  (await box.open).close(); // as when it is closing: one change is refused, and the next one opens it again
+  found.push(await count(), await count());
+  (await box.open).dispatchEvent(new Event("close")); // the browser has closed it by itself
+  found.push(await count());
+  await deleted(); // somebody has cleared the data of the page
+  found.push(await count());
+  await deleted();
+  await newer(); // of another version: it cannot be opened
+  found.push(await count());
+  await deleted();
+  found.push(await count());
+  return found;
+}"""
+
+
 class Quiet(SimpleHTTPRequestHandler):
     """The sources of the client as a web server would serve them."""
 
@@ -106,6 +129,11 @@ def test_a_page_that_was_named_takes_part_and_keeps_count(page_address, study, p
 def test_devices_of_one_store_count_together(page_address, study, page):
     page.goto(f"{page_address}/index.js")
     assert page.evaluate(MANY, list(study)) == 1
+
+
+def test_a_database_that_was_closed_or_failed_is_opened_again(page_address, page):
+    page.goto(f"{page_address}/index.js")
+    assert page.evaluate(BOXES) == [1, "Refused", 2, 3, 1, "Refused", 1]
 
 
 def test_a_page_that_was_closed_before_it_sent_sends_what_it_had_made(page_address, study, page):

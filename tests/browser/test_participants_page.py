@@ -8,6 +8,10 @@ import pytest
 from tests.browser.live import LiveStudy, declared
 from tests.browser.looks import contrasts, heard, nameless, sideways
 
+from discreet.dashboard.files import static_files
+from discreet.dashboard.policies import Cell, PolicyTable
+from discreet.dashboard.public import policy_html
+
 pytestmark = pytest.mark.service
 
 
@@ -65,6 +69,22 @@ def test_assistive_software_hears_names(page, live):
     for landmark in ("main", "banner", "contentinfo"):
         assert roles.count(landmark) == 1
     assert page.eval_on_selector_all("th", "cells => cells.every(cell => cell.scope)")
+
+
+def test_long_names_leave_room_for_what_is_done(open_page):
+    """The names stay where they are when a table is scrolled, so they may not cover all of it."""
+    table = PolicyTable(
+        ["a situation that takes many words " * 3, "x" * 80], ["wait"], [[Cell(0, "wait", 1.0)] * 2] * 6
+    )
+    page = open_page(viewport={"width": 360, "height": 740})
+    page.set_content(
+        f"<meta name=viewport content='width=device-width'><main>{policy_html(table, 'The policy')}</main>"
+    )
+    page.add_style_tag(content=static_files()["style.css"].content.decode())
+    names = page.eval_on_selector_all("tbody th", "cells => cells.map(cell => cell.getBoundingClientRect().width)")
+    assert len(names) == 2
+    assert max(names) < 0.55 * page.eval_on_selector(".scroll", "place => place.clientWidth")
+    assert sideways(page) <= 0
 
 
 def test_what_computes_looks_finds_what_is_wrong(page):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 import discreet as library
 from discreet.cli import COMMANDS, main, make_app
+from discreet.cli.output import print_table
 from discreet.recipes.registry import build
 
 SMALL = ("--states", "3", "--horizon", "3", "--episodes", "20")
@@ -157,3 +161,27 @@ def test_quiet_shows_no_progress(monkeypatch, folder, capsys):
         seen[flags] = terminal.getvalue()
     assert "ucbvi" in seen[()]
     assert seen[("--quiet",)] == ""
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_numbers_of_a_table_are_whole_in_narrow_terminals(width, monkeypatch, capsys):
+    """Names give way, and only where there is no room for them."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "discrete Laplace, scale 1000.5, our own sampler"
+    print_table(["noise", "draws", "off by", "allowed", "verdict"], [[name, "20,000", "0.0012", "0.0234", "ok"]],
+                right=["draws", "off by", "allowed"])  # fmt: skip
+    printed = capsys.readouterr().out
+    assert all(number in printed for number in ("20,000", "0.0012", "0.0234", "verdict", "sampler"))
+    assert "…" not in printed
+    assert (name in printed) == (width == 100)
+
+
+@pytest.mark.parametrize("arguments", [("recipes",), ("worlds", "--json", "-")])
+def test_a_reader_that_has_enough_is_no_bad_input(arguments):
+    """discreet recipes | head -1"""
+    command = [sys.executable, "-c", "from discreet.cli import main; main()", *arguments]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")

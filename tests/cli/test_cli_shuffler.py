@@ -58,7 +58,7 @@ def test_check_says_what_is_left_if_both_collude_and_what_a_device_pays(tmp_path
     said = " ".join(capsys.readouterr().out.split())
     assert "shuffle differential privacy, epsilon 1, delta 1e-05" in said
     assert "if both collude local epsilon" in said
-    assert "1 sealed messages" in said
+    assert "one sealed message," in said
 
 
 def test_tokens_of_a_shuffled_study_are_made_by_the_shuffler(tmp_path, capsys):

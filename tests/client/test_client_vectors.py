@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import make_vectors
 import numpy as np
@@ -120,7 +121,7 @@ def test_the_reports_of_a_record_are_those_of_the_server(monkeypatch, response, 
         given = Given(tape)
         report = report_of(study, round_, steps, record, Tape(given))
         same = WithoutRewards(tape, [h < length for h in steps])
-        monkeypatch.setattr("discreet.noise.responses.os.urandom", same)
+        monkeypatch.setattr("discreet.noise.responses.os", SimpleNamespace(urandom=same))  # nobody else's bytes
         sent = user_side.randomize_record(
             channel_of(study), trajectory(study, record), Policy(policy["actions"]), steps
         )

@@ -140,6 +140,11 @@ def test_what_cannot_be_counted_is_not_recorded():
         device.finish()
 
 
+def test_a_reporting_window_of_no_length_is_refused_in_one_sentence_as_the_service_does():
+    with pytest.raises(Refused, match="30m or 1h"):
+        Stub(window="0s")
+
+
 def test_the_cap_is_kept_over_restarts(tmp_path):
     stub = Stub(cap=2)
     for _ in range(3):

@@ -10,7 +10,7 @@ PROBLEM = {"states": ["calm", "busy"], "actions": ["wait", "remind", "call"], "h
 CERTAIN = {"kind": "deterministic", "actions": [[0, 1], [2, 2]]}
 MIXED = {
     "kind": "stochastic",
-    "probabilities": [[[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]], [[0.4, 0.2, 0.4], [0.0, 0.1, 0.9]]],
+    "probabilities": [[[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]], [[0.4, 0.2, 0.4 + 1e-12], [0.0, 0.1, 0.9]]],
 }
 
 

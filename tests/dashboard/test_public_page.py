@@ -10,7 +10,7 @@ import pytest
 
 from discreet.dashboard.policies import policy_table
 from discreet.dashboard.public import ChargeRow, PublicFacts, participants_page
-from discreet.dashboard.words import COLLUDE, LEAVES, REFUSALS, SEEN, collude_words, odds_words
+from discreet.dashboard.words import COLLUDE, HIDDEN, LEAVES, REFUSALS, SEEN, collude_words, odds_words
 from discreet.errors import InvalidInput
 from discreet.service.messages import STATUS
 from discreet.service.study import parse_study
@@ -124,6 +124,19 @@ def test_what_others_wrote_is_text(field):
     assert not any(name.startswith("on") for _, attributes in outline.tags for name in attributes)
 
 
+def test_what_a_ledger_and_an_ending_say_is_text_too():
+    promise = {"epsilon": 2.0, "delta": 0.0, "unit": HOSTILE, "words": HOSTILE}
+    row = ChargeRow(1, "2026-11-16T02:00:00+00:00", HOSTILE, HOSTILE)
+    plain = facts()
+    hostile = replace(plain, charges=[row], ended=HOSTILE, study={**plain.study, "promise": promise})
+    outline, usual = (
+        Outline(participants_page(hostile)),
+        Outline(participants_page(replace(plain, ended="as declared"))),
+    )
+    assert outline.text.count(HOSTILE) == 5
+    assert [tag for tag, _ in outline.tags] == [tag for tag, _ in usual.tags]
+
+
 @pytest.mark.parametrize("mark", ["\u202e", "\u200f", "\u2066", "\x1b", "\x00"])
 def test_marks_that_turn_text_around_are_refused_before_a_study_is_served(mark):
     """Letters that run from right to left are printable, and are shown in a direction of their own; marks are not."""
@@ -159,7 +172,13 @@ def test_epsilon_in_words_never_sounds_better_than_it_is():
 
 def test_what_holds_if_parties_collude_is_what_the_study_computed():
     assert collude_words("shuffle", {"alone": {"words": "epsilon 22 is left"}}) == "epsilon 22 is left"
-    assert set(LEAVES) == set(COLLUDE) == set(SEEN) == {"local", "central", "shuffle"}
+    assert set(LEAVES) == set(HIDDEN) == set(COLLUDE) == set(SEEN) == {"local", "central", "shuffle"}
+
+
+def test_only_where_it_is_so_nobody_at_all_can_see_what_you_did():
+    central = Outline(participants_page(facts(privacy={"model": "central"}))).text
+    assert "hidden from everybody but whoever runs the coordinator" in central
+    assert "What you did is." not in central
 
 
 def test_every_refusal_is_explained():

@@ -59,7 +59,7 @@ def test_the_device_in_node_takes_part_once(reminders, tmp_path):
     assert said[0].removeprefix("reminder: ") in ("gentle", "funny", "with a picture")
     assert said[1] == "reports that wait for their time: 1"
     assert again.returncode != 0
-    wanted = "Refused: this device has made the 1 reports that the study allows: it takes no further part"
+    wanted = "Refused: this device has made the one report that the study allows: it takes no further part"
     assert wanted in again.stderr
     assert wanted in " ".join(PAGE.read_text().split())
 

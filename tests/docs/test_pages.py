@@ -169,6 +169,33 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{named(page)} links to {target}"
 
 
+def headings(page: Path) -> set[str]:
+    """The names by which parts of a page can be linked to, as the site makes them from headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = [re.sub(r"[`*]|\]\([^)]*\)", "", title) for title in re.findall(r"^#+ +(.*)$", text, flags=re.MULTILINE)]
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_to_parts_of_pages_lead_to_headings(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target, part in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text):
+        there = page.parent / target if target else page
+        if there.suffix == ".md" and there.parent.name != "api":  # headings there come from the source
+            assert part in headings(there.resolve()), f"{named(page)} links to {target}#{part}"
+
+
+def test_parts_of_a_page_are_named_as_the_site_names_them(tmp_path):
+    (tmp_path / "page.md").write_text("# A title\n```\n# no heading\n```\n## 1. What `x_y` is, and [why](z.md)\n")
+    assert headings(tmp_path / "page.md") == {"a-title", "1-what-x_y-is-and-why"}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_nobody_is_sent_to_an_index_where_somebody_else_may_own_the_name(page):
+    """discreet is not on PyPI: pages install it from a clone. Take this out when it is."""
+    assert not re.search(r"pip install ['\"]?discreet", page.read_text())
+
+
 def test_the_navigation_names_pages_that_exist():
     listed = re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text())
     assert len(listed) > 20

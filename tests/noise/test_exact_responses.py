@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def tape(monkeypatch):
         served.extend(fresh)
         return fresh
 
-    monkeypatch.setattr("discreet.noise.responses.os.urandom", read)
+    monkeypatch.setattr("discreet.noise.responses.os", SimpleNamespace(urandom=read))  # and nobody else's
     return served
 
 
@@ -101,8 +102,8 @@ def test_one_user_answers_alone_and_nobody_not_at_all():
 
 def test_entropy_for_answers_is_read_in_pieces(monkeypatch):
     sizes = []
-    real = os.urandom
-    monkeypatch.setattr("discreet.noise.responses.os.urandom", lambda n: sizes.append(n) or real(n))
+    noted = SimpleNamespace(urandom=lambda n: sizes.append(n) or os.urandom(n))
+    monkeypatch.setattr("discreet.noise.responses.os", noted)
     RandomizedResponse(1.0).randomize_securely(np.zeros(200_000))
     assert max(sizes) <= 1 << 20
     assert sum(sizes) == 8 * 200_000

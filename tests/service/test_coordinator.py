@@ -319,6 +319,14 @@ def test_several_reports_compose_to_the_promise(tmp_path):
     assert at.declared.total == 24
 
 
+def test_the_promise_to_participants_states_the_factor_and_calls_nothing_almost_the_same(tmp_path):
+    words = coordinator(declared(tmp_path)).mechanism.promise()["words"]
+    assert words == (
+        "Had your episodes been any others, no outcome of everything you send in this study would have been more than "
+        "54.6 times as likely or unlikely."
+    )
+
+
 def test_stochastic_policies_are_reported_with_the_action_that_the_device_has_drawn(tmp_path, rng):
     at = coordinator(declared(tmp_path, {'name = "ucbvi"': 'name = "ucbpo"'}))
     answer = at.policy()

@@ -57,6 +57,8 @@ def test_the_operators_data_want_the_token_in_a_header(served):
         assert served.client.get(path).status_code == 403
         assert served.client.get(path, headers={"Authorization": "Bearer guess"}).status_code == 403
         assert served.client.get(f"{path}?token=operators-token").status_code == 403
+    for path in ("/v1/study", "/v1/status", "/v1/nothing"):  # data that a browser must not take for a page
+        assert served.client.get(path).headers["x-content-type-options"] == "nosniff"
     page = served.client.get("/dashboard").text
     assert served.at.declared.hash not in page
     assert served.at.declared.declaration["title"] not in page
@@ -200,6 +202,11 @@ def test_a_stream_whose_database_fails_ends_and_is_logged(tmp_path, monkeypatch)
         out.seek(0)
         assert json.loads(out.read())["event"] == "watching"
     at.stop()
+
+
+def test_proxies_are_asked_to_keep_nothing_of_a_stream_and_not_to_hold_it_back(served):
+    headers = served.service._pages.stream().headers
+    assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")
 
 
 def test_too_many_watchers_are_refused(served):

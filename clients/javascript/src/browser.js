@@ -19,7 +19,7 @@ export class BrowserBox {
   async change(edit) {
     const base = await (this.open ??= this.#opened());
     return new Promise((resolve, reject) => {
-      const change = base.transaction(TABLE, "readwrite", { durability: "strict" });
+      const change = this.#begun(base);
       const table = change.objectStore(TABLE);
       const found = table.get(0);
       /** @type {T} */
@@ -40,15 +40,28 @@ export class BrowserBox {
     return new Promise((resolve, reject) => {
       const asked = indexedDB.open(this.name, 1);
       asked.onupgradeneeded = () => asked.result.createObjectStore(TABLE);
-      asked.onerror = () => reject(refusal());
+      asked.onerror = () => {
+        this.open = null;
+        reject(refusal());
+      };
       asked.onsuccess = () => {
-        asked.result.onversionchange = () => {
+        asked.result.onclose = asked.result.onversionchange = () => {
           this.open = null;
           asked.result.close();
         };
         resolve(asked.result);
       };
     });
+  }
+
+  /** A change of this database; if the browser has closed it meanwhile, the next change opens it again. @param {IDBDatabase} base */
+  #begun(base) {
+    try {
+      return base.transaction(TABLE, "readwrite", { durability: "strict" });
+    } catch {
+      this.open = null;
+      throw refusal();
+    }
   }
 }
 

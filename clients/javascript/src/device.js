@@ -268,7 +268,8 @@ async function boxOf(store) {
 
 /** @param {Study} study */
 function usedUp(study) {
-  return new Refused(`this device has made the ${study.cap} reports that the study allows: it takes no further part`);
+  const made = study.cap === 1 ? "the one report" : `the ${study.cap} reports`;
+  return new Refused(`this device has made ${made} that the study allows: it takes no further part`);
 }
 
 /** @param {string} what @param {number | string} value @param {number} count @param {string[] | null} labels */

@@ -4,7 +4,8 @@
  * A report has a row from the moment its episode begins. The row holds the text that is to be sent, at first that of the
  * empty record, so that whatever happens to the episode, something can be sent at the time that was drawn. `settle` puts
  * the real report in its place; from the first attempt to send on (`fix`) it never changes. Rows are never removed,
- * because they are the cap; their texts are, once the service has answered. Raw records are never stored.
+ * because they are the cap; their texts are, once the service has answered. Records are never stored; in central studies
+ * the report is one, and lies here from the end of the episode until the service has answered.
  *
  * All of it is one small state, and a `Box` keeps it: `change(edit)` runs `edit` on the state, and the new state is
  * durable, or refused, as a whole when the promise resolves, also with several processes or tabs at once. A box may run

@@ -82,7 +82,7 @@ export function perStep({ epsilon, cap, kind }) {
 
 /** A time such as "90s", "15m", "1h" or "7d", in seconds. @param {string} text */
 export function seconds(text) {
-  const match = /^([0-9]{1,6})([smhd])$/.exec(text);
+  const match = /^([1-9][0-9]{0,5})([smhd])$/.exec(text);
   if (!match) throw new Refused("a time is a whole number and a unit, as 30m or 1h");
   return Number(match[1]) * UNITS[match[2]];
 }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Device, MemoryBox, Refused, Rejected, Unreachable } from "../src/index.js";
+import { platformVerify } from "../src/heads.js";
 import { perStep } from "../src/study.js";
 import { Connection } from "../src/transport.js";
 import { canonical, digest } from "../src/words.js";
@@ -252,6 +253,68 @@ test("a planned visit is not early", async () => {
   now = when;
   await deviceOf(stub, options).begin();
   await refuses(deviceOf(stub, options).plan("soon"), /30m or 1h/);
+  now = when + 10000;
+  assert.ok((await deviceOf(stub, options).plan("1h")) >= now); // what was planned is over
+  const drawn = new Set();
+  for (let i = 0; i < 20; i++) drawn.add(await deviceOf(stub, { clock: () => now }).plan("1h"));
+  assert.ok(drawn.size > 10); // of 3,601 times: a false alarm once in 10^30
+});
+
+test("what waits for its episode is not sent before it, and every id is drawn anew", async () => {
+  const stub = await opened({ cap: 2 });
+  const draws = [];
+  const entropy = (count) => {
+    const bytes = crypto.getRandomValues(new Uint8Array(count));
+    draws.push(Buffer.from(bytes).toString("hex"));
+    return bytes;
+  };
+  const device = deviceOf(stub, { entropy });
+  await device.begin();
+  assert.equal(await device.send(), 1);
+  assert.equal(stub.bodies.length, 0);
+  live(device);
+  assert.equal(await device.report(), 0);
+  await device.begin();
+  live(device);
+  await device.report();
+  const ids = stub.sent.map(({ id }) => id);
+  assert.equal(new Set(ids).size, 2);
+  for (const id of ids) assert.ok(draws.includes(id)); // sixteen bytes of the system's own
+});
+
+test("requests carry no cookies and no address of the page, follow nobody elsewhere, and read no more than a device can hold", async (t) => {
+  const asked = [];
+  const { mock } = t.mock.method(globalThis, "fetch", (url, options) => (asked.push([url, options]), Promise.resolve(new Response("{}"))));
+  await new Connection("https://a.example/base/").ask("POST", "/v1/reports", "body", "token");
+  const [[url, { signal, ...options }]] = asked;
+  assert.equal(url, "https://a.example/base/v1/reports");
+  assert.ok(signal instanceof AbortSignal);
+  assert.deepEqual(options, {
+    method: "POST", body: "body", headers: { "Content-Type": "application/json", Authorization: "Bearer token" }, redirect: "manual",
+    cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer",
+  });
+  const piece = new Uint8Array(1 << 22);
+  const endless = () => new Response(new ReadableStream({ pull: (stream) => stream.enqueue(piece) }));
+  mock.mockImplementation(() => Promise.resolve(endless()));
+  await refuses(new Connection("https://a.example").ask("GET", "/v1/policy"), /too large for a device/);
+});
+
+test("a reporting window of no length is refused in one sentence, as the service does", async () => {
+  await refuses(Stub.make({ window: "0s" }), /30m or 1h/);
+});
+
+test("declarations and policies that a device cannot follow are refused", async () => {
+  for (const [options, words] of [
+    [{ states: ["calm", "calm"], start: null }, /labels of states are the same/],
+    [{ rewards: [1, 1] }, /the smaller first/],
+    [{ states: 2000, actions: 2000 }, /too large for a device/],
+  ]) await refuses(Stub.make(options), words);
+  const { Float } = await import("../src/words.js");
+  const stub = await Stub.make({ states: 1, horizon: 1 });
+  for (const law of [[0.5, 0.6], [-0.5, 1.5], [1], ["1", 0]]) {
+    const row = law.map((share) => (typeof share === "number" ? new Float(share) : share));
+    await refuses(stub.openRound({ kind: "stochastic", probabilities: [[row]] }), /probabilities/);
+  }
 });
 
 test("another study than the agreed one is refused", async () => {
@@ -361,6 +424,44 @@ test("two heads of one round are kept as evidence", async () => {
     assert.notEqual(canonical(seen), canonical(other));
     assert.equal(await device.reports(), 1);
   }
+});
+
+test("a chain that is listed otherwise than it was signed is refused, and is no evidence against anybody", async () => {
+  const forged = (head) => ({ ...head, policy: `sha256:${"0".repeat(64)}` });
+  for (const [listed, words] of [
+    [([zero, one, two, three]) => [zero, two, one, three], /out of order/],
+    [([first, ...rest]) => [forged(first), ...rest], /signature/],
+    [(heads) => heads.map((head) => (head.round === 3 ? forged(head) : head)), /does not lead to the policy of this round/],
+  ]) {
+    const stub = await Stub.make({ cap: 3 });
+    await stub.openRound();
+    const device = deviceOf(stub);
+    await device.begin();
+    device.abandon();
+    for (let i = 0; i < 3; i++) await stub.openRound();
+    const respond = stub.respond.bind(stub);
+    stub.respond = (method, path, body) => {
+      if (!path.startsWith("/v1/heads")) return respond(method, path, body);
+      const first = Number(path.split("=")[1]);
+      return json(200, { heads: listed(stub.rounds.map((each) => each.head).filter((head) => head.round >= first)) });
+    };
+    await refuses(device.begin(), words);
+    assert.deepEqual([await device.evidence(), await device.reports()], [[], 1]);
+    delete stub.respond;
+    await device.begin(); // nothing was lost by it
+  }
+});
+
+test("a study that could not be fetched is fetched again", async () => {
+  const stub = await opened();
+  const device = deviceOf(stub);
+  stub.failing = 1;
+  await refuses(device.study(), /lost/, Unreachable);
+  assert.equal((await device.study()).hash, stub.study.hash);
+});
+
+test("a key that is none has signed nothing", async () => {
+  assert.equal(await platformVerify(new Uint8Array(31), new Uint8Array(64), new Uint8Array(1)), false);
 });
 
 test("without Ed25519 on the platform the remedies are named, and work", async (t) => {

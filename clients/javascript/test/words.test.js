@@ -46,3 +46,15 @@ test("fields are read strictly", () => {
   assert.deepEqual([...unhex("00ff")], [0, 255]);
   assert.deepEqual([unhex("0"), unhex("zz")].map((each) => each.length), [0, 0]);
 });
+
+test("what is nested too deeply or has too many digits is no JSON here, as for the service", () => {
+  const nested = (depth) => "[".repeat(depth) + "]".repeat(depth);
+  assert.ok(parse(nested(101)));
+  for (const text of [nested(102), nested(1_000_000), "1".repeat(4301)]) assert.throws(() => parse(text), SyntaxError);
+  assert.equal(typeof parse("1".repeat(4300)), "bigint");
+});
+
+test("bytes that are no text are no answer", () => {
+  assert.equal(read(bytes('{"a": "é"}')).a, "é");
+  assert.throws(() => read(Uint8Array.from([...bytes('{"a": "'), 0xff, ...bytes('"}')])), /not a JSON object/);
+});

@@ -20,6 +20,7 @@ import typer
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 
 STDOUT = Path("-")  # where --json - goes
+_BETWEEN = 3  # letters between two columns of a table
 _JSON = ("json", "json_file", "out")  # arguments that may name it
 _REAL: ContextVar[TextIO | None] = ContextVar("real", default=None)
 _QUIET: Any = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel="Output")]
@@ -36,6 +37,9 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
         except DiscreetError as error:
             typer.echo(f"discreet: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from None
+        except BrokenPipeError:
+            _reader_is_gone()
+            raise typer.Exit(1) from None
         except (MemoryError, OSError, OverflowError, RecursionError) as error:
             typer.echo(f"discreet: {_beyond(error)}", err=True)
             raise typer.Exit(2) from None
@@ -63,6 +67,11 @@ def _voice(quiet: bool, piped: bool) -> Iterator[None]:
             yield
     finally:
         _REAL.reset(token)
+
+
+def _reader_is_gone() -> None:
+    """Whoever read this has enough, as ``head`` does: say nothing, also not when Python empties its buffers."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _beyond(error: BaseException) -> str:
@@ -124,18 +133,29 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """A table with a header; columns named in ``right`` hold numbers. The first column is never broken."""
+    """A table with a header; columns named in ``right`` hold numbers, which are never broken.
+
+    The first column is broken only where a terminal is too narrow for it beside the numbers.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console, listed = Console(highlight=False), list(rows)
+    texts = [[column, *(row[index] for row in listed)] for index, column in enumerate(columns)]
+    whole = [index == 0 or column in right for index, column in enumerate(columns)]
+    needed = [
+        max(map(len, cells if unbroken else " ".join(cells).split()), default=0)
+        for cells, unbroken in zip(texts, whole, strict=True)
+    ]
+    whole[0] = sum(needed) + _BETWEEN * len(columns) <= console.width
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=index == 0)
-    for row in rows:
+    for column, unbroken in zip(columns, whole, strict=True):
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=unbroken)
+    for row in listed:
         table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 def print_catalogue(entries: Sequence[Mapping[str, Any]]) -> None:

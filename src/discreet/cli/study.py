@@ -70,10 +70,10 @@ def check(
             ("promise", mechanism.statement),
             *([("if both collude", _alone(mechanism))] if declared.shuffled else []),
             ("recipe", mechanism.privatizer.recipe),
-            ("participants", f"{users['number']:,}, at most {declared.most_reports} reports of each"),
+            ("participants", f"{users['number']:,}, at most {_few(declared.most_reports, 'report')} of each"),
             ("releases", f"{calibration.releases:,}"),
             ("a device pays", f"{cost.requests} requests, "
-                + (f"{cost.messages:,} sealed messages, " if declared.shuffled else "")
+                + (f"{_few(cost.messages, 'sealed message')}, " if declared.shuffled else "")
                 + f"{cost.received:,} bytes received, {cost.sent:,} sent, {cost.milliseconds:.2g} ms of work"),
         ]
     )  # fmt: skip
@@ -87,6 +87,10 @@ def check(
             f"rehearsed in {', '.join(worlds)}: with {declared.total:,} reports expect {share:.0%} of the regret of "
             "playing at random (0% is perfect, 100% has learned nothing)"
         )
+
+
+def _few(number: int, thing: str) -> str:
+    return f"one {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def _alone(mechanism: Mechanism) -> str:

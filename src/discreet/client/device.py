@@ -110,18 +110,14 @@ class Device:
             raise Refused("the time that was drawn for this visit has not come yet: call begin() then")
         study = self.study
         if self.reports >= study.cap:
-            raise Refused(
-                f"this device has made the {study.cap} reports that the study allows: it takes no further part"
-            )
+            raise _used_up(study)
         round_, head = self._agreed_round()
         steps = pick(study, self._tape)
         wait = 0 if self._at_once else self._tape.below(study.window)
         episode = _Episode(self._entropy(16).hex(), round_, head, steps, int(self._clock()) + wait)
         empty = Waiting(episode.id, episode.due, self._body(episode), OPEN)
         if not self._store.begin(self._hash, study.cap, empty):
-            raise Refused(
-                f"this device has made the {study.cap} reports that the study allows: it takes no further part"
-            )
+            raise _used_up(study)
         if planned is not None:
             self._store.plan_visit(self._hash, None)
         self._episode = episode
@@ -252,6 +248,11 @@ def _service(url: str | Service, agreed: str, signatures: bool, shuffler: str | 
         raise Refused('study_hash must be "sha256:" and 64 hexadecimal digits: it stands on the invitation')
     second = None if shuffler is None else Connection(shuffler)
     return Service(Connection(url), agreed, signatures=signatures, shuffler=second)
+
+
+def _used_up(study: Study) -> Refused:
+    made = "the one report" if study.cap == 1 else f"the {study.cap} reports"
+    return Refused(f"this device has made {made} that the study allows: it takes no further part")
 
 
 def _place(what: str, value: int | str, count: int, labels: tuple[str, ...] | None) -> int:

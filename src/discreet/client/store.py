@@ -5,7 +5,8 @@ the empty record, so that whatever happens to the episode, something can be sent
 puts the real report in their place; from the first attempt to send on (``fix``) they never change. Rows are never
 removed, because they are the cap; their bytes are, once the service has answered.
 
-Raw records are never stored: a crash in the middle of an episode sends the empty record.
+Records are never stored: a crash in the middle of an episode sends the empty record. In central studies the report is
+the record, and lies here from the end of the episode until the service has answered.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def read_study(answer: dict[str, Any], agreed: str) -> Study:
 def seconds(text: str) -> int:
     """A time such as "90s", "15m", "1h" or "7d", in seconds."""
     digits, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not (digits.isascii() and digits.isdigit()) or not 0 < len(digits) <= 6:
+    if unit not in _UNITS or not (digits.isascii() and digits.isdigit()) or len(digits) > 6 or digits[0] == "0":
         raise Refused(f"a time must be a whole number and a unit, as 30m or 1h, got {text[:20]!r}")
     return int(digits) * _UNITS[unit]
 

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from discreet.dashboard.policies import PolicyTable
-from discreet.dashboard.words import LEAVES, collude_words, odds_words
+from discreet.dashboard.words import HIDDEN, LEAVES, collude_words, odds_words
 from discreet.privacy.odds import one_in
 from discreet.privacy.words import rounded_up
 
@@ -113,7 +113,7 @@ def _asked(facts: PublicFacts) -> str:
 
 def _leaves(facts: PublicFacts) -> str:
     model = facts.study["study"]["privacy"]["model"]
-    text = f"<p>{escape(LEAVES[model])}</p><p>That you take part, and when, is not hidden. What you did is.</p>"
+    text = f"<p>{escape(LEAVES[model])}</p><p>That you take part, and when, is not hidden. {escape(HIDDEN[model])}</p>"
     return _section("leaves", "What leaves your device", text)
 
 

@@ -18,6 +18,11 @@ LEAVES = {
     "shuffle": "Small messages, randomised on your device and sealed. The shuffler sees who sends and cannot read "
     "them; the coordinator reads them, mixed with those of many others, and cannot see who sent which.",
 }
+HIDDEN = {
+    "local": "What you did is hidden by chance, as far as is promised below.",
+    "central": "What you did is hidden from everybody but whoever runs the coordinator, as far as is promised below.",
+    "shuffle": "What you did is hidden by chance and by the crowd, as far as is promised below.",
+}
 SEEN = {
     "local": "everything that you send",
     "central": "everything that is released",

@@ -337,5 +337,6 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _json_bytes(content: bytes, status: int = 200) -> Response:
-    headers = {"cache-control": "no-store"} | ({"retry-after": "1"} if status in _LATER else {})
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    headers |= {"retry-after": "1"} if status in _LATER else {}
     return Response(content, status, headers, "application/json")

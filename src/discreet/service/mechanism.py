@@ -119,8 +119,8 @@ class Mechanism:
         sent = _SEEN[self.study.model]
         odds = rounded_up(math.exp(min(epsilon, 700.0)), 3)
         words = (
-            f"Whatever was in your episodes, {sent} in this study looks almost the same as if they had been others': "
-            f"no outcome becomes more than {odds} times as likely"
+            f"Had your episodes been any others, no outcome of {sent} in this study would have been more than {odds} "
+            "times as likely or unlikely"
             + (f", except with probability {rounded_up(whole.delta, 3)}" if whole.delta else "")
             + "."
         )

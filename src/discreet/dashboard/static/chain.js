@@ -40,8 +40,8 @@ export async function isSigned(head, key) {
   let known;
   try {
     known = await subtle.importKey("raw", fromHex(key), { name: "Ed25519" }, false, ["verify"]);
-  } catch {
-    return null;
+  } catch (error) {
+    return error.name === "NotSupportedError" ? null : false; // a key that is none has signed nothing
   }
   return subtle.verify({ name: "Ed25519" }, known, fromHex(signature), bytes(canonical(rest)));
 }

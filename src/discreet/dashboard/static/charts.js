@@ -47,8 +47,8 @@ function axes(picture, width, top, format, labels) {
 
 /** Bars, one for each number: {values, labels: [left, right], says}. */
 export function bars(picture, { values, labels }, width) {
-  const top = Math.max(2, ...values);
-  axes(picture, width, top, (value) => String(Math.round(value)), labels);
+  const top = 2 * Math.ceil(Math.max(2, ...values) / 2); // even, so that the line halfway is a whole number, too
+  axes(picture, width, top, String, labels);
   const [wide, high] = [width - MARGIN.left - MARGIN.right, HEIGHT - MARGIN.top - MARGIN.bottom];
   values.forEach((value, index) => {
     const height = (value / top) * high;
@@ -66,7 +66,7 @@ export function bars(picture, { values, labels }, width) {
 
 /** Steps from one number to the next: {values, labels: [left, right], says}. */
 export function steps(picture, { values, labels }, width) {
-  const top = Math.max(1e-9, ...values);
+  const top = values.reduce((most, value) => Math.max(most, value), 1e-9); // there may be too many to be arguments
   axes(picture, width, top, (value) => (value ? value.toPrecision(2) : "0"), labels);
   const [wide, high] = [width - MARGIN.left - MARGIN.right, HEIGHT - MARGIN.top - MARGIN.bottom];
   const every = Math.max(1, Math.ceil(values.length / wide));

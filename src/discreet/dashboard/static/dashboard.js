@@ -9,11 +9,11 @@ import { byId, clock, say } from "./elements.js";
 import { Arrivals, showHealth, showNow } from "./now.js";
 import { Study } from "./study.js";
 
-const KEPT = "discreet operator's token";
+const [KEPT, WHY] = ["discreet operator's token", "why the operator was signed out"];
 const AGAIN = [500, 1000, 2000, 4000]; // milliseconds before trying again
 
 let token = sessionStorage.getItem(KEPT);
-let leaving = new AbortController();
+const leaving = new AbortController();
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -28,14 +28,21 @@ function signedIn(yes) {
   byId("bar").hidden = !yes;
 }
 
+/** Forget the token and load the page anew: nothing of what was shown stays in it for whoever sits down next. */
 function leave(why) {
   leaving.abort();
-  leaving = new AbortController();
   token = null;
   sessionStorage.removeItem(KEPT);
+  if (why) sessionStorage.setItem(WHY, why);
+  location.reload();
+}
+
+/** The form, and why it is shown again. */
+function askToken() {
   signedIn(false);
-  say("token-wrong", why);
-  byId("token").focus();
+  say("token-wrong", sessionStorage.getItem(WHY) ?? "");
+  sessionStorage.removeItem(WHY);
+  if (byId("token-wrong").textContent) byId("token").focus();
 }
 
 async function enter(given) {
@@ -100,4 +107,4 @@ byId("form").addEventListener("submit", (event) => {
 byId("leave").addEventListener("click", () => leave(""));
 
 if (token) watch();
-else signedIn(false);
+else askToken();

@@ -27,7 +27,8 @@ export class PolicyView {
     this.settled.fill(states.map((state, s) => [words(state), ...cells.map((_, h) => this.share(settled[h][s]))]));
     const part = states.length < table.states.length || cells.length < table.cells.length;
     say("policy-note", `${ended === null ? "What devices do now" : "What is recommended in the end"}.${part ? " Only a part is shown." : ""}`);
-    say("settled-note", `In how many of the last ${whole(over)} released policies the same was decided.`);
+    const few = "There is one policy so far: this begins with the second.";
+    say("settled-note", over === 1 ? few : `In how many of the last ${whole(over)} released policies the same was decided.`);
   }
 
   action({ action, label, share }, certain) {

@@ -16,7 +16,7 @@ const number = (value) => (value === 0 ? "0" : value.toPrecision(4));
 
 export class Study {
   constructor(token) {
-    Object.assign(this, { token, busy: false, latest: null, rounds: new Map(), entries: [], heads: [], announced: 0 });
+    Object.assign(this, { token, busy: false, latest: null, rounds: new Map(), lastRound: 1, entries: [], heads: [], announced: 0 });
     this.policy = new PolicyView();
     this.roundList = new Listing(byId("rounds-table"), "Rounds, newest first", ["Round", "State", "Reports counted", "Wanted", "Opened"]);
     this.ledgerList = new Listing(byId("ledger-table"), "Entries, newest first", ["Entry", "What", "Epsilon", "Chain", "Hash", "Time"]);
@@ -57,12 +57,15 @@ export class Study {
 
   async fetchMore() {
     const ended = this.latest.ended;
-    const from = Math.max(1, ...this.rounds.keys()); // the last one again: it may have closed
+    const from = this.lastRound; // again: it may have closed
     const found = await ask(`v1/operator/overview?round=${from}&entry=${this.entries.length}`, this.token);
     const { heads } = await ask(`v1/heads?from=${this.lastHead + 1}`);
     if (!this.declared) await this.begin(found);
     else if (found.study.hash !== this.declared.hash) return location.reload();
-    for (const round of found.rounds) this.rounds.set(round.number, round);
+    for (const round of found.rounds) {
+      this.rounds.set(round.number, round);
+      this.lastRound = Math.max(this.lastRound, round.number);
+    }
     await this.follow(heads, found.ledger.entries);
     this.rehearsal = found.rehearsal;
     this.ended = ended;
