@@ -236,6 +236,18 @@ def _told(message):
     return policy_from(message["policy"])
 
 
+def test_what_was_told_to_answer_other_bits_is_not_mixed_in(tmp_path):
+    """More bits of a record depend on it if all visits count: the law of first visits would hide too little of them."""
+    parties = Parties(declared(tmp_path))
+    told = parties.coordinator.study
+    assert told()["report"]["first_visits"]
+    parties.coordinator.study = lambda: told() | {"report": told()["report"] | {"first_visits": False}}
+    assert parties.person(random.Random(6)) == "conflict"
+    parties.coordinator.study = told
+    assert parties.person(random.Random(6)) is None
+    parties.stop()
+
+
 def test_laws_that_are_not_certified_are_refused_by_the_shuffler_itself(parties):
     told = parties.coordinator.policy
     parties.coordinator.policy = lambda: told() | {"wanted": 5000}
