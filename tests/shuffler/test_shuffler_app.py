@@ -89,6 +89,22 @@ def test_a_study_runs_over_http(tmp_path):
     assert rows(places.database, "SELECT how FROM batches") == 3 * [("acknowledged",)]
 
 
+def test_a_batch_that_comes_again_after_the_end_is_acknowledged(tmp_path):
+    """If the answer to the last batch was lost, it is sent again until the shuffler knows that it was counted."""
+    parties, chance = Parties(declared(tmp_path, {"blocks = 3": "blocks = 1"})), random.Random(1)
+    for _ in range(12):
+        assert parties.person(chance) is None
+    parties.work()
+    assert parties.coordinator.published.ended is not None
+    ((_path, body),) = parties.to_coordinator.sent
+    assert len(body) > 4096
+    with TestClient(Service(parties.coordinator, OPERATOR, log=Log(io.StringIO())).app) as client:
+        answer = client.post("/v1/batches", content=body)
+        assert (answer.status_code, answer.json()["status"]) == (200, "accepted")
+        assert client.post("/v1/batches", content=body + bytes(1 << 16)).status_code == 413
+    parties.shuffler.stop()
+
+
 class Fuzzer:
     """Requests to both parties: honest ones with something changed, each with a marker of its own."""
 

@@ -6,6 +6,7 @@ level 1e-9, which the twin (a shuffle that leaves out its last swap) must fail.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import random
@@ -169,6 +170,33 @@ def test_the_coordinator_learns_no_sender(tmp_path):
 # The shuffler
 
 
+def test_a_frozen_batch_leaves_no_trace_of_who_sent_which_message(parties):
+    """Who takes the shuffler's files later, and has the batch, cannot put one to the other.
+
+    No file has a report's messages beside its id, and no hash of a report that could be tried with every message.
+    """
+    filled(parties)
+    arrived = [(json.loads(body), body) for _path, body in parties.to_shuffler.sent]
+    assert parties.shuffler.send() == 0
+    folder = shuffler_files(parties).database.parent
+    files = b"".join(file.read_bytes() for file in folder.iterdir())
+    for report, body in arrived:
+        assert report["id"].encode() in files  # a retry is known by it
+        assert packed(report["messages"]) not in files
+        assert hashlib.sha256(body).hexdigest().encode() not in files
+        assert hashlib.sha256(body).digest() not in files
+
+
+def test_the_missing_file_of_what_has_left_is_noticed(parties):
+    """Without it a restored database could not be told from the latest one."""
+    places = shuffler_files(parties)
+    parties.shuffler.stop()
+    (head,) = places.database.parent.glob("*.head")
+    head.unlink()
+    with pytest.raises(InvalidInput, match=r"small\.shuffler\.head. is missing"):
+        parties.start_shuffler()
+
+
 def test_a_batch_below_its_size_never_leaves(parties):
     chance = random.Random(2)
     for _ in range(3):
@@ -192,12 +220,17 @@ def test_the_same_bytes_are_sent_until_they_are_acknowledged(parties):
 
 
 def test_a_full_round_takes_nobody_else_and_a_retry_is_answered_as_before(parties):
-    filled(parties)
-    assert parties.person(random.Random(9)) == "closed"
-    ((_path, first), *_) = parties.to_shuffler.sent
-    assert parties.shuffler.accept(first).round == 1
-    other = json.loads(first) | {"messages": json.loads(parties.to_shuffler.sent[1][1])["messages"]}
+    chance = random.Random(1)
+    for _ in range(4):
+        assert parties.person(chance) is None
+    ((_path, first), (_path, second), *_) = parties.to_shuffler.sent
+    other = json.loads(first) | {"messages": json.loads(second)["messages"]}
     assert refused(lambda: parties.shuffler.accept(json.dumps(other).encode())) == "conflict"
+    assert parties.shuffler.accept(first).round == 1
+    assert parties.shuffler.freeze_if_full()
+    assert parties.person(chance) == "closed"
+    assert parties.shuffler.accept(first).round == 1
+    assert rows(shuffler_files(parties).database, "SELECT count(*) FROM sealed WHERE content IS NOT NULL") == [(0,)]
 
 
 def test_tokens_count_at_the_shuffler(tmp_path):

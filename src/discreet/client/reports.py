@@ -42,7 +42,7 @@ class Round(NamedTuple):
     laws: tuple[Law, ...]
     items: tuple[Items, ...]
     numbers: Counters | Numbered | None = None  # shuffled: what the numbers in messages stand for
-    terms: str = ""  # shuffled: the hash of laws, size of the batch and kind of report, which the shuffler has certified
+    terms: str = ""  # shuffled: the hash of laws, size of the batch and kind of report, which the shuffler certifies
 
 
 def read_round(answer: dict[str, Any], study: Study) -> Round:

@@ -16,6 +16,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.base import MessageChannel, MessageTerms
 from discreet.channels.sampled_item import ReportChannel
@@ -80,6 +82,12 @@ class Mechanism:
     def terms(self, policy: AnyPolicy, users: int) -> MessageTerms:
         """What each device of a shuffled batch of that size sends under a policy."""
         return self.messages.terms(Context(policy), users, self.privatizer.masked)
+
+    def most_messages(self, users: int) -> int:
+        """How many messages a device of a shuffled batch of that size sends at most, whatever the policy is."""
+        shape = self.study.shape
+        anything = StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
+        return self.terms(anything, users).messages
 
     @cached_property
     def alone(self) -> float | None:
