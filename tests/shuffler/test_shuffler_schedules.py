@@ -246,8 +246,12 @@ class Shuffled(RuleBasedStateMachine):
         the_ledger_is_sound(link, self.site.study)
 
     def _nothing_is_left(self) -> None:
-        """After the parties have worked without faults every frozen batch is settled."""
-        assert self.looking[0].execute("SELECT count(*) FROM batches WHERE how IS NULL").fetchone() == (0,)
+        """After the parties have worked without faults every frozen batch is counted, if the study has not ended."""
+        found = [how for (how,) in self.looking[0].execute("SELECT how FROM batches ORDER BY round")]
+        assert None not in found, "a batch is not settled"
+        (ended,) = self.looking[1].execute("SELECT ended FROM study").fetchone()
+        assert {*found[:-1]} <= {"acknowledged"}
+        assert found[-1:] in ([], ["acknowledged"]) or ended == "ended by the operator", "a batch was lost"
 
 
 def run(machine: type[Shuffled], schedules: int, steps: int) -> None:

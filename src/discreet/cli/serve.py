@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import tempfile
@@ -16,7 +15,8 @@ import typer
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
-from discreet.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.cli.workers import check_server, run_workers, told
+from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from discreet.service.study import Study
     from discreet.worlds.tabular import TabularWorld
 
-_SETTINGS = "DISCREET_SERVE"  # how settings reach the worker processes
 _REHEARSAL = "Rehearsal"
 
 
@@ -60,10 +59,7 @@ def serve(
     The address itself is a page for participants; /dashboard is for the person who runs the study and asks for the
     operator's token, which stands in STUDY.operator.
     """
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("uvicorn", "serve") from None
+    check_server()
     sizes = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     rehearsal = None if world is None else {"world": world, "sizes": sizes, "options": world_option}
     settings = {
@@ -87,12 +83,8 @@ def serve(
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)
     typer.echo(f"dashboard  http://{host}:{port}/dashboard  with the token in {places_of(study).operator}", err=True)
     coordinator.stop()
-    os.environ[_SETTINGS] = json.dumps(settings)
     with _counted_together(workers):
-        uvicorn.run(
-            "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
-            log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
-        )  # fmt: skip
+        run_workers("serve", settings, host, port, workers)
 
 
 def _check_free(host: str, port: int) -> None:
@@ -120,19 +112,12 @@ def _counted_together(workers: int) -> Iterator[None]:
 
 def worker() -> ASGIApp:
     """The application of one worker process; its settings come from the command that started it."""
-    import logging
     from dataclasses import replace
 
     from discreet.service.app import Service, usual_limits
     from discreet.service.places import operator_token, places_of
-    from discreet.service.watching import Log, ServerLog
 
-    try:
-        settings = json.loads(os.environ[_SETTINGS])
-    except (KeyError, ValueError):
-        raise InvalidInput("a worker is started by  discreet serve") from None
-    log = Log()
-    logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
+    settings, log = told("serve")
     file = Path(settings["study"])
     coordinator = open_coordinator(file, settings["db"])
     limits = replace(usual_limits(coordinator), rate=settings["rate"])
