@@ -28,7 +28,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.ledger.heads import private_key
 from discreet.service.batches import counted, packed, signed_text
 from discreet.service.database import Database
-from discreet.service.heads import hashed
+from discreet.service.heads import Behind, hashed
 from discreet.service.messages import BatchAccepted, Refused
 from discreet.service.places import new_tokens, places_of, shuffler_folder, shuffler_places_of
 from discreet.service.reports import token_digest
@@ -110,6 +110,24 @@ def test_other_senders_sizes_rounds_and_tampered_batches_are_refused(parties, tm
     assert accept({"batch": secrets.token_hex(16)}) == "closed"
     assert at.close_if_full()
     assert accept({"batch": secrets.token_hex(16)}) == "closed"
+
+
+def test_a_coordinator_that_has_lost_an_acknowledged_batch_is_refused_until_it_is_restored(parties, tmp_path):
+    places = places_of(parties.file)
+    with sqlite3.connect(places.database) as now, sqlite3.connect(tmp_path / "backup") as backup:
+        now.backup(backup)
+    filled(parties)
+    assert parties.shuffler.send() == 0
+    parties.coordinator.stop()
+    with sqlite3.connect(tmp_path / "backup") as backup, sqlite3.connect(places.database) as now:
+        backup.backup(now)
+    with pytest.raises(Behind, match="lacks a report that was acknowledged in round 1"):
+        parties.start_coordinator()
+    restore(parties.study, Database(places.database), places)
+    parties.coordinator = parties.to_coordinator.party = parties.start_coordinator()
+    filled(parties, 2)  # in the next round, with other people
+    parties.work()
+    assert parties.coordinator.published.row.served == 4
 
 
 def test_a_coordinator_takes_no_report_from_a_device(parties):
