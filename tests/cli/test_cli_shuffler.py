@@ -58,6 +58,14 @@ def test_check_says_what_is_left_if_both_collude_and_what_a_device_pays(tmp_path
     said = " ".join(capsys.readouterr().out.split())
     assert "shuffle differential privacy, epsilon 1, delta 1e-05" in said
     assert "if both collude local epsilon" in said
+    assert "none of them may side with the coordinator or fail to randomise, and nobody checks" in said
+    shares = {"colluding = 0.0": "colluding = 0.25", "tokens = false": "tokens = true"}
+    (tmp_path / "other").mkdir()
+    other = declared(tmp_path / "other", ONE, shares)
+    assert run("study", "check", other, "--runs", "0") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "a share of 0.25 of them, and no more, may side" in said
+    assert "nobody checks" not in said
     assert "1 sealed messages" in said
 
 

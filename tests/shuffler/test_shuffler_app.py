@@ -78,6 +78,7 @@ def test_a_study_runs_over_http(tmp_path):
         assert run_to_the_end(parties, random.Random(1)) == 12
         page = client.get("/").text
         assert "If the shuffler and the coordinator put together what they see" in page.replace("&#x27;", "'")
+        assert "none of them may side with the coordinator or fail to randomise, and nobody checks" in page
         operator = {"authorization": f"Bearer {OPERATOR}"}
         status = other.get("/v1/status", headers=operator).json()
         assert status["guarantee"].startswith("shuffle differential privacy, epsilon 1, delta 1e-05")

@@ -138,7 +138,18 @@ class Mechanism:
         return promised
 
     def collusion(self) -> str:
-        """Shuffled studies: what holds if shuffler and coordinator put together what they see, in one sentence."""
+        """Shuffled studies: whom the promise counts on, and what is left if shuffler and coordinator collude."""
+        return f"You are hidden by the other people of your batch: {self.crowd()}. {self._left()}"
+
+    def crowd(self) -> str:
+        """Shuffled studies: how many people of a batch may fail the others, and whether anybody knows who they are."""
+        shares = self.study.declaration["shuffle"]
+        failing = shares["dropouts"] + shares["colluding"]
+        who = f"a share of {failing:.4g} of them, and no more," if failing else "none of them"
+        seen = "" if self.study.invited else ", and nobody checks who they are"
+        return f"{who} may side with the coordinator or fail to randomise{seen}"
+
+    def _left(self) -> str:
         left = self.alone
         if left is None:
             return "If the shuffler and the coordinator put together what they see, nothing of this promise is left."
