@@ -23,7 +23,7 @@ from discreet.client.transport import Service as Seen
 from discreet.service.app import Service
 from discreet.service.places import places_of, shuffler_folder, shuffler_places_of
 from discreet.service.watching import Log
-from discreet.shuffler.app import ShufflerService, usual_limits
+from discreet.shuffler.app import ShufflerService, longer, usual_limits
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
 PATHS = ["/", "/v1/sealed", "/v1/batches", "/v1/reports", "/v1/status", "/metrics", "/healthz", "/v1/policy", "/%ff"]
@@ -104,6 +104,24 @@ def test_a_batch_that_comes_again_after_the_end_is_acknowledged(tmp_path):
         assert (answer.status_code, answer.json()["status"]) == (200, "accepted")
         assert client.post("/v1/batches", content=body + bytes(1 << 16)).status_code == 413
     parties.shuffler.stop()
+
+
+def test_a_batch_is_sent_again_after_longer_and_longer_pauses(tmp_path):
+    parties, pauses = Parties(declared(tmp_path, ONE)), []
+    service = ShufflerService(parties.shuffler, OPERATOR, log=Log(io.StringIO()), look=0.001)
+    chance, least = random.Random(1), service._look
+    for _ in range(4):
+        assert parties.person(chance) is None
+    for _ in range(20):
+        pauses.append(longer(pauses[-1] if pauses else least, least))  # as the task does that sends
+    assert pauses[:3] == [0.002, 0.004, 0.008]
+    assert pauses[-1] == 30.0
+    assert longer(30.0, 60.0) == 60.0
+    parties.to_coordinator.down = True
+    assert service._send_all() == 1
+    parties.to_coordinator.down = False
+    assert service._send_all() == 0
+    parties.stop()
 
 
 class Fuzzer:
