@@ -341,9 +341,13 @@ def test_what_was_told_to_answer_other_bits_is_not_mixed_in(tmp_path):
 
 def test_laws_that_are_not_certified_are_refused_by_the_shuffler_itself(parties):
     told = parties.coordinator.policy
-    parties.coordinator.policy = lambda: told() | {"wanted": 5000}
+    parties.coordinator.policy = lambda: told() | {"wanted": 5}
     with pytest.raises(InvalidInput, match="other laws than those that are certified"):
         parties.shuffler.refresh()
+    for users in (0, 13, 1 << 40, "4", True):
+        parties.coordinator.policy = lambda users=users: told() | {"wanted": users}
+        with pytest.raises((InvalidInput, Refused), match=r"more than the study has|cannot be followed"):
+            parties.shuffler.refresh()
 
 
 def test_two_heads_of_one_round_are_kept_as_evidence(parties):

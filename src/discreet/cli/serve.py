@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import typer
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
-from discreet.cli.workers import check_server, run_workers, told
+from discreet.cli.workers import check_free, check_server, run_workers, told
 from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def serve(
     operator_token(places_of(study).operator)
     if rehearsal is not None:
         _rehearsed(rehearsal, read_study(study))  # before anything is opened
-    _check_free(host, port)
+    check_free(host, port)
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
@@ -85,18 +84,6 @@ def serve(
     coordinator.stop()
     with _counted_together(workers):
         run_workers("serve", settings, host, port, workers)
-
-
-def _check_free(host: str, port: int) -> None:
-    """Refuse an address that cannot be listened on, before anything is opened."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        why = (error.strerror or "the system refused").lower()
-        raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
 
 
 @contextmanager

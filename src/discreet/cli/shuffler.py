@@ -9,7 +9,7 @@ import typer
 
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import StudyFile, read_declared
-from discreet.cli.workers import check_server, run_workers, told
+from discreet.cli.workers import check_free, check_server, run_workers, told
 from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def shuffler(
 
     origins = check_origins(allow_origin)
     operator_token(shuffler_places_of(study).operator)
+    check_free(host, port)
     opened = open_shuffler(study, db, coordinator)  # refused here, in one sentence
     typer.echo(f"{opened.declared.name}  {opened.declared.hash}")
     typer.echo(opened.mechanism.statement)

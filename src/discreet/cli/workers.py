@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput, MissingExtra
@@ -22,6 +23,18 @@ def check_server() -> None:
         import uvicorn  # noqa: F401
     except ImportError:
         raise MissingExtra("uvicorn", "serve") from None
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before anything is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        why = (error.strerror or "the system refused").lower()
+        raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
 
 
 def run_workers(command: str, settings: dict[str, Any], host: str, port: int, number: int = 1) -> None:

@@ -26,8 +26,6 @@ from discreet.service.mechanism import Mechanism, policy_from
 from discreet.service.messages import Refused
 from discreet.shuffler.tables import RoundView
 
-_MOST_USERS = 1 << 40
-
 
 class Ended(NamedTuple):
     """The coordinator says that the study has ended."""
@@ -69,8 +67,8 @@ def look(coordinator: Coordinator, mechanism: Mechanism, last: RoundView | None)
 def view_of(answer: dict[str, Any], head: Head, mechanism: Mechanism) -> RoundView:
     """What the devices of a round must send; refused if the coordinator asks for anything else."""
     users = answer.get("wanted")
-    if type(users) is not int or not 1 <= users <= _MOST_USERS:
-        raise InvalidInput("the coordinator does not say how many users the batch of its round has")
+    if type(users) is not int or not 1 <= users <= mechanism.study.total:
+        raise InvalidInput("the coordinator wants a batch of no users, or of more than the study has: nothing is taken")
     policy = policy_from(answer["policy"])
     laws = mechanism.laws(policy, users)
     if answer.get("laws") != laws:
