@@ -57,6 +57,16 @@ def check_killed(child: int, log: Path) -> None:
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), "a server ended by itself: " + log.read_text()[-2000:]
 
 
+def shortest(work: Callable[[], None], times: int = 3) -> float:
+    """The seconds that some work takes on a machine that does nothing else just then."""
+    found = []
+    for _ in range(times):
+        began = time.monotonic()
+        work()
+        found.append(time.monotonic() - began)
+    return min(found)
+
+
 def clients() -> httpx.AsyncClient:
     """Clients of servers on this machine, without certificates, which take longer to load than a report to send."""
     return httpx.AsyncClient(timeout=10.0, verify=False)

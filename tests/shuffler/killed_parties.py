@@ -35,7 +35,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from tests.service.killing import answers, check_killed, clients, forked, free_port, is_final
+from tests.service.killing import answers, check_killed, clients, forked, free_port, is_final, shortest
 from tests.service.soundness import heads_are_a_chain, the_ledger_is_sound
 from tests.shuffler.two_parties import Parties
 
@@ -165,14 +165,15 @@ def main(folder: Path, db: str | None, kills: int) -> None:
     began = time.monotonic()
     assert all(answers(*pair) for pair in zip(ports, children, strict=True)), log.read_text()
     crowd, coins = Crowd(read_study(file), *urls), random.Random(os.urandom(8))
-    asyncio.run(crowd.send(PER_KILL, 20.0))
-    whole = time.monotonic() - began
+    start = time.monotonic() - began
+    whole = start + shortest(lambda: asyncio.run(crowd.send(PER_KILL, 20.0)))
     for _ in range(kills):
         victims = coins.choice([[0], [1], [1], [0, 1]])
 
         def kill(*_: Any, victims: list[int] = victims) -> None:
             for which in victims:
                 os.kill(children[which], signal.SIGKILL)
+            crowd.until = min(crowd.until, time.monotonic() + whole / 4)  # who is left goes on for a while
 
         signal.signal(signal.SIGALRM, kill)
         signal.setitimer(signal.ITIMER_REAL, coins.uniform(1e-3, whole))
