@@ -133,6 +133,26 @@ def test_binomial_noise_in_both_directions(trials, p, up):
         close_above(bound.delta(Fraction(epsilon), TINY), true, 3e-4)
 
 
+@pytest.mark.parametrize("cells", [1, 2])
+def test_of_two_releases_one_may_rise_while_the_other_falls(cells):
+    """Two releases whose directions differ: the worst of all four ways, which is neither both up nor both down."""
+    trials, p = 3, Fraction(9, 20)
+    law = {x: math.comb(trials, x) * float(p) ** x * float(1 - p) ** (trials - x) for x in range(trials + 1)}
+    one = known({"kind": "binomial-noise", "trials": trials, "p": str(p)}, shift((1, cells, 0)))
+    both = checker.composed([one, one])
+    joint, worst = product([law] * 2 * cells), {}
+    for epsilon in (0.4, 0.7):
+        for signs in itertools.product((1, -1), repeat=2):
+            other = product([moved(law, by) for by in signs for _ in range(cells)])
+            worst[signs] = max(stick(joint, other, epsilon), stick(other, joint, epsilon))
+        close_above(both.delta(Fraction(epsilon), TINY), max(worst.values()), 3e-4)
+    if cells == 1:
+        assert worst[1, -1] > 1.04 * worst[1, 1]
+    assert not both.exact  # that she can move both ways at once is not known, so a miss proves nothing
+    with pytest.raises(checker.Unknown, match="directions differ"):
+        checker.composed([one] * 7).delta(Fraction(1), TINY)
+
+
 @pytest.mark.parametrize(("others", "bits"), [(5, 1), (8, 2), (90, 1)])
 def test_answered_bits_are_hidden_by_the_least_helpful_crowd(others, bits):
     lie = Fraction(1, 4)
@@ -450,6 +470,31 @@ def test_nobody_is_hidden_by_others_while_she_answers_alone():
         assert "by herself" in found.reason
     assert promised(step("local", alone), "1.1", model="local").answer == HOLDS
     assert promised(step("local", alone), "1.09", "0", model="local").answer == FAILS
+
+
+ITEM = {"kind": "shuffled-item", "items": 4, "lie": "1/12", "others": 30}
+# What a forger would write into a message of which epsilon 1 at delta 0.024 is stated, and 0.997 is true.
+OTHER_ITEMS = [
+    {"lie": "1/13"}, {"lie": "0"}, {"lie": "1e-300"}, {"lie": "-1/12"}, {"lie": "1/2"}, {"lie": "1/3"}, {"lie": 0.08},
+    {"lie": None}, {"others": 28}, {"others": 0}, {"others": -1}, {"others": 30.0}, {"others": True}, {"others": "30"},
+    {"items": 3}, {"items": 2}, {"items": 1}, {"items": 0}, {"items": 4.0}, {"kind": "sampled-items"},
+    {"kind": "sampled-items", "reports": 1, "laws": [[4, "1/12"]]}, {"kind": "answered-bits", "bits": 1},
+    {"kind": "bounded-reports", "reports": 1, "epsilon": "1.1"}, {"kind": "sum-of-items"}, {"kind": None},
+]  # fmt: skip
+
+
+def about_items(message, epsilon="1", delta="0.024"):
+    """The answer about a batch of such messages, of which epsilon 1 at delta 0.024 is stated."""
+    batches = step("shuffled", {"kind": "reports", "message": message}, epsilon=epsilon, delta=delta)
+    stated = {"epsilon": "1", "delta": "0.024", "rho": None}
+    return verdict(leaf(LAPLACE, steps=step("billboard", batches), stated=stated, model="shuffle")).answer
+
+
+def test_no_other_message_passes_for_a_shuffled_item():
+    assert about_items(ITEM) == HOLDS
+    assert about_items(ITEM, epsilon="0.99") == about_items(ITEM, delta="0.0235") == FAILS
+    for other in OTHER_ITEMS:
+        assert about_items({**ITEM, **other}) != HOLDS, other
 
 
 def test_of_batches_the_point_is_known_and_nothing_else():

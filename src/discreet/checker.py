@@ -54,6 +54,7 @@ _MOST_POINTS = 120_000
 _MOST_COPIES = 20_000
 _MOST_WORK = 40_000_000  # terms in all: about a minute
 _LONGEST_FILE = 64 << 20
+_MOST_UNEVEN = 6  # parts whose directions differ: each has twice as many ways
 
 
 class Unreadable(Exception):
@@ -302,6 +303,11 @@ class Losses:
     def copies(self) -> int:
         """All copies, either way round."""
         return self.times + self.flipped
+
+    @property
+    def uneven(self) -> bool:
+        """Whether P against Q and Q against P differ."""
+        return self.crowd is None and self.forward is not self.backward and self.times != self.flipped
 
     def spread(self) -> float:
         """About the standard deviation of the loss of one copy."""
@@ -977,8 +983,9 @@ class Known:
         if alone and len(self.losses) == 1:
             return max(_delta_of(atoms, epsilon) for atoms in self._directions(self.losses[0]))
         if alone and len(self.losses) == 2:
-            pairs = zip(*(self._directions(part) for part in self.losses))
-            return max(_delta_of_two(first, second, epsilon) for first, second in pairs)
+            one, other = (self._directions(part) for part in self.losses)
+            turned = [(one[int(a)], other[int(b)]) for a, b in self._ways()]
+            return max(_delta_of_two(first, second, epsilon) for first, second in turned)
         step, grids = self._sums(negligible)
         return max(grid.delta(step, epsilon) for grid in grids)
 
@@ -991,8 +998,15 @@ class Known:
     def _directions(self, part: Losses) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
         return (part.forward, part.backward) if part.times else (part.backward, part.forward)
 
+    def _ways(self) -> list[tuple[bool, ...]]:
+        """Which parts are turned round: all ways for those whose directions differ (rule 8)."""
+        uneven = [part.uneven for part in self.losses or ()]
+        if sum(uneven) > _MOST_UNEVEN:
+            raise Unknown("too many releases are put together whose two directions differ")
+        return list(itertools.product(*((False, True) if differs else (False,) for differs in uneven)))
+
     def _sums(self, negligible: Fraction) -> tuple[Fraction, list[_Grid]]:
-        """The distribution of all losses together in both directions, on one grid."""
+        """The distribution of all losses together in every direction, on one grid."""
         if "sums" in self._cache:
             found: tuple[Fraction, list[_Grid]] = self._cache["sums"]
             return found
@@ -1006,11 +1020,11 @@ class Known:
             step = Fraction(math.sqrt(square) / _resolution(copies))
         cut = int(negligible * 10**digits)
         grids = []
-        for direction in (0, 1):
+        for ways in self._ways():
             total: _Grid | None = None
-            for part in self.losses:
+            for part, turned in zip(self.losses, ways):
                 for atoms, times in ((part.forward, part.times), (part.backward, part.flipped)):
-                    if direction:
+                    if turned:
                         atoms = part.backward if atoms is part.forward else part.forward
                     if times:
                         one = self._crowd(part.crowd, step, digits) if part.crowd else _on_grid(atoms, step, digits)
@@ -1018,8 +1032,6 @@ class Known:
                         total = several if total is None else total.plus(several, cut)
             assert total is not None
             grids.append(total)
-            if all(part.crowd is not None or part.forward is part.backward for part in self.losses):
-                break
         self._cache["sums"] = step, grids
         return step, grids
 
@@ -1142,7 +1154,8 @@ def composed(parts: list[Any]) -> Any:
         mu_squared=mu,
         slack=sum((part.slack for part in all_known), Fraction(0)),
         losses=None if losses is None else tuple(losses),
-        exact=all(part.exact for part in all_known),
+        # Of releases whose directions differ the worst ways together are counted, and need not occur together.
+        exact=all(part.exact for part in all_known) and sum(part.uneven for part in losses or ()) < 2,
     )
 
 

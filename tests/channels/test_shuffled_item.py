@@ -17,6 +17,7 @@ from discreet.encoders.sampled_step import SampledStep
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.registry import make_learner
 from discreet.noise import KaryRandomizedResponse
+from discreet.noise.shuffled_items import ShuffledItems
 from discreet.policies import Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.recipes.shuffle import without_shuffler
@@ -183,6 +184,23 @@ def test_a_batch_of_real_messages_is_taken_in():
         np.testing.assert_array_equal(estimate.variance, release[name].variance)
     assert (resumed.served, resumed.left) == (40, 0)
     assert not intake.save().secret
+
+
+def test_a_batch_that_hides_less_than_was_promised_is_discarded():
+    """Ten messages of devices that counted on 400 others lose 3.3 and not 1; with dropouts declared some may miss."""
+    (one,) = build(target(blocks=1), POOLED, 400).channels
+    law = one.response(400, 12)
+    assert ShuffledItems(law.epsilon, 12, 10).profile().epsilon(1e-4) > 3.0
+    intake = build(target(blocks=1), POOLED, 400).collect(400)
+    for few in (10, 399):
+        with pytest.raises(Unsupported, match=f"{few} messages are too few of a batch of 400, .* counts on 400"):
+            intake.receive_batch(POLICY, [0] * few, planned=400)
+    assert intake.served == 0
+    patient = build(target(blocks=1, dropouts=0.25), POOLED, 400).collect(400)
+    with pytest.raises(Unsupported, match="counts on 300"):
+        patient.receive_batch(POLICY, [0] * 299, planned=400)
+    patient.receive_batch(POLICY, [0] * 300, planned=400)
+    assert patient.served == 300
 
 
 def test_the_law_is_the_one_that_devices_were_told():

@@ -70,6 +70,24 @@ def test_with_a_new_plan_after_every_user(learner, episodes, runs):
     assert stuck(losses(ARMS, learner, None, episodes, runs)) == 0
 
 
+# Two states: 0 leads to 1, where the reward is, with chance .1 or .4; 1 stays with .8 or .5.
+TWO_STATES = discreet.worlds.from_arrays(
+    [[[0.9, 0.1], [0.6, 0.4]], [[0.2, 0.8], [0.5, 0.5]]], [[0.0, 0.0], [0.9, 0.9]], horizon=5, name="two states"
+)
+
+
+def unlucky(learner) -> int:
+    """How many of 100 runs with 2,000 users lose more than a quarter of what uniform play loses, all users together."""
+    result = discreet.simulate(TWO_STATES, learner, None, episodes=2000, runs=100, seed=SEED)
+    return int((result.total_regret > 0.25 * 2000 * TWO_STATES.gap(uniform_policy(TWO_STATES.shape))).sum())
+
+
+def test_a_few_moves_to_the_same_state_are_not_believed_where_others_differ():
+    """With 200 other seeds none. The twin believes them as fast as in a world without chance."""
+    assert unlucky(UCBVI()) <= 1
+    assert unlucky(UCBVI(range_scale=0.2)) >= 5
+
+
 def test_without_a_bonus_the_greedy_planner_is_found_stuck():
     assert stuck(losses(ARMS, UCBVI(**NO_BONUS, arm_scale=0.0), None, 3000, 20)) >= 4
     assert stuck(losses(frozen_lake(), UCBVI(**NO_BONUS), None, 3000, 4)) >= 1

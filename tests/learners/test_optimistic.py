@@ -38,7 +38,9 @@ def random_release(groups: int, seed: int, noisy: bool) -> Release:
     transitions[empty] = 0.0
     visits = transitions.sum(axis=-1) + rng.normal(0, 3, size=rows) * noisy
     rewards = np.where(empty, 0.0, rng.random(rows) * visits)
-    variance = (rng.uniform(1, 9, size=rows) if noisy else np.zeros(rows)) * np.ones(rows)
+    variance = np.zeros(rows)
+    if noisy:  # one row in five was asked seldom
+        variance = rng.uniform(1, 9, size=rows) * np.where(rng.random(rows) < 0.2, 0.01, 1.0)
     return Release(
         {
             "visits": Estimate(visits, 2 * variance),
@@ -69,6 +71,12 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
     def width(x):
         return math.log(1 + (1 + users) / x) / x
 
+    def weights(row):
+        return [max(0.0, float(x) - learner.threshold * float(noise["transitions"][row])) for x in transitions[row]]
+
+    told = [w for w in map(weights, np.ndindex(visits.shape)) if sum(w) > 1]
+    elsewhere = sum(sum(w) - max(w) for w in told) / (1e-9 + sum(sum(w) - 1 for w in told))
+    certain = 0.4 + 0.6 * min(1.0, 4 * elsewhere)
     Q, V = np.zeros((horizon, S, A)), np.zeros((horizon + 1, S))
     for h in reversed(range(horizon)):
         following, best = V[h + 1], max(V[h + 1])
@@ -84,17 +92,20 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
             if horizon == 1:
                 reward = kl_bound(r, learner.arm_scale * width(n))
             patient = learner.patience * math.sqrt(2 * math.log(1 + (1 + users) / (A * n))) if horizon == 1 else 0.0
+            if horizon > 1 and sd_t > 0:
+                widest = float(noise["transitions"][row[:2]].max())
+                patient = learner.patience * 2 / 3 * math.sqrt(2 * max(0.0, math.log(widest**2 / (10 * sd_t**2))))
             reward += (1 + patient) * noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2) / n
-            w = [max(0.0, float(count) - learner.threshold * sd_t) for count in transitions[row]]
+            w = weights(row)
             m, future = sum(w), unseen * best
             if m > 0:
                 mean = sum(x * v for x, v in zip(w, following, strict=True)) / m
                 variance = sum(x * (v - mean) ** 2 for x, v in zip(w, following, strict=True)) / m
                 apart = sum((v - mean) ** 2 for x, v in zip(w, following, strict=True) if x > 0)
                 future = mean + learner.spread_scale * math.sqrt(2 * variance * width(m))
-                future += learner.range_scale * (best - mean) * min(1.0, width(m))
-                future += noise_scale * sd_t * math.sqrt(apart) / m
-                future += noise_scale * learner.threshold * sd_t * (best - mean) / m
+                future += learner.range_scale * certain * (best - mean) * min(1.0, width(m))
+                future += (1 + patient) * noise_scale * sd_t * math.sqrt(apart) / m
+                future += (1 + patient) * noise_scale * learner.threshold * sd_t * (best - mean) / m
             Q[h, s, a] = min(1.0, reward) + min(best, future)
         V[h] = np.minimum(horizon - h, Q[h].max(axis=1))
     return Q, V
@@ -107,7 +118,7 @@ LEARNERS = [
     UCBVI(reward_scale=0.02, spread_scale=0.0, range_scale=0.0, noise_scale=0.3, threshold=0.7),
     UCBVI(reward_scale=0.0, spread_scale=0.0, range_scale=0.4, noise_scale=0.0, threshold=0.0),
 ]
-WITHOUT_BONUS = {"reward_scale": 0.0, "spread_scale": 0.0, "range_scale": 0.0, "noise_scale": 0.0}
+WITHOUT_BONUS = {"reward_scale": 0.0, "spread_scale": 0.0, "range_scale": 0.0, "noise_scale": 0.0, "patience": 0.0}
 
 
 def agrees(values: np.ndarray, policy, Q: np.ndarray, V: np.ndarray) -> bool:
@@ -131,7 +142,7 @@ def test_the_plan_is_that_of_the_formulas(learner, homogeneous, noisy):
         assert (Q.max(axis=2) > Q.min(axis=2) + 1e-6).any()
 
 
-KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold")
+KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold", "patience")
 
 
 def test_a_bandit_is_patient_with_arms_that_had_less_than_their_share():

@@ -125,6 +125,25 @@ def test_the_sum_is_the_expectation(k, n, own):
         assert law.profile().delta(epsilon) >= total / (n * b)
 
 
+@pytest.mark.parametrize("coins", [2, 16, 30, 1000, 100_000, 3_000_000, 40_000_000])
+def test_sums_over_very_many_coins_are_not_below_the_truth(coins):
+    """E(N - n/2)+ = n/4 P(N = n/2), and C(2m, m) / 4^m by its own series; factorials of 3,000,000 are off by 2e-6."""
+    m = coins // 2
+    middle = (
+        math.comb(coins, m) / 2**coins if m < 500 else (1 - 1 / (8 * m) + 1 / (128 * m**2)) / math.sqrt(math.pi * m)
+    )
+    width = math.ceil(4.7 * math.sqrt(coins)) + 40
+    found = shuffled_items._excess(np.array([coins]), width, np.array([[coins / 2]]))[0, 0]
+    assert found == pytest.approx(coins / 4 * middle, rel=2e-9)
+
+
+@pytest.mark.parametrize("coins", [0, 1, 2, 5, 17, 40])
+def test_fair_coins(coins):
+    heads = np.arange(coins + 1)
+    exact = [math.comb(coins, h) / 2**coins for h in heads]
+    np.testing.assert_allclose(shuffled_items._fair_coins(np.full(coins + 1, coins), heads), exact, rtol=1e-13)
+
+
 def test_coarse_points_only_add(monkeypatch):
     law = ShuffledItems(3.4, 40, 400)
     fine = [law.profile().delta(epsilon) for epsilon in (0.5, 1.0, 1.5)]

@@ -23,13 +23,14 @@ from discreet.shape import Moments, Shape, layered_shape
 RUN = {name: entry for name, entry in PUBLISHED.items() if entry.recipe is not None}
 # What a recipe leaves out of what is printed, and so the only reason for two numbers.
 LAST_STEP = "transitions of the last step"
+POOLED = "transitions"  # of which the last step is not sent; pooled over steps it has no table of its own
 SENDS_LESS = {
     "published/adversarial-full-information": {LAST_STEP},
     "published/adversarial-bandit": {LAST_STEP},
     "published/adversarial-full-information-local": {LAST_STEP},
     "published/adversarial-bandit-local": {LAST_STEP},
-    "published/heavy-tailed-central-raw-counts": {LAST_STEP},
-    "published/heavy-tailed-local": {LAST_STEP},
+    "published/heavy-tailed-central-raw-counts": {POOLED},
+    "published/heavy-tailed-local": {POOLED},
     "published/offline-apvi": {"successors of the last step"},
     "published/offline-apvi-laplace": {"successors of the last step"},
     "published/ldp-psrl": {"squared rewards"},

@@ -182,6 +182,14 @@ def pooled_inner_transitions(path, acts, rewards):
     return [((path[h], acts[h], path[h + 1]), 1) for h in range(len(acts) - 1)]
 
 
+def pooled_transitions(path, acts, rewards):
+    return [((path[h], acts[h], path[h + 1]), 1) for h in range(len(acts))]
+
+
+def pooled_signed_rewards(path, acts, rewards):
+    return [((path[h], acts[h]), 2 * rewards[h] - 1) for h in range(len(acts))]
+
+
 def pooled_rewards(path, acts, rewards):
     return [((path[h], acts[h]), rewards[h]) for h in range(len(acts))]
 
@@ -227,6 +235,10 @@ def test_pooled_tables_move_as_the_entries_say():
     assert np.sum(bounded, axis=0).tolist() == [10, 18]
     psrl = own_moves("published/ldp-psrl", homogeneous=True, epsilon=1.0)
     assert moves([*three, pooled_squares]) == tuple(np.sum(psrl, axis=0)) == (14, 26)
+    # The last step's transitions fall into the cells of the others: 4 in squares for two cells, not 1 and 1.
+    heavy = [moves([table]) for table in (pooled_visits, pooled_transitions, pooled_signed_rewards)]
+    assert own_moves("published/heavy-tailed-central", homogeneous=True, epsilon=1.0) == heavy
+    assert heavy == [(4, 8), (4, 8), (4, 16)]
 
 
 def test_a_tree_shows_a_user_once_per_level():

@@ -21,6 +21,14 @@ def test_delta_is_the_hockey_stick_sum():
         )
 
 
+def test_beyond_all_losses_only_infinite_ones_count():
+    """Also where a step is so short that its number at epsilon is beyond all whole numbers, or infinite."""
+    masses = np.array([0.2, 0.6])
+    for step in (0.75, 1e-17, 1e-300):
+        assert LossDistribution(0.0, step, masses, infinite=0.2).delta(1e9) == 0.2
+    assert LossDistribution(-1.0, 1e-300, masses, infinite=0.2).delta(-1e9) == pytest.approx(1.0)
+
+
 def test_on_grid_keeps_both_masses_and_only_raises_delta():
     losses, masses = three_atoms()
     gridded = on_grid(losses, masses, 0.3)

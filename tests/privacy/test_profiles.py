@@ -2,13 +2,14 @@
 
 import math
 from decimal import Context, Decimal, localcontext
+from itertools import product
 
 import mpmath
 import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput, Unsupported
-from discreet.noise import DiscreteGaussian, DiscreteLaplace, Laplace
+from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.profiles import (
     CERTIFIABLE,
     GaussianProfile,
@@ -17,7 +18,6 @@ from discreet.privacy.profiles import (
     PureProfile,
     ZeroConcentratedProfile,
     compose,
-    repeated,
     replacing_users,
     responses_profile,
 )
@@ -121,12 +121,55 @@ def test_lattices_of_one_step_compose_without_a_grid():
     assert both.epsilon(0.0) == pytest.approx(4.0)
 
 
-def test_repeated_multiplies_what_is_known():
-    one = Laplace(2.0).profile(Sensitivity.unit_shifts(1, 0))
-    four = repeated(one, 4)
-    assert four.bound == pytest.approx(2.0)
-    assert four.rho == pytest.approx(0.5)
-    assert four.delta(0.7) == pytest.approx(Laplace(2.0).profile(Sensitivity.unit_shifts(2, 2)).delta(0.7), rel=1e-6)
+def rising_and_falling(n, p):
+    """A count with n coins of probability p, and the same one higher."""
+    law = [math.comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1)]
+    return np.array([*law, 0.0]), np.array([0.0, *law])
+
+
+def enumerated(pairs, epsilon):
+    one = other = np.ones(1)
+    for p, q in pairs:
+        one, other = np.multiply.outer(one, p).ravel(), np.multiply.outer(other, q).ravel()
+    return float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum())
+
+
+def test_of_two_counts_one_may_rise_while_the_other_falls():
+    """Binomial noise is not the same both ways, and a rise beside a fall can be worse than two of either."""
+    up, down = rising_and_falling(3, 0.45)
+    one = BinomialNoise(3, 0.45).profile(Sensitivity.unit_shifts(1, 0))
+    both, alike = compose([one, one]), compose([one, one], as_given=True)
+    for epsilon in (0.0, 0.3, 0.7, 1.0):
+        same = max(enumerated([(up, down)] * 2, epsilon), enumerated([(down, up)] * 2, epsilon))
+        mixed = enumerated([(up, down), (down, up)], epsilon)
+        assert both.delta(epsilon) >= max(same, mixed)
+        assert both.delta(epsilon) == pytest.approx(max(same, mixed), rel=1e-3)
+        assert alike.delta(epsilon) == pytest.approx(same, rel=1e-3)
+    assert both.delta(0.7) > 1.04 * alike.delta(0.7)
+
+
+def test_every_way_to_turn_three_uneven_mechanisms_counts():
+    up, down = rising_and_falling(2, 0.3)
+    wide, high = rising_and_falling(4, 0.2)
+    parts = [BinomialNoise(2, 0.3).profile(Sensitivity.unit_shifts(1, 0))] * 2
+    parts += [BinomialNoise(4, 0.2).profile(Sensitivity.unit_shifts(0, 1)), PureProfile(0.1)]
+    pure = np.array([1.0, math.exp(-0.1)]) / (1 + math.exp(-0.1))
+    whole = compose(parts)
+    for epsilon in (0.1, 0.8, 1.6):
+        worst = max(
+            enumerated([*pairs, (pure, pure[::-1])], epsilon)
+            for pairs in product(*[((up, down), (down, up))] * 2, ((wide, high), (high, wide)))
+        )
+        assert worst <= whole.delta(epsilon) <= worst * 1.01
+
+
+def test_nine_uneven_mechanisms_are_too_many():
+    parts = [BinomialNoise(n, 0.3).profile(Sensitivity.unit_shifts(1, 0)) for n in range(2, 11)]
+    with pytest.raises(Unsupported, match="9 mechanisms whose two directions differ"):
+        compose(parts)
+    assert 0 < compose(parts, as_given=True).delta(1.0) <= 1
+    even = [BinomialNoise(n, 0.3).profile(Sensitivity.unit_shifts(1, 1)) for n in range(2, 11)]
+    assert compose(even).delta(1.0) <= 1  # a cell up and a cell down are the same both ways
 
 
 def test_numbers_certify_nothing_tiny_but_rho_does():

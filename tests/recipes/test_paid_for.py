@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.base import SimulatedNoise
+from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.accumulators.tree import next_release
+from discreet.channels.schedule import EveryEpisode
 from discreet.errors import Unsupported
 from discreet.policies import uniform_policy
 from discreet.recipes.recipe import LAYERED, TABULAR
 from discreet.recipes.registry import build, recipes
-from discreet.recipes.trust import Central
+from discreet.recipes.trust import Central, Local
 from discreet.release import Request
 from discreet.shape import Shape, layered_shape
 
@@ -105,3 +106,34 @@ def test_no_loop_runs_a_privatizer_for_more_users_than_were_paid_for(known, epis
         with pytest.raises(Unsupported, match="was built for 3 users and would be opened for"):
             discreet.simulate(world, discreet.learners.UCBVI(), target, episodes=episodes)
     assert discreet.simulate(world, discreet.learners.UCBVI(), privatizer, episodes=3).guarantee.epsilon <= 1
+
+
+CHANGES = {
+    "channels": lambda p: replace(p, channels=tuple(replace(c, law=type(c.law)(c.law.scale / 9)) for c in p.channels)),
+    "schedule": lambda p: replace(p, schedule=EveryEpisode()),
+    "mask": lambda p: replace(p, masked=not p.masked),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_guarantee_does_not_stay_when_what_it_is_about_is_exchanged(change):
+    world = discreet.worlds.random_mdp(instance=1)
+    honest = build(Central(1.0, recipe="central/joint-histogram-laplace"), world.shape, 30)
+    honest.take_in(SecureNoise(), 30)
+    changed = CHANGES[change](honest)
+    for call in (
+        lambda: changed.take_in(SecureNoise(), 30),
+        lambda: discreet.simulate(world, discreet.learners.UCBVI(), changed, episodes=30),
+    ):
+        with pytest.raises(Unsupported, match="changed after its guarantee was computed"):
+            call()
+    changed.take_in(SimulatedNoise(np.random.default_rng(0)), 30)  # an audit looks at mechanisms that are broken
+    assert replace(honest, options={}, users=20).take_in(SecureNoise(), 20).left == 20
+
+
+def test_devices_send_nothing_to_a_recipe_that_was_changed():
+    honest = build(Local(1.0, recipe="local/sampled-step"), SHAPE, 30)
+    honest.collect(30)
+    louder = replace(honest, channels=(replace(honest.channels[0], epsilon=2.0),))
+    with pytest.raises(Unsupported, match="changed after its guarantee was computed"):
+        louder.collect(30)

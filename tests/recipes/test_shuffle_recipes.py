@@ -22,6 +22,7 @@ from discreet.privacy.guarantee import compose, shuffled
 from discreet.recipes.expectation import noise_of
 from discreet.recipes.registry import build, recipes
 from discreet.release import Layer, Request
+from discreet.shape import Shape
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
@@ -215,3 +216,12 @@ def test_schedules_may_be_chosen():
     growing = build(target(blocks=10, first=5), POOLED, 1000)
     assert growing.schedule == GrowThenEqual(10, 5)
     assert growing.channels[0].block == 100
+
+
+@pytest.mark.parametrize("recipe", ["joint-histogram-binomial", "three-tables-binomial", "sampled-item"])
+@pytest.mark.parametrize("users", [1, 2])
+@pytest.mark.parametrize("epsilon", [700.0, 1e5])
+def test_next_to_no_privacy_is_a_promise_like_any_other(recipe, users, epsilon):
+    """A single coin has one finite loss, so that steps of losses were too short to be counted up to epsilon."""
+    guarantee = build(discreet.Shuffle(epsilon, 1e-5, recipe=f"shuffle/{recipe}"), Shape(2, 2, 2), users).guarantee
+    assert (guarantee.epsilon, guarantee.delta) == (epsilon, 1e-5)

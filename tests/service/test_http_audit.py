@@ -49,7 +49,7 @@ def halved(monkeypatch):
     def spoilt(study, recipe=None):
         honest = prepare(study, recipe)
         channels = tuple(replace(each, law=DiscreteLaplace(each.law.scale / 2)) for each in honest.privatizer.channels)
-        return replace(honest, privatizer=replace(honest.privatizer, channels=channels))
+        return replace(honest, privatizer=replace(honest.privatizer, channels=channels, computed_for=()))
 
     monkeypatch.setattr(coordinator_module, "prepare", spoilt)
 
@@ -242,7 +242,7 @@ def test_devices_with_half_of_the_noise_are_convicted(tmp_path, monkeypatch):
     def louder(study, recipe=None):
         honest = stated(study, recipe)
         channel = replace(honest.channel, epsilon=2.0)
-        return replace(honest, privatizer=replace(honest.privatizer, channels=(channel,)))
+        return replace(honest, privatizer=replace(honest.privatizer, channels=(channel,), computed_for=()))
 
     monkeypatch.setattr(coordinator_module, "prepare", louder)
     assert lost_by_reports(tmp_path) > 1.0

@@ -185,7 +185,7 @@ def profile_of_moves(moves: Iterable[Move]) -> Profile:
         else:
             cells.update((law, round(one, 9)) for one in by if one)
     key = tuple(sorted(((law, by, times) for (law, by), times in cells.items()), key=repr))
-    return compose([*tables, *([_independent(key)] if key else [])])
+    return compose([*tables, *([_independent(key)] if key else [])], as_given=True)
 
 
 def _entries(law: DiscreteSymmetricGaussianMatrix, by: Floats) -> Iterable[tuple[DiscreteGaussian, float]]:

@@ -140,7 +140,7 @@ def _couple(privatizer: Privatizer, seed: int, pairs: int, found: _Found) -> Non
 
 
 def _together(profiles: Sequence[Profile]) -> Profile:
-    return profiles[0] if len(profiles) == 1 else compose(profiles)
+    return profiles[0] if len(profiles) == 1 else compose(profiles, as_given=True)
 
 
 def _pair(privatizer: Privatizer, number: int, seed: int) -> tuple[Profile, list[Any]]:

@@ -246,7 +246,7 @@ def exact_profile(privatizer: Privatizer) -> Profile | None:
         profiles.append(profile)
     if any(isinstance(profile, ZeroConcentratedProfile | NearGaussianProfile) for profile in profiles):
         return None
-    return compose(profiles)
+    return compose(profiles, as_given=True)  # one pair of records
 
 
 @dataclass(frozen=True)

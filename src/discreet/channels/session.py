@@ -60,6 +60,7 @@ class Privatizer:
     masked: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     users: int | None = None  # for how many it was built; None where nothing depends on their number
+    computed_for: tuple[object, ...] = field(default=(), compare=False)  # the parts that the guarantee is about
 
     def __post_init__(self) -> None:
         times = Counter(name for channel in self.channels for name in channel.encoder.statistics)
@@ -77,6 +78,22 @@ class Privatizer:
 
     def __repr__(self) -> str:
         return one_line("Privatizer", self.recipe, counted(len(self.channels), "channel"), self.guarantee.brief())
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """All that its guarantee depends on."""
+        return (self.shape, self.schedule, self.masked, *self.channels)
+
+    def check_unchanged(self) -> None:
+        """Refuse a recipe's privatizer whose parts were exchanged while its guarantee stayed what it was."""
+        if not self.computed_for:
+            return  # put together by hand, beside the guarantee
+        now, then = self.parts, self.computed_for
+        if len(now) != len(then) or any(part is not before for part, before in zip(now, then)):
+            raise Unsupported(
+                f"the channels, schedule, mask or shape of recipe {self.recipe!r} were changed after its guarantee was "
+                "computed, and what it promises now is not known: build it anew with the options that you want"
+            )
 
     @property
     def statistics(self) -> frozenset[str]:
@@ -132,6 +149,8 @@ class Intake:
 
     def __init__(self, privatizer: Privatizer, noise: NoiseSource, total_users: int) -> None:
         privatizer.check_users(total_users)
+        if not noise.simulated:
+            privatizer.check_unchanged()
         if isinstance(noise, DeviceNoise):
             _check_collected(privatizer)
         elif not noise.simulated and privatizer.guarantee.model in ("local", "shuffle"):
@@ -220,13 +239,20 @@ class Intake:
     def receive_batch(self, policy: AnyPolicy, messages: Sequence[int], planned: int) -> Release:
         """Take in the messages of one batch as a shuffler hands them on, one item each, and release.
 
-        ``planned`` is the size of the batch that devices were told: their law is the one for that size.
+        ``planned`` is the size of the batch that devices were told: their law is the one for that size, and a batch of
+        which more than the declared share is missing is refused.
         """
         run = self._runs[0]
         if not self._collects or not isinstance(run, ItemRun):
             raise Unsupported("batches of items are received where devices send one each: open the intake with collect")
         sent = count_items(run.channel, policy, messages, masked=self.privatizer.masked)
         self._check_left(len(messages))
+        needed = run.channel.present(planned)
+        if len(messages) < needed:
+            raise Unsupported(
+                f"{len(messages)} messages are too few of a batch of {planned}, whose promise counts on {needed}: "
+                "discard them, and declare more dropouts or smaller batches"
+            )
         run.add_batch(sent, len(messages), policy, planned=planned)
         self._book(policy, len(messages))
         return self.release_now()

@@ -97,11 +97,14 @@ class ItemChannel(Tabular):
         weights = action_weights(self.encoder.shape, policy) if masked else self._anything()
         return self._items(weights)
 
+    def present(self, users: int) -> int:
+        """How many users of a batch of that size the promise counts on."""
+        # The user who is to be protected is present, so there is at least one.
+        return max(1, math.floor((1 - self.absent) * users))
+
     def counted(self, users: int, items: int) -> ShuffledItems:
         """The messages of a batch of that size that the promise counts on: those of users who are present."""
-        # The user who is to be protected is present, so there is at least one.
-        present = max(1, math.floor((1 - self.absent) * users))
-        return calibrate_items(present, items, self.epsilon, self.delta)
+        return calibrate_items(self.present(users), items, self.epsilon, self.delta)
 
     def response(self, users: int, items: int) -> KaryRandomizedResponse:
         """How every user of a batch of that size randomises one of so many items."""
@@ -156,7 +159,7 @@ class ItemChannel(Tabular):
 
         It is for plans that compare many sizes, so the law of the batch is about the one that it will have.
         """
-        shape, present = self.encoder.shape, max(1, math.floor((1 - self.absent) * self.block))
+        shape, present = self.encoder.shape, self.present(self.block)
         played = max(1.0, min(shape.horizon, _PLAYED * math.sqrt(shape.actions)))
         law = foreseen_items(present, round(played * self.fewest), self.epsilon, self.delta).response
         own = self.items(Policy(np.zeros((shape.horizon, shape.states), np.int64)))

@@ -124,7 +124,8 @@ class Optimism:
         )
         arrays = learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
         longer = self.patience / 2 if problem.shape.moments is not None else 0.0
-        return arrays._replace(patience=self.patience if problem.shape.horizon == 1 else longer)
+        patience = self.patience if problem.shape.horizon == 1 else longer
+        return arrays._replace(patience=patience, staying=0.0, certain=1.0)
 
     def seen(self, problem: Problem, release: Release | None) -> tuple[Statistics, Floats]:
         """The statistics of a release, or of none, and the widths of their mean rewards."""

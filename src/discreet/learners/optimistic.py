@@ -13,13 +13,28 @@ the scales of the knobs,
     r        = R / n clipped to [0, 1];   E, Var: mean and variance of V under w / m
     reward   = min(1, r + reward_scale (sqrt(2 r (1 - r) L(n) / n) + L(n) / n)
                         + noise_scale sqrt(sd_r^2 + r^2 sd_n^2) / n)
-    future   = min(max V, E + spread_scale sqrt(2 Var L(m) / m) + range_scale (max V - E) min(1, L(m) / m)
+    future   = min(max V, E + spread_scale sqrt(2 Var L(m) / m) + range_scale c (max V - E) min(1, L(m) / m)
                         + noise_scale sd_t sqrt(sum over w_t > 0 of (V_t - E)^2) / m
                         + noise_scale threshold sd_t (max V - E) / m)
     Q        = reward + future
 
 A row with N < 1/2 + sd_n is *unseen*: its reward is 1 and its future max V, as is the future of a row with m = 0. The
 last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V.
+
+**How far a few equal successors are believed** depends on the world, which is what c is about. Seven moves that all led
+to the same state may be a rule or chance, and the other rows tell which: with u the share of all moves so far that did
+not lead to the most frequent successor of their row (rows with m > 1; the first move of a row tells nothing),
+
+    c        = 0.4 + 0.6 min(1, 4 u),    u = sum of (m - max w_t) / sum of (m - 1).
+
+**Noise that stays.** Where users are asked only about the rows that they play (the local model, focused blocks), the
+noise of a row is drawn while the row is played and stays as it is afterwards: a row that it made look bad is not played
+any more, and nothing would correct it. The variance of its noise counts how often a row was asked; where others of its
+state were asked more than ten times as often, every noise_scale of the row is multiplied by
+
+    1 + (2/3) patience sqrt(2 ln(largest sd_t^2 in the state / (10 sd_t^2))).
+
+Where all rows have the same noise, drawn anew with every release, this changes nothing.
 
 **Bandits** (worlds of one step) have no successors, and a reward that chance or noise made look bad is all that is
 known of an arm. There the reward is that of KL-UCB (Garivier and Cappe, "The KL-UCB algorithm for bounded stochastic
@@ -64,6 +79,10 @@ from discreet.types import Floats
 from discreet.validation import check_not_negative
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
+_CERTAIN = 0.4  # the part of range_scale that counts in a world without chance
+_CHANCE = 4.0  # over this is the share of moves to other successors from which on all of it counts
+_STAYING = 2 / 3  # of patience, for noise that stays
+_SELDOM = 10.0  # how many times as often others of the state were asked than a row that is doubted longer
 _LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
 
 
@@ -82,11 +101,14 @@ class UCBVIArrays(NamedTuple):
     threshold: float
     patience: float  # how much longer an arm is tried that had less than its share; 0 unless there is one step
     arm_scale: float  # takes the place of reward_scale there
+    staying: float  # how much longer a row is tried that was asked less often than others of its state
+    certain: float  # the part of range_scale that counts where every row has led to one successor
     bandit: bool  # whether there is one step, so that rewards are bounded as those of arms
     unseen: float  # what a row is worth that was not seen: 1 everything that is possible, 0 nothing
     clock: Floats  # (1,) users whose releases were seen
     reward: Floats  # (rows,) scratch, as all that follow: the optimistic reward
     weights: Floats  # (S, rows) counts above the noise, by successor
+    most: Floats  # (rows,) the largest of them
     inverse: Floats  # (rows,) one over their sum; zero where nothing is known
     per_variance: Floats  # (rows,) the bonus is the root of this times the variance of V, ...
     per_range: Floats  # (rows,) ... plus this times max V - E, ...
@@ -108,7 +130,8 @@ class UCBVI(PlansBackwards):
         range_scale: Scale of the bonus for the range of what follows.
         noise_scale: How many deviations of noise are added.
         threshold: Counts below this many deviations of noise are taken for zero.
-        patience: In bandits: how much more an arm gets that had less than its share of users.
+        patience: How much longer a row is tried that noise may have made look bad: in bandits an arm that had less than
+            its share of users, in longer worlds a row that was asked less often than others of its state.
         arm_scale: In bandits: takes the place of ``reward_scale``.
 
     Examples:
@@ -119,7 +142,7 @@ class UCBVI(PlansBackwards):
 
     reward_scale: float = 0.5
     spread_scale: float = 0.5
-    range_scale: float = 0.2
+    range_scale: float = 0.5
     noise_scale: float = 0.2
     threshold: float = 1.5
     patience: float = 1.5
@@ -154,11 +177,14 @@ class UCBVI(PlansBackwards):
             threshold=self.threshold,
             patience=self.patience if shape.horizon == 1 else 0.0,
             arm_scale=self.arm_scale,
+            staying=_STAYING * self.patience if shape.horizon > 1 else 0.0,
+            certain=_CERTAIN,
             bandit=shape.horizon == 1,
             unseen=1.0,
             clock=np.zeros(1),
             reward=np.zeros(room),
             weights=np.zeros((shape.states, room)),
+            most=np.zeros(room),
             inverse=np.zeros(room),
             per_variance=np.zeros(room),
             per_range=np.zeros(room),
@@ -208,7 +234,7 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     Rows run innermost and nothing branches, so all of it vectorises; noise would make every branch a coin flip.
     """
     # Arrays are taken out of the tuples once, before the loops.
-    reward, weights, inverse = learner.reward, learner.weights, learner.inverse
+    reward, weights, most, inverse = learner.reward, learner.weights, learner.most, learner.inverse
     per_variance, per_range, per_deviation = learner.per_variance, learner.per_range, learner.per_deviation
     visits, visit_noise = statistics.visits, statistics.visit_noise
     rewards, reward_noise = statistics.rewards, statistics.reward_noise
@@ -222,13 +248,14 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     one, one_weight = transitions[0], weights[0]
     if opening == 1:
         for row in range(R):
-            one_weight[row] = inverse[row] = max(0.0, one[row] - threshold * transition_noise[row])
+            one_weight[row] = inverse[row] = most[row] = max(0.0, one[row] - threshold * transition_noise[row])
     else:
         two, two_weight = transitions[1], weights[1]
         for row in range(R):
             cut = threshold * transition_noise[row]
             first, second = max(0.0, one[row] - cut), max(0.0, two[row] - cut)
             one_weight[row], two_weight[row], inverse[row] = first, second, first + second
+            most[row] = max(first, second)
     for t in range(opening, S, 2):
         one, two, one_weight, two_weight = transitions[t], transitions[t + 1], weights[t], weights[t + 1]
         for row in range(R):
@@ -236,6 +263,8 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
             first, second = max(0.0, one[row] - cut), max(0.0, two[row] - cut)
             one_weight[row], two_weight[row] = first, second
             inverse[row] += first + second
+            most[row] = max(most[row], max(first, second))
+    range_scale *= learner.certain + (1.0 - learner.certain) * min(1.0, _CHANCE * share_elsewhere(most, inverse, R))
     for row in range(R):
         n, m = max(1.0, visits[row]), max(1e-9, inverse[row])
         over_both = 1.0 / (n * m)  # one division for two reciprocals
@@ -256,6 +285,41 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
         inverse[row] = known * per_move if inverse[row] > 0.0 else 0.0
     if learner.bandit:
         bound_arms(learner, statistics)
+    elif learner.staying > 0.0:
+        doubt_noise_that_stays(learner, statistics)
+
+
+@fused
+def share_elsewhere(most: Floats, counted: Floats, rows: int) -> float:
+    """The share of moves that did not lead to the most frequent successor of their row; a first move tells nothing."""
+    elsewhere, moves = 0.0, 1e-9
+    for row in range(rows):
+        tells = 1.0 if counted[row] > 1.0 else 0.0
+        elsewhere += tells * (counted[row] - most[row])
+        moves += tells * (counted[row] - 1.0)
+    return elsewhere / moves
+
+
+@fused
+def doubt_noise_that_stays(learner: UCBVIArrays, statistics: Statistics) -> None:
+    """Add to the bonuses of rows that were asked seldom, in a loop of its own: it is rarely needed."""
+    noise, A = statistics.transition_noise, learner.table.shape[1]
+    for first in range(0, noise.shape[0], A):
+        widest = 0.0
+        for row in range(first, first + A):
+            widest = max(widest, noise[row])
+        for row in range(first, first + A):
+            seldom = widest**2 / (_SELDOM * max(1e-9, noise[row] ** 2))
+            if noise[row] <= 0.0 or seldom <= 1.0:
+                continue
+            more = learner.noise_scale * learner.staying * math.sqrt(2.0 * fast_log(seldom))
+            n = max(1.0, statistics.visits[row])
+            r = min(1.0, max(0.0, statistics.rewards[row] / n))
+            own = math.sqrt(statistics.reward_noise[row] ** 2 + (r * statistics.visit_noise[row]) ** 2)
+            learner.reward[row] = min(1.0, learner.reward[row] + more * own / n)
+            more *= noise[row] * learner.inverse[row]
+            learner.per_range[row] += learner.threshold * more
+            learner.per_deviation[row] += more
 
 
 @fused

@@ -4,6 +4,14 @@ A cell that rises by one has loss ln f(o) / f(o-1) at count o, with f the binomi
 at o = 0; falling is the same pair read backwards. If p is not 1/2 the two directions differ, so a shift that moves
 ``up`` cells up and ``down`` cells down composes ``up`` copies of one with ``down`` copies of the other; neither may
 stand in for both.
+
+**Why two directions are enough for one release, and not for several.** A sensitivity (up, down) says that two records
+differ by at most ``up`` cells that rise and ``down`` others that fall, or, with the records exchanged, the reverse. A
+move of fewer cells is the same pair of laws with some cells left out, which is post-processing, so the full move is the
+worst, and a profile holds both of its directions. In a second release the same user may move the other way round than
+in the first, though, and a rise beside a fall may lose more than two rises or two falls. ``privacy.profiles.compose``
+tries all ways. Statistics whose cells move any way (tables of losses) need every split of their cells
+(:mod:`discreet.adversarial.shuffled`).
 """
 
 from __future__ import annotations
@@ -173,7 +181,8 @@ def _profile(trials: int, p: float, up: int, down: int) -> LossProfile:
         parts = [repeat(part, times) for part, times in ((rising, first), (falling, second)) if times]
         return convolve(*parts) if len(parts) == 2 else parts[0]
 
-    return LossProfile(total(up, down), total(down, up))
+    forward = total(up, down)
+    return LossProfile(forward, forward if up == down else total(down, up))
 
 
 @lru_cache(maxsize=4096)

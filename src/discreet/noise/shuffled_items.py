@@ -60,6 +60,9 @@ _LARGEST_EPSILON = 40.0  # of one message: a lie every 2e17
 _STEEP = 30.0  # a logarithm of delta that is too far from the target for a line
 _TOLERANCE = 1e-4  # of the epsilon of one message
 _AT_ONCE = 1 << 21  # numbers in memory
+_RESTS = np.array(
+    [0.0] + [math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - math.log(2 * math.pi) / 2 for n in range(1, 16)]
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class ShuffledItemsProfile:
             return 0.0
         pure = PureProfile(self.bound).delta(epsilon)
         if self.users == 1:
-            return min(pure, (self.p - math.exp(epsilon) * self.q) * _ROUNDED)
+            return min(pure, (self.p - math.exp(epsilon) * self.q) * _ROUNDED + 1e-15)  # two numbers that may be close
         return min(1.0, pure, self._sum(math.exp(epsilon)) * _ROUNDED + CERTIFIABLE)
 
     def epsilon(self, delta: float) -> float:
@@ -201,10 +204,8 @@ def _excess(counts: Integers, width: int, edge: Floats) -> Floats:
     """E[(N - edge)+] for N ~ binomial(count, 1/2), with edges of at least count / 2: one row for each count."""
     start = counts // 2
     values = start[:, None] + np.arange(width)
-    logs = np.cumsum(np.log(np.maximum(1.0, np.arange(int(counts[-1]) + width + 1))))  # of factorials
     inside = values <= counts[:, None]
-    lower = np.where(inside, counts[:, None] - values, 0)
-    law = np.exp(logs[counts][:, None] - logs[values] - logs[lower] - counts[:, None] * math.log(2)) * inside
+    law = _fair_coins(counts[:, None], np.where(inside, values, counts[:, None])) * inside
     at_least = np.cumsum(law[:, ::-1], axis=1)[:, ::-1]  # P(N >= value)
     beyond = np.cumsum(at_least[:, ::-1], axis=1)[:, ::-1]  # E[(N - value + 1)+]
     next_value = np.floor(edge).astype(np.int64) + 1
@@ -212,6 +213,30 @@ def _excess(counts: Integers, width: int, edge: Floats) -> Floats:
     rows = np.arange(len(counts))[:, None]
     found = beyond[rows, place] - (1 - (next_value - edge)) * at_least[rows, place]
     return np.asarray(np.where(next_value <= start[:, None] + width - 1, np.maximum(found, 0.0), 0.0))
+
+
+def _fair_coins(count: Integers, heads: Integers) -> Floats:
+    """P(heads of ``count`` fair coins) to a share of 1e-11, up to a thousand million of them.
+
+    Logarithms of factorials are too large to be subtracted: of ten million coins that is off by a share of 1e-5. In
+    Stirling's formula ln n! = (n + 1/2) ln n - n + ln(2 pi) / 2 + rest(n) the large terms cancel on paper. With h
+    heads, t tails and d = (h - t) / n what is left is n ((1 + d) ln(1 + d) + (1 - d) ln(1 - d)) / 2, about n d^2 / 2.
+    """
+    n, h = count.astype(np.float64), heads.astype(np.float64)
+    t = n - h
+    both = (h > 0) & (t > 0)  # or else it is 2^-n, also of no coins
+    d = np.where(both, h - t, 0.0) / np.maximum(n, 1.0)
+    h, t = np.where(both, h, 1.0), np.where(both, t, 1.0)
+    far = n / 2 * ((1 + d) * np.log1p(d) + (1 - d) * np.log1p(-d))
+    rests = _stirling_rest(np.maximum(n, 1.0)) - _stirling_rest(h) - _stirling_rest(t)
+    return np.where(both, np.exp(rests - far) * np.sqrt(n / (2 * math.pi * h * t)), np.exp2(-n))
+
+
+def _stirling_rest(n: Floats) -> Floats:
+    """ln n! - (n + 1/2) ln n + n - ln(2 pi) / 2: from a table below 16, then by its series, off by less than 1e-15."""
+    square = n * n
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / square) / square) / square) / square) / n
+    return np.where(n < len(_RESTS), _RESTS[np.minimum(n, len(_RESTS) - 1).astype(np.int64)], series)
 
 
 def foreseen_items(users: int, items: int, epsilon: float, delta: float) -> ShuffledItems:

@@ -42,13 +42,25 @@ def _heavy_tailed(setting: Setting, *, tree: bool) -> tuple[Part, ...]:
     sums: Accumulator = Tree(users=setting.episodes) if tree else Total()
     counts = Laplace(3 * H * factor / epsilon)
     rewards = Laplace(6 * H * factor / epsilon)
-    last = Sensitivity.unit_shifts(1, 1)
     return (
         Part("visits", counts, _count_moves(setting, H), sums, norms_only=True),
-        Part("transitions", counts, _count_moves(setting, H - 1), sums, norms_only=True),
-        Part("transitions of the last step", counts, last, sums, left_out=_NO_SUCCESSOR, norms_only=True),
+        *_transitions(setting, counts, sums),
         Part(_REWARDS, rewards, _reward_moves(setting), sums, norms_only=True),
     )
+
+
+def _transitions(setting: Setting, law: Laplace, sums: Accumulator) -> tuple[Part, ...]:
+    """Those of the last step are printed and not sent. Pooled over steps they fall into the cells of the others."""
+    H = setting.shape.horizon
+    inner = _count_moves(setting, H - 1)
+    if setting.shape.homogeneous and H > 1:
+        why = f"of the last step: {_NO_SUCCESSOR}"
+        return (Part("transitions", law, _count_moves(setting, H), sums, left_out=why, norms_only=True, sent=inner),)
+    last = Part(
+        "transitions of the last step", law, Sensitivity.unit_shifts(1, 1), sums, left_out=_NO_SUCCESSOR,
+        norms_only=True,
+    )  # fmt: skip
+    return Part("transitions", law, inner, sums, norms_only=True), last
 
 
 def _count_moves(setting: Setting, steps: int) -> Sensitivity:

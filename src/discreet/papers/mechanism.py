@@ -84,7 +84,8 @@ class Part:
     """One released stream: its noise, what one user moves in one noisy sum, and how such sums are kept.
 
     ``encoders`` compute the stream where it runs; without them it is stated only. ``left_out`` says why a recipe does
-    not send it, and is empty where it does. ``norms_only``: the profile of Laplace noise is taken from the L1 norm, for
+    not send it, and is empty where it does; where it sends some of it, ``sent`` is what one user moves in that.
+    ``norms_only``: the profile of Laplace noise is taken from the L1 norm, for
     streams that move thousands of cells; its epsilon at delta 0 is the same.
     """
 
@@ -95,6 +96,7 @@ class Part:
     encoders: tuple[Encoder, ...] = ()
     left_out: str = ""
     norms_only: bool = False
+    sent: Sensitivity | None = None
 
     @property
     def moves(self) -> Sensitivity:
@@ -245,8 +247,9 @@ def _in_model(model: str, whole: Guarantee) -> Guarantee:
 
 
 def sent_of(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts that a recipe sends."""
-    return tuple(part for part in parts if not part.left_out)
+    """The parts that a recipe sends, or what it sends of them."""
+    whole = (part if part.sent is None else replace(part, own=part.sent, left_out="", sent=None) for part in parts)
+    return tuple(part for part in whole if not part.left_out)
 
 
 def channels_of(parts: Sequence[Part]) -> tuple[Channel, ...]:

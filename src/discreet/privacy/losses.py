@@ -41,7 +41,8 @@ class LossDistribution:
 
     def delta(self, epsilon: float) -> float:
         """The hockey-stick divergence at exp(epsilon)."""
-        first = max(0, int(np.floor((epsilon - self.start) / self.step)))
+        place = (epsilon - self.start) / self.step  # beyond all numbers where epsilon is large and a step is short
+        first = math.floor(min(max(0.0, place), float(len(self.masses))))
         gaps = epsilon - (self.start + self.step * np.arange(first, len(self.masses)))
         return float(self.infinite + np.dot(-np.expm1(np.minimum(gaps, 0.0)), self.masses[first:]))
 

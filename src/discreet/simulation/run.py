@@ -119,6 +119,7 @@ def simulate(
     if known_rewards is not False:
         raise InvalidInput("known_rewards is about a data set: give its behaviour= policy too")
     privatizer = build(target, world.shape, episodes, chosen.needs)
+    privatizer.check_unchanged()  # results state its guarantee
     numbers = range(first_run, first_run + runs)
     return _simulate_users(world, chosen, target, privatizer, episodes, numbers, seed, threads, progress, keep_release)
 
