@@ -21,6 +21,18 @@ from discreet.trajectories import Trajectories
 MAY_SKIP: dict[str, str] = {}
 
 
+# Files of long tests that share no set-up, so that two processes may share a file (`make test-all`). The tests of other
+# files stay together: services and browsers live as long as a file.
+APART = ("test_audit_verdicts.py", "test_checker.py", "test_replaced_users.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests one process runs, for ``--dist loadgroup``."""
+    for item in items:
+        if item.path.name not in APART:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Under DISCREET_CI, turn a skip without a listed reason into a failure that says what was missing."""
     if not os.environ.get("DISCREET_CI") or report.outcome != "skipped" or hasattr(report, "wasxfail"):

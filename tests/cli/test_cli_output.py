@@ -8,7 +8,7 @@ import json
 import pytest
 
 import discreet as library
-from discreet.cli import COMMANDS, main
+from discreet.cli import COMMANDS, main, make_app
 from discreet.recipes.registry import build
 
 SMALL = ("--states", "3", "--horizon", "3", "--episodes", "20")
@@ -89,12 +89,20 @@ def test_an_error_leaves_standard_output_empty(discreet, folder):
     assert (outcome.code, outcome.out) == (2, "")
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_can_be_quiet(discreet, command):
     text = discreet(command, "--help").out
     assert "--quiet" in text
     if "--json" in text:
         assert "(- for stdout)" in " ".join(text.split()).replace("│ │", "")
+
+
+@pytest.mark.parametrize("name", ["recipes", "worlds", "learners"])
+def test_a_list_is_the_same_with_and_without_the_parser(discreet, capsys, name):
+    plain = discreet(name)
+    make_app(name)(args=[name], prog_name="discreet", standalone_mode=False)
+    assert (plain.code, plain.err) == (0, "")
+    assert plain.out == capsys.readouterr().out != ""
 
 
 def completed(monkeypatch, capsys, typed):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -99,6 +98,8 @@ class SecureNoise:
             return one(size)
         piece = _OWN_AT_ONCE if (self._sampler or usual_sampler(size)) == OWN else _AT_ONCE
         pieces = [min(piece, size - first) for first in range(0, size, piece)]
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return np.concatenate(list(pool.map(one, pieces)))
 

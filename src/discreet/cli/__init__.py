@@ -1,4 +1,4 @@
-"""The command line. A command imports what it needs when it runs, so ``--help`` is instant.
+"""The command line. A command is loaded when it is asked for, and imports what it needs when it runs.
 
 To add a command, write a function of its name in a file of its own, or beside its siblings, and put it into
 ``COMMANDS``.
@@ -6,57 +6,64 @@ To add a command, write a function of its name in a file of its own, or beside i
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from discreet import __version__
-from discreet.cli.compare import compare
-from discreet.cli.crowd import crowd
-from discreet.cli.demo import demo
-from discreet.cli.doctor import doctor
-from discreet.cli.evaluate import evaluate
-from discreet.cli.ledger import make_app as ledger_commands
-from discreet.cli.lists import learners, recipes, worlds
 from discreet.cli.output import plain_errors
-from discreet.cli.plan import plan
-from discreet.cli.promises import audit, calibrate
-from discreet.cli.rehearse import rehearse
-from discreet.cli.reproduce import matrix, reproduce
-from discreet.cli.serve import serve
-from discreet.cli.show import show
-from discreet.cli.shuffler import shuffler
-from discreet.cli.simulate import simulate
-from discreet.cli.study import make_app as study_commands
-from discreet.cli.train import check, train
 from discreet.cli.usage import UsageError, is_help, usage_sentence
-from discreet.cli.verify import verify
 
-_OFFLINE = (plan, check, train, verify, show, evaluate)
-_STUDIES = (reproduce, matrix)
-_REAL_USERS = (serve, shuffler, crowd)
-COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, simulate, compare, rehearse, calibrate, audit, doctor, recipes, worlds, learners, *_OFFLINE, *_STUDIES,
-    *_REAL_USERS,
-)  # fmt: skip
-
-_GROUPS: dict[str, Callable[[], typer.Typer]] = {"ledger": ledger_commands, "study": study_commands}
+# Commands in the order in which the help shows them, and the modules that hold a function of their name.
+COMMANDS = {
+    "demo": "discreet.cli.demo",
+    "simulate": "discreet.cli.simulate",
+    "compare": "discreet.cli.compare",
+    "rehearse": "discreet.cli.rehearse",
+    "calibrate": "discreet.cli.promises",
+    "audit": "discreet.cli.promises",
+    "doctor": "discreet.cli.doctor",
+    "recipes": "discreet.cli.lists",
+    "worlds": "discreet.cli.lists",
+    "learners": "discreet.cli.lists",
+    "plan": "discreet.cli.plan",
+    "check": "discreet.cli.train",
+    "train": "discreet.cli.train",
+    "verify": "discreet.cli.verify",
+    "show": "discreet.cli.show",
+    "evaluate": "discreet.cli.evaluate",
+    "reproduce": "discreet.cli.reproduce",
+    "matrix": "discreet.cli.reproduce",
+    "serve": "discreet.cli.serve",
+    "shuffler": "discreet.cli.shuffler",
+    "crowd": "discreet.cli.crowd",
+}
+# Groups of commands, and the modules whose make_app makes them.
+_GROUPS = {"ledger": "discreet.cli.ledger", "study": "discreet.cli.study"}
+# Without options these print a list: there is nothing to parse, and the parser takes long to load.
+_LISTS = ("recipes", "worlds", "learners")
 
 
 def make_app(only: str | None = None) -> typer.Typer:
     """All commands; or, to be quick, only the one that was asked for."""
     app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-    for command in COMMANDS:
-        if only in (None, command.__name__):
-            app.command(command.__name__)(plain_errors(command))
-    for name, make in _GROUPS.items():
+    for name in COMMANDS:
         if only in (None, name):
-            app.add_typer(make(), name=name)
+            app.command(name)(_command(name))
+    for name, module in _GROUPS.items():
+        if only in (None, name):
+            app.add_typer(importlib.import_module(module).make_app(), name=name)
     app.callback()(_root)
     return app
+
+
+def _command(name: str) -> Callable[..., None]:
+    """The command of that name, which says expected failures in one line."""
+    return plain_errors(vars(importlib.import_module(COMMANDS[name]))[name])
 
 
 def _print_version(wanted: bool) -> None:
@@ -75,9 +82,17 @@ def _root(
 
 def _asked_for(arguments: Sequence[str]) -> str | None:
     """The command, if its name comes first and is right, and no shell asks for completions."""
-    known = {command.__name__ for command in COMMANDS} | set(_GROUPS)
     first = arguments[0] if arguments else ""
-    return first if first in known and "_DISCREET_COMPLETE" not in os.environ else None
+    known = first in COMMANDS or first in _GROUPS
+    return first if known and "_DISCREET_COMPLETE" not in os.environ else None
+
+
+def _run(given: Sequence[str]) -> Any:
+    """Run what was typed, and give its exit code."""
+    name = _asked_for(given)
+    if name in _LISTS and len(given) == 1:
+        return _command(name)()
+    return make_app(name)(args=given, prog_name="discreet", standalone_mode=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,12 +102,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = make_app(_asked_for(given))(args=given, prog_name="discreet", standalone_mode=False)
+        code = _run(given)
     except UsageError as error:
         message = str(error).strip() if is_help(error) else f"discreet: {usage_sentence(error, given)}"
         if message:  # help that rich drew is printed already
             typer.echo(message, err=True)
         sys.exit(2)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
     except typer.Abort:
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import judgement, train
+from discreet.cli import judgement, tables
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, write_json
 from discreet.errors import InvalidInput
@@ -35,23 +35,23 @@ def evaluate(
     action: Annotated[
         list[str] | None, typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
     ] = None,
-    reward: train.Reward = None,
-    episode: train.Episode = None,
-    next_state: train.NextState = None,
-    states: train.States = None,
-    actions: train.Actions = None,
-    horizon: train.Horizon = None,
-    rewards: train.Rewards = (0.0, 1.0),
-    missing_reward: train.MissingReward = None,
-    per_user: train.PerUser = 1,
+    reward: tables.Reward = None,
+    episode: tables.Episode = None,
+    next_state: tables.NextState = None,
+    states: tables.States = None,
+    actions: tables.Actions = None,
+    horizon: tables.Horizon = None,
+    rewards: tables.Rewards = (0.0, 1.0),
+    missing_reward: tables.MissingReward = None,
+    per_user: tables.PerUser = 1,
     homogeneous: o.Homogeneous = None,
-    early_end: train.EarlyEnd = True,
-    first_step: train.FirstStep = 0,
-    table: train.TableName = None,
-    csv: train.CsvForm = None,
-    days: train.Days = None,
-    origin: train.Origin = None,
-    partition: train.Partition = None,
+    early_end: tables.EarlyEnd = True,
+    first_step: tables.FirstStep = 0,
+    table: tables.TableName = None,
+    csv: tables.CsvForm = None,
+    days: tables.Days = None,
+    origin: tables.Origin = None,
+    partition: tables.Partition = None,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
     rho: o.Rho = None,
@@ -102,7 +102,7 @@ def evaluate(
     assert data is not None
     assert state is not None
     assert action is not None
-    opened = train.open_table(
+    opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step, table=table,

@@ -6,156 +6,46 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import judgement, options
+from discreet.cli import judgement, options, tables
 from discreet.cli.output import print_facts, print_table
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.data.columns import Bins
     from discreet.data.table import Table
 
-_DATA, _OUTPUT = "Data", "Output"
+_OUTPUT = "Output"
 _MOST_ROWS = 40  # of a policy, as train prints it; show prints all
-_LONGEST_NUMBER = 18  # digits
-_LARGEST_LABELS = 1 << 26  # bytes of a file of labels
 _SPARE = 1 << 16  # bytes: headers, and what a receipt says whatever the sizes
-
-Source: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="DATA", help="A .parquet or .csv file, a folder of them, a .duckdb file, or an address."),
-]
-User: TypeAlias = Annotated[str, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)]
-Step: TypeAlias = Annotated[str, typer.Option("--step", help="The column of steps.", rich_help_panel=_DATA)]
-State: TypeAlias = Annotated[
-    list[str],
-    typer.Option(
-        "--state", help="The column of states; several if it is repeated, with as many --states.", rich_help_panel=_DATA
-    ),
-]
-Action: TypeAlias = Annotated[
-    list[str], typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
-]
-Reward: TypeAlias = Annotated[
-    str | None, typer.Option("--reward", help="The column of rewards.", rich_help_panel=_DATA)
-]
-Episode: TypeAlias = Annotated[
-    str | None, typer.Option("--episode", help="The column of episodes, if users have several.", rich_help_panel=_DATA)
-]
-NextState: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--next-state", help="The column of next states, if there is one.", rich_help_panel=_DATA),
-]
-States: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--states",
-        metavar="N|FILE|EDGES",
-        help="How many, a file of labels, or edges of bins such as 0:60:100; one for each --state.",
-        rich_help_panel=_DATA,
-    ),
-]
-Actions: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--actions", metavar="N|FILE|EDGES", help="The same for actions, one for each --action.", rich_help_panel=_DATA
-    ),
-]
-Horizon: TypeAlias = Annotated[
-    int | None, typer.Option("--horizon", help="The largest number of steps.", rich_help_panel=_DATA)
-]
-Rewards: TypeAlias = Annotated[
-    tuple[float, float],
-    typer.Option(
-        "--rewards",
-        metavar="LOW HIGH",
-        help="The range of rewards, in your units; steps after the end of an episode are worth 0.",
-        rich_help_panel=_DATA,
-    ),
-]
-MissingReward: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--missing-reward",
-        help="What a missing reward counts as; 0 by default, or the end of the range next to it.",
-        rich_help_panel=_DATA,
-    ),
-]
-PerUser: TypeAlias = Annotated[
-    int, typer.Option("--per-user", help="Trajectories that one user may contribute.", rich_help_panel=_DATA)
-]
-Homogeneous: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--homogeneous",
-        help="Declare that what follows a state and an action does not depend on the step: counts of all steps are "
-        "pooled, which takes far less noise.",
-        rich_help_panel=_DATA,
-    ),
-]
-EarlyEnd: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--early-end/--no-early-end",
-        help="Whether episodes may end before the horizon (then a last row is an end), or all have every step.",
-        rich_help_panel=_DATA,
-    ),
-]
-FirstStep: TypeAlias = Annotated[
-    int, typer.Option("--first-step", help="The number of the first step.", rich_help_panel=_DATA)
-]
-TableName: TypeAlias = Annotated[
-    str | None, typer.Option("--table", help="The table of a database or warehouse.", rich_help_panel=_DATA)
-]
-CsvForm: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--csv",
-        metavar="NAME=VALUE",
-        help="The form of CSV files: delimiter, quote (none), escape, encoding, names (a,b), line_breaks (yes, no).",
-        rich_help_panel=_DATA,
-    ),
-]
-Days: TypeAlias = Annotated[
-    int | None, typer.Option("--days", help="--step holds dates; a step has so many days.", rich_help_panel=_DATA)
-]
-Origin: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--origin", metavar="DATE", help="The first day; each user's own without.", rich_help_panel=_DATA),
-]
-Partition: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--partition", help="A column in names of folders such as site=3.", rich_help_panel=_DATA),
-]
 
 
 def train(
-    data: Source,
-    user: User,
-    step: Step,
-    state: State,
-    action: Action,
+    data: tables.Source,
+    user: tables.User,
+    step: tables.Step,
+    state: tables.State,
+    action: tables.Action,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz).", rich_help_panel=_OUTPUT)],
-    reward: Reward = None,
-    episode: Episode = None,
-    next_state: NextState = None,
-    states: States = None,
-    actions: Actions = None,
-    horizon: Horizon = None,
-    rewards: Rewards = (0.0, 1.0),
-    missing_reward: MissingReward = None,
-    per_user: PerUser = 1,
-    homogeneous: Homogeneous = False,
-    early_end: EarlyEnd = True,
-    first_step: FirstStep = 0,
-    table: TableName = None,
-    csv: CsvForm = None,
-    days: Days = None,
-    origin: Origin = None,
-    partition: Partition = None,
+    reward: tables.Reward = None,
+    episode: tables.Episode = None,
+    next_state: tables.NextState = None,
+    states: tables.States = None,
+    actions: tables.Actions = None,
+    horizon: tables.Horizon = None,
+    rewards: tables.Rewards = (0.0, 1.0),
+    missing_reward: tables.MissingReward = None,
+    per_user: tables.PerUser = 1,
+    homogeneous: tables.Homogeneous = False,
+    early_end: tables.EarlyEnd = True,
+    first_step: tables.FirstStep = 0,
+    table: tables.TableName = None,
+    csv: tables.CsvForm = None,
+    days: tables.Days = None,
+    origin: tables.Origin = None,
+    partition: tables.Partition = None,
     learner: Annotated[str, typer.Option(help="apvi, vapvi or pevi.", rich_help_panel="Learning")] = "apvi",
     option: Annotated[
         list[str] | None,
@@ -216,7 +106,7 @@ def train(
     from discreet.policies import policy_content
     from discreet.privacy.words import rounded_up
 
-    opened = open_table(
+    opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
@@ -256,34 +146,34 @@ def train(
 
 
 def check(
-    data: Source,
-    user: User,
-    step: Step,
-    state: State,
-    action: Action,
-    reward: Reward = None,
-    episode: Episode = None,
-    next_state: NextState = None,
-    states: States = None,
-    actions: Actions = None,
-    horizon: Horizon = None,
-    rewards: Rewards = (0.0, 1.0),
-    missing_reward: MissingReward = None,
-    per_user: PerUser = 1,
-    homogeneous: Homogeneous = False,
-    early_end: EarlyEnd = True,
-    first_step: FirstStep = 0,
-    table: TableName = None,
-    csv: CsvForm = None,
-    days: Days = None,
-    origin: Origin = None,
-    partition: Partition = None,
+    data: tables.Source,
+    user: tables.User,
+    step: tables.Step,
+    state: tables.State,
+    action: tables.Action,
+    reward: tables.Reward = None,
+    episode: tables.Episode = None,
+    next_state: tables.NextState = None,
+    states: tables.States = None,
+    actions: tables.Actions = None,
+    horizon: tables.Horizon = None,
+    rewards: tables.Rewards = (0.0, 1.0),
+    missing_reward: tables.MissingReward = None,
+    per_user: tables.PerUser = 1,
+    homogeneous: tables.Homogeneous = False,
+    early_end: tables.EarlyEnd = True,
+    first_step: tables.FirstStep = 0,
+    table: tables.TableName = None,
+    csv: tables.CsvForm = None,
+    days: tables.Days = None,
+    origin: tables.Origin = None,
+    partition: tables.Partition = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
     from discreet.data.checking import NOT_PRIVATE
     from discreet.data.checking import check as run
 
-    opened = open_table(
+    opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
@@ -294,47 +184,6 @@ def check(
     verdict = "nothing to repair" if report.clean else "a release repairs the rows above, silently"
     typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
     typer.echo(NOT_PRIVATE)
-
-
-def open_table(
-    source: str,
-    *,
-    state: list[str],
-    action: list[str],
-    next_state: list[str] | None,
-    states: list[str] | None,
-    actions: list[str] | None,
-    csv: list[str] | None,
-    days: int | None,
-    origin: str | None,
-    partition: list[str] | None,
-    **declared: Any,
-) -> Table:
-    """The table that the options describe."""
-    from discreet.data.columns import Dates
-    from discreet.data.dialect import csv_form
-    from discreet.data.table import read
-
-    if origin is not None and days is None:
-        raise InvalidInput("--origin is for steps that are dates: give --days, too")
-    declared["dates"] = None if days is None else Dates(days, origin)
-    declared |= {"csv": csv_form(csv or []), "partitions": partition or []}
-
-    return read(
-        source, state=_one_or_all(state), action=_one_or_all(action), next_state=_one_or_all(next_state or None),
-        states=_domains("states", states, state), actions=_domains("actions", actions, action), **declared,
-    )  # fmt: skip
-
-
-def _one_or_all(given: Any) -> Any:
-    """An option that was given once is that; if it was repeated, all of them."""
-    return given[0] if given is not None and len(given) == 1 else given
-
-
-def _domains(name: str, texts: list[str] | None, columns: list[str]) -> Any:
-    if texts is not None and len(texts) != len(columns):
-        raise InvalidInput(f"--{name} was given {len(texts)} times for {len(columns)} columns: give one for each")
-    return _one_or_all(None if texts is None else [_domain(name, text) for text in texts])
 
 
 def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
@@ -383,41 +232,6 @@ def _noise(facts: Mapping[str, Any]) -> list[str]:
     tables = facts["mechanisms"][: len(facts["mechanisms"]) - judged]
     more = [f"{judged} noisy releases of the judgement, listed in the receipt"] if judged else []
     return [*(f"{part['statistic']}: {_law(part['law'])}" for part in tables), *more]
-
-
-def _domain(name: str, text: str) -> int | list[str] | Bins:
-    """A whole number, the labels of a file, or bins by their edges."""
-    edges = _edges(text)
-    if edges is not None:
-        from discreet.data.columns import Bins
-
-        return Bins(edges)
-    if text.isascii() and text.isdigit():
-        if len(text) > _LONGEST_NUMBER:
-            raise InvalidInput(f"--{name} is a number of {len(text)} digits: nobody has so many; merge some")
-        return int(text)
-    try:
-        with open(text, "rb") as file:
-            lines = file.read(_LARGEST_LABELS + 1)
-        if len(lines) > _LARGEST_LABELS:
-            raise InvalidInput(f"--{name} names a file of more than {_LARGEST_LABELS >> 20} MiB: give one of labels")
-        return [line for line in lines.decode("utf-8-sig").splitlines() if line]
-    except (OSError, UnicodeError):
-        pass
-    except ValueError as error:  # of the name: no file can have it
-        if isinstance(error, InvalidInput):
-            raise
-    from discreet.files import shortened
-
-    raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {shortened(text)}")
-
-
-def _edges(text: str) -> list[float] | None:
-    """The numbers of low:...:high, or None where the text is something else."""
-    try:
-        return [float(edge) for edge in text.split(":")] if ":" in text else None
-    except ValueError:
-        return None
 
 
 def _features(file: Path | None) -> Any:

@@ -114,18 +114,20 @@ class Optimism:
 
     def arrays(self, problem: Problem, release: Release | None) -> UCBVIArrays:
         """UCBVI's arrays with these scales; the width of a reward is not among them."""
+        heavy = problem.shape.moments is not None
         learner = UCBVI(
             reward_scale=0.0,
             spread_scale=self.bonus_scale,
-            range_scale=_RANGE * self.bonus_scale,
+            range_scale=(_RANGE if heavy else 1.0) * self.bonus_scale,
             noise_scale=self.error_scale,
             threshold=self.threshold or 0.0,
+            patience=self.patience,
             arm_scale=0.0,
         )
         arrays = learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
-        longer = self.patience / 2 if problem.shape.moments is not None else 0.0
-        patience = self.patience if problem.shape.horizon == 1 else longer
-        return arrays._replace(patience=patience, staying=0.0, certain=1.0)
+        if not heavy or problem.shape.horizon == 1:
+            return arrays
+        return arrays._replace(patience=self.patience / 2, staying=0.0, certain=1.0)
 
     def seen(self, problem: Problem, release: Release | None) -> tuple[Statistics, Floats]:
         """The statistics of a release, or of none, and the widths of their mean rewards."""

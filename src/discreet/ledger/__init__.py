@@ -6,6 +6,7 @@ file                   idea
 ``budget``             what a release costs, and the proof that adaptively chosen costs may be added up
 ``chain``              entries and the chain of hashes through them
 ``database``           the same tables in a SQLite file or in PostgreSQL
+``book``               the end of a chain: what a new entry costs and must agree with
 ``spending``           ``open_data_set``, ``spend``, ``declare_plan`` inside the caller's own transaction
 ``paying``             ``paid``: charge, draw and store in one transaction, or reuse what was paid for
 ``heads``              signed heads, which show truncation and rewriting
