@@ -143,6 +143,7 @@ async function move(next) {
 
 /** The rest of the day as simulated people live it. This is their life, not a randomiser: Math.random will do. */
 async function playOn() {
+  habits ??= (await (await fetch("crowd.json")).json()).habits; // clicked before the first look at the crowd
   const { stateLabels, actionLabels } = day.study;
   const drawn = (chances) => {
     let left = Math.random();

@@ -37,7 +37,10 @@ HERE = Path(__file__).parent
 CLIENT = HERE.parents[1] / "clients" / "javascript" / "src"
 PAGE = {"/": "page.html", "/page.js": "page.js", "/parts.js": "parts.js", "/page.css": "page.css"}
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 LARGEST = 1 << 16  # bytes of a report that are passed on
 POINTS = 80  # of the curve
 

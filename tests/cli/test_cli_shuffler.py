@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 
 import pytest
@@ -58,7 +59,26 @@ def test_check_says_what_is_left_if_both_collude_and_what_a_device_pays(tmp_path
     said = " ".join(capsys.readouterr().out.split())
     assert "shuffle differential privacy, epsilon 1, delta 1e-05" in said
     assert "if both collude local epsilon" in said
+    assert "none of them may side with the coordinator or fail to randomise, and nobody checks" in said
+    shares = {"colluding = 0.0": "colluding = 0.25", "tokens = false": "tokens = true"}
+    (tmp_path / "other").mkdir()
+    other = declared(tmp_path / "other", ONE, shares)
+    assert run("study", "check", other, "--runs", "0") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "a share of 0.25 of them, and no more, may side" in said
+    assert "nobody checks" not in said
     assert "one sealed message," in said
+
+
+def test_a_shuffler_says_that_it_cannot_listen(tmp_path, capsys):
+    file = declared(tmp_path, ONE)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        second = shuffler_folder(file) / file.name
+        assert run("shuffler", second, "--port", taken.getsockname()[1]) == 2
+    assert "cannot listen on 127.0.0.1 port" in capsys.readouterr().err
+    assert not shuffler_places_of(second).database.exists()
 
 
 def test_tokens_of_a_shuffled_study_are_made_by_the_shuffler(tmp_path, capsys):

@@ -27,17 +27,16 @@ import os
 import random
 import secrets
 import signal
-import socket
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-import uvicorn  # noqa: F401
+from tests.service.killing import answers, check_killed, clients, forked, free_port, is_final, shortest
 from tests.service.soundness import heads_are_a_chain, the_ledger_is_sound
 
 from discreet.cli.serve import serve
@@ -84,13 +83,13 @@ class Crowd:
         self.accepted: set[str] = set()
         self.refused: set[str] = set()
         self.heads: dict[int, str] = {}
-        self.again = self.answers = 0
+        self.again = 0
         self.ended = self.gone = False
 
     async def send(self, new: int, seconds: float) -> None:
         """Send what waits and some new reports, by several clients at once, as long as the coordinator lives."""
         self.left, self.until, self.gone = new, time.monotonic() + seconds, False
-        async with httpx.AsyncClient(timeout=10.0) as client:
+        async with clients() as client:
             await asyncio.gather(*(self._client(client, self.urls[i % len(self.urls)]) for i in range(CLIENTS)))
 
     async def _client(self, client: httpx.AsyncClient, url: str) -> None:
@@ -140,15 +139,12 @@ class Crowd:
 
     def _answered(self, body: bytes, answer: httpx.Response) -> None:
         name = json.loads(body)["id"]
-        self.answers += 1
-        assert answer.status_code != 500, "an internal error"
-        if answer.status_code == 200:
-            self.accepted.add(name)
-        elif answer.status_code in (429, 503):
+        if not is_final(answer):
             self.pending.append(body)
+        elif answer.status_code == 200:
+            self.accepted.add(name)
         else:
             assert name not in self.accepted
-            assert (answer.status_code, answer.json()["error"]) in ((410, "closed"), (410, "ended")), answer.text
             self.refused.add(name)
 
 
@@ -165,44 +161,20 @@ def warm(model: str) -> None:
         at.stop()
 
 
-def forked(file: Path, db: str | None, port: int, log: Path) -> int:
-    """The number of a process that serves the study."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        serve(file, db, "127.0.0.1", port, 1, 0.0)
-    finally:
-        os._exit(1)
-
-
-def answers(port: int, child: int) -> bool:
-    """Wait until the coordinator listens; false if it is gone before."""
-    while True:
-        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            return False
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-        time.sleep(0.005)
-
-
 def main(model: str, folder: Path, db: str | None, kills: int, servers: int) -> None:
     """Serve, send, kill; in the end look."""
     file, log = declare(folder, model), folder / "log"
-    ports = [_free_port() for _ in range(servers)]
+    ports = [free_port() for _ in range(servers)]
+    starts = [partial(serve, file, db, "127.0.0.1", port, 1, 0.0) for port in ports]
     crowd = Crowd(model, read_study(file).hash, [f"http://127.0.0.1:{port}" for port in ports])
     coins, silent = random.Random(os.urandom(8)), 0
     warm(model)
     open_coordinator(file, db).stop()
     began = time.monotonic()
-    children = [forked(file, db, port, log) for port in ports]
+    children = [forked(start, log) for start in starts]
     assert all(answers(*pair) for pair in zip(ports, children, strict=True)), log.read_text()
     start = time.monotonic() - began
-    asyncio.run(crowd.send(PER_KILL, 20.0))
-    whole = time.monotonic() - began
+    whole = start + shortest(lambda: asyncio.run(crowd.send(PER_KILL, 20.0)))
     for number in range(kills):
         which = coins.randrange(servers)
         victim, port = children[which], ports[which]
@@ -218,8 +190,8 @@ def main(model: str, folder: Path, db: str | None, kills: int, servers: int) -> 
             asyncio.run(crowd.send(PER_KILL, whole * 1.5))
         else:
             silent += 1
-        assert os.WIFSIGNALED(os.waitpid(victim, 0)[1]), "the coordinator ended by itself: " + log.read_text()[-2000:]
-        children[which] = forked(file, db, port, log)
+        check_killed(victim, log)
+        children[which] = forked(starts[which], log)
     assert all(answers(*pair) for pair in zip(ports, children, strict=True))
     asyncio.run(crowd.send(0, 60.0))
     assert not crowd.pending
@@ -228,12 +200,6 @@ def main(model: str, folder: Path, db: str | None, kills: int, servers: int) -> 
         os.waitpid(child, 0)
     rounds = look(file, db, crowd)
     print(kills, silent, len(crowd.made), len(crowd.accepted), crowd.again, rounds, f"{start:.2f}", f"{whole:.2f}")
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def look(file: Path, db: str | None, crowd: Crowd) -> int:

@@ -111,7 +111,7 @@ def search(folder: Path, recipe: str, number: int) -> set[str]:
             for when in ("waiting", "closed"):
                 sought += planted.close() if when == "closed" else []
                 contents = planted.stolen()
-                found |= {name for name, content in contents.items() for secret in sought if secret in content}
+                found |= {name for name, content in contents.items() for secret in {*sought} if secret in content}
         assert planted.at.published.row.number == number + 1
     return found
 

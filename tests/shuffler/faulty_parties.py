@@ -35,6 +35,7 @@ from discreet.service.study import Study, declare
 from discreet.shuffler import shuffler as shuffling
 from discreet.shuffler.shuffler import Shuffler
 from discreet.shuffler.tables import MIGRATIONS
+from discreet.shuffler.view import terms_of
 
 STATES = 13
 CELLS = 2 * STATES
@@ -211,7 +212,7 @@ class Site:
             "round": message["round"],
             "policy": head["policy"],
             "head": hashed(head),
-            "terms": hashed({"laws": message["laws"], "users": message["wanted"]}),
+            "terms": terms_of(mechanism_of(self.study.text, None), message["laws"], message["wanted"]),
             "id": secrets.token_hex(16),
             "messages": [in_clear(value) for value in values],
         } | changes

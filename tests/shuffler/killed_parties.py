@@ -28,16 +28,16 @@ import secrets
 import shutil
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-import uvicorn  # noqa: F401
-from tests.service.killed_serving import _free_port, answers
+from tests.service.killing import answers, check_killed, clients, forked, free_port, is_final, shortest
 from tests.service.soundness import heads_are_a_chain, the_ledger_is_sound
+from tests.shuffler.two_parties import Parties
 
 from discreet.cli.serve import serve
 from discreet.cli.shuffler import open_shuffler, shuffler
@@ -87,7 +87,7 @@ class Crowd:
     async def send(self, new: int, seconds: float) -> None:
         """Send what waits and some new reports, by several clients at once."""
         self.left, self.until = new, time.monotonic() + seconds
-        async with httpx.AsyncClient(timeout=10.0) as client:
+        async with clients() as client:
             await asyncio.gather(*(self._client(client) for _ in range(CLIENTS)))
 
     async def _client(self, client: httpx.AsyncClient) -> None:
@@ -130,35 +130,34 @@ class Crowd:
 
     def _answered(self, body: bytes, answer: httpx.Response) -> None:
         name = json.loads(body)["id"]
-        assert answer.status_code != 500, "an internal error"
-        if answer.status_code == 200:
-            self.accepted.add(name)
-        elif answer.status_code in (429, 503):
+        if not is_final(answer):
             self.pending.append(body)
+        elif answer.status_code == 200:
+            self.accepted.add(name)
         else:
             assert name not in self.accepted
-            assert answer.json()["error"] in ("closed", "ended"), answer.text
 
 
-def forked(run: Callable[[], None], log: Path) -> int:
-    """The number of a process that runs this until it is killed."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        run()
-    finally:
-        os._exit(1)
+def warm() -> None:
+    """Two rounds of a study like this one, so that everything is loaded and compiled before processes fork."""
+    with tempfile.TemporaryDirectory() as folder:
+        parties = Parties(declare(Path(folder)))
+        crowd = Crowd(parties.study, "", "")
+        crowd.device = read_for_device(parties.coordinator.study(), parties.study.hash)
+        while parties.coordinator.published.row.number < 3:
+            for _ in range(USERS // BLOCKS):
+                crowd.add(parties.coordinator.policy())
+                parties.shuffler.accept(crowd.pending.pop())
+            parties.work()
+        parties.stop()
 
 
 def main(folder: Path, db: str | None, kills: int) -> None:
     """Serve, send, kill; in the end look."""
-    file, log, ports = declare(folder), folder / "log", [_free_port(), _free_port()]
+    file, log, ports = declare(folder), folder / "log", [free_port(), free_port()]
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     second = shuffler_folder(file) / file.name
+    warm()
     open_coordinator(file, None).stop()
     open_shuffler(second, db, urls[0]).stop()
     starts = [lambda: serve(file, port=ports[0]), lambda: shuffler(second, db, port=ports[1], coordinator=urls[0])]
@@ -166,21 +165,21 @@ def main(folder: Path, db: str | None, kills: int) -> None:
     began = time.monotonic()
     assert all(answers(*pair) for pair in zip(ports, children, strict=True)), log.read_text()
     crowd, coins = Crowd(read_study(file), *urls), random.Random(os.urandom(8))
-    asyncio.run(crowd.send(PER_KILL, 20.0))
-    whole = time.monotonic() - began
+    start = time.monotonic() - began
+    whole = start + shortest(lambda: asyncio.run(crowd.send(PER_KILL, 20.0)))
     for _ in range(kills):
         victims = coins.choice([[0], [1], [1], [0, 1]])
 
         def kill(*_: Any, victims: list[int] = victims) -> None:
             for which in victims:
                 os.kill(children[which], signal.SIGKILL)
+            crowd.until = min(crowd.until, time.monotonic() + whole / 4)  # who is left goes on for a while
 
         signal.signal(signal.SIGALRM, kill)
         signal.setitimer(signal.ITIMER_REAL, coins.uniform(1e-3, whole))
         asyncio.run(crowd.send(PER_KILL, whole * 1.2))
         for which in victims:
-            ended = os.waitpid(children[which], 0)[1]
-            assert os.WIFSIGNALED(ended), "a party ended by itself: " + log.read_text()[-2000:]
+            check_killed(children[which], log)
             children[which] = forked(starts[which], log)
     assert all(answers(*pair) for pair in zip(ports, children, strict=True))
     asyncio.run(crowd.send(0, 60.0))

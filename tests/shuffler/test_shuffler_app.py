@@ -23,7 +23,7 @@ from discreet.client.transport import Service as Seen
 from discreet.service.app import Service
 from discreet.service.places import places_of, shuffler_folder, shuffler_places_of
 from discreet.service.watching import Log
-from discreet.shuffler.app import ShufflerService, usual_limits
+from discreet.shuffler.app import ShufflerService, longer, usual_limits
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
 PATHS = ["/", "/v1/sealed", "/v1/batches", "/v1/reports", "/v1/status", "/metrics", "/healthz", "/v1/policy", "/%ff"]
@@ -78,6 +78,7 @@ def test_a_study_runs_over_http(tmp_path):
         assert run_to_the_end(parties, random.Random(1)) == 12
         page = client.get("/").text
         assert "If the shuffler and the coordinator put together what they see" in page.replace("&#x27;", "'")
+        assert "none of them may side with the coordinator or fail to randomise, and nobody checks" in page
         operator = {"authorization": f"Bearer {OPERATOR}"}
         status = other.get("/v1/status", headers=operator).json()
         assert status["guarantee"].startswith("shuffle differential privacy, epsilon 1, delta 1e-05")
@@ -87,6 +88,40 @@ def test_a_study_runs_over_http(tmp_path):
     assert events.count("frozen") == 3
     places = shuffler_places_of(shuffler_folder(parties.file) / parties.file.name)
     assert rows(places.database, "SELECT how FROM batches") == 3 * [("acknowledged",)]
+
+
+def test_a_batch_that_comes_again_after_the_end_is_acknowledged(tmp_path):
+    """If the answer to the last batch was lost, it is sent again until the shuffler knows that it was counted."""
+    parties, chance = Parties(declared(tmp_path, {"blocks = 3": "blocks = 1"})), random.Random(1)
+    for _ in range(12):
+        assert parties.person(chance) is None
+    parties.work()
+    assert parties.coordinator.published.ended is not None
+    ((_path, body),) = parties.to_coordinator.sent
+    assert len(body) > 4096
+    with TestClient(Service(parties.coordinator, OPERATOR, log=Log(io.StringIO())).app) as client:
+        answer = client.post("/v1/batches", content=body)
+        assert (answer.status_code, answer.json()["status"]) == (200, "accepted")
+        assert client.post("/v1/batches", content=body + bytes(1 << 16)).status_code == 413
+    parties.shuffler.stop()
+
+
+def test_a_batch_is_sent_again_after_longer_and_longer_pauses(tmp_path):
+    parties, pauses = Parties(declared(tmp_path, ONE)), []
+    service = ShufflerService(parties.shuffler, OPERATOR, log=Log(io.StringIO()), look=0.001)
+    chance, least = random.Random(1), service._look
+    for _ in range(4):
+        assert parties.person(chance) is None
+    for _ in range(20):
+        pauses.append(longer(pauses[-1] if pauses else least, least))  # as the task does that sends
+    assert pauses[:3] == [0.002, 0.004, 0.008]
+    assert pauses[-1] == 30.0
+    assert longer(30.0, 60.0) == 60.0
+    parties.to_coordinator.down = True
+    assert service._send_all() == 1
+    parties.to_coordinator.down = False
+    assert service._send_all() == 0
+    parties.stop()
 
 
 class Fuzzer:

@@ -6,6 +6,7 @@ level 1e-9, which the twin (a shuffle that leaves out its last swap) must fail.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import random
@@ -26,10 +27,12 @@ from discreet.client.transport import Service as Seen
 from discreet.errors import InvalidInput, Unsupported
 from discreet.ledger.heads import private_key
 from discreet.service.batches import counted, packed, signed_text
-from discreet.service.heads import hashed
+from discreet.service.database import Database
+from discreet.service.heads import Behind, hashed
 from discreet.service.messages import BatchAccepted, Refused
 from discreet.service.places import new_tokens, places_of, shuffler_folder, shuffler_places_of
 from discreet.service.reports import token_digest
+from discreet.service.restoring import restore
 from discreet.service.rounds import add_tokens
 from discreet.service.sealing import RoundKey
 from discreet.shuffler.shuffler import shuffle_securely
@@ -105,6 +108,26 @@ def test_other_senders_sizes_rounds_and_tampered_batches_are_refused(parties, tm
     assert at.accept_batch(json.dumps(batch).encode())
     assert accept({"messages": batch["messages"][::-1]}) == "conflict"
     assert accept({"batch": secrets.token_hex(16)}) == "closed"
+    assert at.close_if_full()
+    assert accept({"batch": secrets.token_hex(16)}) == "closed"
+
+
+def test_a_coordinator_that_has_lost_an_acknowledged_batch_is_refused_until_it_is_restored(parties, tmp_path):
+    places = places_of(parties.file)
+    with sqlite3.connect(places.database) as now, sqlite3.connect(tmp_path / "backup") as backup:
+        now.backup(backup)
+    filled(parties)
+    assert parties.shuffler.send() == 0
+    parties.coordinator.stop()
+    with sqlite3.connect(tmp_path / "backup") as backup, sqlite3.connect(places.database) as now:
+        backup.backup(now)
+    with pytest.raises(Behind, match="lacks a report that was acknowledged in round 1"):
+        parties.start_coordinator()
+    restore(parties.study, Database(places.database), places)
+    parties.coordinator = parties.to_coordinator.party = parties.start_coordinator()
+    filled(parties, 2)  # in the next round, with other people
+    parties.work()
+    assert parties.coordinator.published.row.served == 4
 
 
 def test_a_coordinator_takes_no_report_from_a_device(parties):
@@ -169,6 +192,33 @@ def test_the_coordinator_learns_no_sender(tmp_path):
 # The shuffler
 
 
+def test_a_frozen_batch_leaves_no_trace_of_who_sent_which_message(parties):
+    """Who takes the shuffler's files later, and has the batch, cannot put one to the other.
+
+    No file has a report's messages beside its id, and no hash of a report that could be tried with every message.
+    """
+    filled(parties)
+    arrived = [(json.loads(body), body) for _path, body in parties.to_shuffler.sent]
+    assert parties.shuffler.send() == 0
+    folder = shuffler_files(parties).database.parent
+    files = b"".join(file.read_bytes() for file in folder.iterdir())
+    for report, body in arrived:
+        assert report["id"].encode() in files  # a retry is known by it
+        assert packed(report["messages"]) not in files
+        assert hashlib.sha256(body).hexdigest().encode() not in files
+        assert hashlib.sha256(body).digest() not in files
+
+
+def test_the_missing_file_of_what_has_left_is_noticed(parties):
+    """Without it a restored database could not be told from the latest one."""
+    places = shuffler_files(parties)
+    parties.shuffler.stop()
+    (head,) = places.database.parent.glob("*.head")
+    head.unlink()
+    with pytest.raises(InvalidInput, match=r"small\.shuffler\.head. is missing"):
+        parties.start_shuffler()
+
+
 def test_a_batch_below_its_size_never_leaves(parties):
     chance = random.Random(2)
     for _ in range(3):
@@ -191,13 +241,54 @@ def test_the_same_bytes_are_sent_until_they_are_acknowledged(parties):
     assert rows(shuffler_files(parties).database, "SELECT how, body FROM batches") == [("acknowledged", None)]
 
 
-def test_a_full_round_takes_nobody_else_and_a_retry_is_answered_as_before(parties):
-    filled(parties)
-    assert parties.person(random.Random(9)) == "closed"
+@pytest.mark.parametrize("code", ["busy", "rate", "large", "malformed", "unknown", "conflict", "operator"])
+def test_a_batch_that_is_refused_for_now_is_sent_again(parties, code):
+    """Only a coordinator that is past the round, or the study, has no use for it any more."""
+    body = filled(parties)
+    take = parties.coordinator.accept_batch
+
+    def refusing(_body):
+        raise Refused(code, "not now")
+
+    parties.coordinator.accept_batch = refusing
+    assert parties.shuffler.send() == 1
+    parties.coordinator.accept_batch = take
+    assert parties.shuffler.send() == 0
+    assert [sent for path, sent in parties.to_coordinator.sent if path == "/v1/batches"] == 2 * [body]
+    assert parties.coordinator.close_if_full()
+
+
+def test_what_was_sent_for_a_round_that_the_coordinator_gave_up_is_dropped(parties):
+    chance = random.Random(7)
+    for _ in range(2):
+        assert parties.person(chance) is None
     ((_path, first), *_) = parties.to_shuffler.sent
-    assert parties.shuffler.accept(first).round == 1
-    other = json.loads(first) | {"messages": json.loads(parties.to_shuffler.sent[1][1])["messages"]}
+    parties.coordinator.stop()
+    restore(parties.study, Database(places_of(parties.file).database), places_of(parties.file))
+    parties.coordinator = parties.to_coordinator.party = parties.start_coordinator()
+    parties.shuffler.refresh()
+    database = shuffler_files(parties).database
+    assert rows(database, "SELECT number, dropped IS NULL FROM rounds ORDER BY number") == [(1, 0), (2, 1)]
+    assert rows(database, "SELECT count(*) FROM sealed WHERE content IS NOT NULL") == [(0,)]
+    assert parties.shuffler.accept(first).round == 1  # it was acknowledged, and is so again
+    for _ in range(4):
+        assert parties.person(chance) is None
+    parties.work()
+    assert parties.coordinator.published.row.served == 4
+
+
+def test_a_full_round_takes_nobody_else_and_a_retry_is_answered_as_before(parties):
+    chance = random.Random(1)
+    for _ in range(4):
+        assert parties.person(chance) is None
+    ((_path, first), (_path, second), *_) = parties.to_shuffler.sent
+    other = json.loads(first) | {"messages": json.loads(second)["messages"]}
     assert refused(lambda: parties.shuffler.accept(json.dumps(other).encode())) == "conflict"
+    assert parties.shuffler.accept(first).round == 1
+    assert parties.shuffler.freeze_if_full()
+    assert parties.person(chance) == "closed"
+    assert parties.shuffler.accept(first).round == 1
+    assert rows(shuffler_files(parties).database, "SELECT count(*) FROM sealed WHERE content IS NOT NULL") == [(0,)]
 
 
 def test_tokens_count_at_the_shuffler(tmp_path):
@@ -236,11 +327,27 @@ def _told(message):
     return policy_from(message["policy"])
 
 
+def test_what_was_told_to_answer_other_bits_is_not_mixed_in(tmp_path):
+    """More bits of a record depend on it if all visits count: the law of first visits would hide too little of them."""
+    parties = Parties(declared(tmp_path))
+    told = parties.coordinator.study
+    assert told()["report"]["first_visits"]
+    parties.coordinator.study = lambda: told() | {"report": told()["report"] | {"first_visits": False}}
+    assert parties.person(random.Random(6)) == "conflict"
+    parties.coordinator.study = told
+    assert parties.person(random.Random(6)) is None
+    parties.stop()
+
+
 def test_laws_that_are_not_certified_are_refused_by_the_shuffler_itself(parties):
     told = parties.coordinator.policy
-    parties.coordinator.policy = lambda: told() | {"wanted": 5000}
+    parties.coordinator.policy = lambda: told() | {"wanted": 5}
     with pytest.raises(InvalidInput, match="other laws than those that are certified"):
         parties.shuffler.refresh()
+    for users in (0, 13, 1 << 40, "4", True):
+        parties.coordinator.policy = lambda users=users: told() | {"wanted": users}
+        with pytest.raises((InvalidInput, Refused), match=r"more than the study has|cannot be followed"):
+            parties.shuffler.refresh()
 
 
 def test_two_heads_of_one_round_are_kept_as_evidence(parties):
@@ -359,6 +466,17 @@ def orders(shuffle, times: int = 4800) -> float:
 
 def test_all_orders_of_messages_are_equally_likely():
     assert orders(shuffle_securely) > LEVEL
+
+
+def test_the_order_is_drawn_by_nothing_that_a_program_can_repeat():
+    """The same seed of Python's own numbers gives another order: the same of 40 by chance once in 10^47 runs."""
+    found = []
+    for _ in range(2):
+        random.seed(1)
+        messages = [bytes([number]) for number in range(40)]
+        shuffle_securely(messages)
+        found.append(messages)
+    assert found[0] != found[1]
 
 
 def test_an_order_that_is_not_even_is_found_out():

@@ -25,7 +25,7 @@ import { field, whole } from "./words.js";
  * @property {number} number @property {import("./policy.js").Policy} policy
  * @property {import("./laws.js").Law[]} laws @property {import("./policy.js").Items[]} items
  * @property {import("./counters.js").Counters | import("./one-item.js").Numbered} [numbers] shuffled: what numbers in messages mean
- * @property {string} [terms] shuffled: the hash of laws and size of the batch, which the shuffler must have certified
+ * @property {string} [terms] shuffled: the hash of laws, size of the batch and kind of report, which the shuffler must have certified
  */
 
 /** The round in an answer of the service; refused unless its laws keep what was agreed to. @param {import("./words.js").Content} answer @param {Study} study @returns {Promise<Round>} */

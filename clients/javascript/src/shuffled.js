@@ -1,7 +1,7 @@
 /**
  * What is different in shuffled studies, loaded by them alone: the kind of a report, the law of a round, the messages
- * that leave, and the shuffler that they go to. The device tells the shuffler by which laws it has randomised (`terms`),
- * and the shuffler takes those only that it has certified for the batch.
+ * that leave, and the shuffler that they go to. The device tells the shuffler what it was asked for and by which laws it
+ * has randomised it (`terms`), and the shuffler takes only what it has certified for the batch.
  */
 import { countersOf, messagesOf } from "./counters.js";
 import { Refused } from "./errors.js";
@@ -17,17 +17,18 @@ import { canonical, digest, field, whole } from "./words.js";
 const LAYOUTS = ["joint", "tables"];
 
 /** What a report is: one message for each counter, or one in all. @param {import("./words.js").Content} report @param {number} horizon */
-export function readKind(report, horizon) {
+export async function readKind(report, horizon) {
   const groups = whole(report, "groups", 1, horizon);
   if (groups !== 1 && groups !== horizon) {
     throw new Refused("the service asks for another number of groups than one, or one for each step: nothing is sent");
   }
-  if (report.kind === "one-item") return { groups };
+  const stated = await digest(report);
+  if (report.kind === "one-item") return { groups, stated };
   const layout = field(report, "layout", "text");
   if (!LAYOUTS.includes(layout)) {
     throw new Refused(`this client answers bits of a layout of ${LAYOUTS.join(" or ")}, and is asked for another: nothing is sent`);
   }
-  return { layout, groups, firstVisits: field(report, "first_visits", "flag") };
+  return { layout, groups, firstVisits: field(report, "first_visits", "flag"), stated };
 }
 
 /** The law of a round, which must be one for all numbers that a message can hold. @param {import("./words.js").Content} answer @param {Study} study @param {Round} round @returns {Promise<Round>} */
@@ -43,7 +44,7 @@ export async function readShuffled(answer, study, round) {
         "messages would be misread",
     );
   }
-  return { ...round, numbers, terms: await digest({ laws: answer.laws, users }) };
+  return { ...round, numbers, terms: await digest({ laws: answer.laws, users, report: study.kind.stated }) };
 }
 
 /** The messages of a record, before they are sealed; of every record of a round as many. @param {Study} study @param {Round} round @param {[number, number, number][]} record @param {import("./exact.js").Tape} tape */

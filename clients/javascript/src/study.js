@@ -13,6 +13,7 @@ import { digest, field, finite, whole } from "./words.js";
  * @typedef {object} Kind what a report is: the record itself, or `steps` items, randomised by `response`
  * @property {string} name @property {number} steps @property {string} response @property {boolean} masked
  * @property {string} layout @property {number} groups @property {boolean} firstVisits of answered bits (shuffled)
+ * @property {string} stated the hash of all of this as the service has stated it (shuffled)
  */
 /**
  * @typedef {object} Study
@@ -90,7 +91,7 @@ export function seconds(text) {
 /** @param {Content} report @param {Omit<Study, "kind">} study @returns {Promise<Kind>} */
 async function kindOf(report, study) {
   const name = field(report, "kind", "text");
-  const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false };
+  const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false, stated: "" };
   if (study.model === "central" && name === "record") return kind;
   const shuffled = study.model === "shuffle" && (name === "answered-bits" || name === "one-item");
   if (!shuffled && (study.model !== "local" || name !== "sampled-items")) {
@@ -103,7 +104,7 @@ async function kindOf(report, study) {
     throw new Refused("service and declaration differ in whether records may end early: nothing is sent");
   }
   const masked = field(report, "masked", "flag");
-  if (shuffled) return { ...kind, masked, ...(await import("./shuffled.js")).readKind(report, study.horizon) };
+  if (shuffled) return { ...kind, masked, ...(await (await import("./shuffled.js")).readKind(report, study.horizon)) };
   const response = field(report, "response", "text");
   if (response !== "kary" && response !== "unary") {
     throw new Refused("this client answers by kary or unary response, and is asked for another: nothing is sent");

@@ -533,7 +533,7 @@ test("messages of a shuffled study go to the shuffler, sealed one by one, bound 
   assert.deepEqual(Object.keys(sent).sort(), ["head", "id", "messages", "policy", "round", "study", "terms"]);
   assert.equal(sent.policy, stub.rounds[0].head.policy);
   assert.equal(sent.head, await digest(stub.rounds[0].head));
-  assert.equal(sent.terms, await digest({ laws: stub.rounds[0].laws, users: 9 }));
+  assert.equal(sent.terms, await digest({ laws: stub.rounds[0].laws, users: 9, report: await digest(stub.answer.report) }));
   assert.deepEqual(sent.messages.map((text) => Buffer.from(text, "base64url").readUInt32LE(48) >> 1), [...Array(24).keys()]);
   assert.equal(Buffer.from(asked[0][1]).toString(), `discreet message 1\n${stub.study.hash}\n0`);
   assert.equal(Buffer.from(asked[0][0]).toString("hex"), stub.answer.study.keys.sealing);

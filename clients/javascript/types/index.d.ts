@@ -79,6 +79,7 @@ export interface Study {
     readonly layout: string;
     readonly groups: number;
     readonly firstVisits: boolean;
+    readonly stated: string;
   };
 }
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,8 @@ import typer
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
-from discreet.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.cli.workers import check_free, check_server, run_workers, told
+from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from discreet.service.study import Study
     from discreet.worlds.tabular import TabularWorld
 
-_SETTINGS = "DISCREET_SERVE"  # how settings reach the worker processes
 _REHEARSAL = "Rehearsal"
 
 
@@ -60,10 +58,7 @@ def serve(
     The address itself is a page for participants; /dashboard is for the person who runs the study and asks for the
     operator's token, which stands in STUDY.operator.
     """
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("uvicorn", "serve") from None
+    check_server()
     sizes = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     rehearsal = None if world is None else {"world": world, "sizes": sizes, "options": world_option}
     settings = {
@@ -80,31 +75,15 @@ def serve(
     operator_token(places_of(study).operator)
     if rehearsal is not None:
         _rehearsed(rehearsal, read_study(study))  # before anything is opened
-    _check_free(host, port)
+    check_free(host, port)
     coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)
     typer.echo(f"dashboard  http://{host}:{port}/dashboard  with the token in {places_of(study).operator}", err=True)
     coordinator.stop()
-    os.environ[_SETTINGS] = json.dumps(settings)
     with _counted_together(workers):
-        uvicorn.run(
-            "discreet.cli.serve:worker", factory=True, host=host, port=port, workers=workers, access_log=False,
-            log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
-        )  # fmt: skip
-
-
-def _check_free(host: str, port: int) -> None:
-    """Refuse an address that cannot be listened on, before anything is opened."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        why = (error.strerror or "the system refused").lower()
-        raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
+        run_workers("serve", settings, host, port, workers)
 
 
 @contextmanager
@@ -120,19 +99,12 @@ def _counted_together(workers: int) -> Iterator[None]:
 
 def worker() -> ASGIApp:
     """The application of one worker process; its settings come from the command that started it."""
-    import logging
     from dataclasses import replace
 
     from discreet.service.app import Service, usual_limits
     from discreet.service.places import operator_token, places_of
-    from discreet.service.watching import Log, ServerLog
 
-    try:
-        settings = json.loads(os.environ[_SETTINGS])
-    except (KeyError, ValueError):
-        raise InvalidInput("a worker is started by  discreet serve") from None
-    log = Log()
-    logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
+    settings, log = told("serve")
     file = Path(settings["study"])
     coordinator = open_coordinator(file, settings["db"])
     limits = replace(usual_limits(coordinator), rate=settings["rate"])

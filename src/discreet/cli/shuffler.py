@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +9,13 @@ import typer
 
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import StudyFile, read_declared
-from discreet.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.cli.workers import check_free, check_server, run_workers, told
+from discreet.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from discreet.shuffler.shuffler import Shuffler
-
-_SETTINGS = "DISCREET_SHUFFLER"  # how settings reach the process of the server
 
 
 def shuffler(
@@ -46,14 +43,12 @@ def shuffler(
     It sees who sends and cannot read it; the coordinator reads it and cannot see who sent it. Whoever runs this must be
     somebody else than the coordinator: together they see everything.
     """
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("uvicorn", "serve") from None
+    check_server()
     from discreet.service.places import operator_token, shuffler_places_of
 
     origins = check_origins(allow_origin)
     operator_token(shuffler_places_of(study).operator)
+    check_free(host, port)
     opened = open_shuffler(study, db, coordinator)  # refused here, in one sentence
     typer.echo(f"{opened.declared.name}  {opened.declared.hash}")
     typer.echo(opened.mechanism.statement)
@@ -61,11 +56,7 @@ def shuffler(
     typer.echo(f"http://{host}:{port}, batches go to {coordinator}", err=True)
     opened.stop()
     settings = {"study": str(study), "db": db, "coordinator": coordinator, "rate": rate, "origins": origins}
-    os.environ[_SETTINGS] = json.dumps(settings)
-    uvicorn.run(
-        "discreet.cli.shuffler:worker", factory=True, host=host, port=port, access_log=False, log_config=None,
-        server_header=False, date_header=False, timeout_graceful_shutdown=30,
-    )  # fmt: skip
+    run_workers("shuffler", settings, host, port)
 
 
 def open_shuffler(study_file: Path, db: str | None, coordinator: str) -> Shuffler:
@@ -93,19 +84,12 @@ def open_shuffler(study_file: Path, db: str | None, coordinator: str) -> Shuffle
 
 def worker() -> ASGIApp:
     """The application; its settings come from the command that started it."""
-    import logging
     from dataclasses import replace
 
     from discreet.service.places import operator_token, shuffler_places_of
-    from discreet.service.watching import Log, ServerLog
     from discreet.shuffler.app import ShufflerService, usual_limits
 
-    try:
-        settings = json.loads(os.environ[_SETTINGS])
-    except (KeyError, ValueError):
-        raise InvalidInput("a worker is started by  discreet shuffler") from None
-    log = Log()
-    logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
+    settings, log = told("shuffler")
     file = Path(settings["study"])
     found = open_shuffler(file, settings["db"], settings["coordinator"])
     limits = replace(usual_limits(found), rate=settings["rate"])

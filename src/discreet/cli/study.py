@@ -68,7 +68,12 @@ def check(
     print_facts(
         [
             ("promise", mechanism.statement),
-            *([("if both collude", _alone(mechanism))] if declared.shuffled else []),
+            *(
+                [
+                    ("it rests on", f"the other people of a batch: {mechanism.crowd()}"),
+                    ("if both collude", _alone(mechanism)),
+                ] if declared.shuffled else []
+            ),
             ("recipe", mechanism.privatizer.recipe),
             ("participants", f"{users['number']:,}, at most {_few(declared.most_reports, 'report')} of each"),
             ("releases", f"{calibration.releases:,}"),

@@ -42,7 +42,7 @@ class Round(NamedTuple):
     laws: tuple[Law, ...]
     items: tuple[Items, ...]
     numbers: Counters | Numbered | None = None  # shuffled: what the numbers in messages stand for
-    terms: str = ""  # shuffled: the hash of laws and size of the batch, which the shuffler must have certified
+    terms: str = ""  # shuffled: the hash of laws, size of the batch and kind of report, which the shuffler certifies
 
 
 def read_round(answer: dict[str, Any], study: Study) -> Round:
@@ -78,7 +78,7 @@ def _shuffled(answer: dict[str, Any], study: Study, number: int, policy: Policy,
             f"the service does not state one law for the {numbers.size:,} numbers of this round: nothing is sent, "
             "because messages would be misread"
         )
-    terms = digest({"laws": answer["laws"], "users": users})
+    terms = digest({"laws": answer["laws"], "users": users, "report": study.kind.stated})
     return Round(number, policy, laws, (), numbers, terms)
 
 

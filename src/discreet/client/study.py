@@ -5,7 +5,8 @@ the key that signs policies. Its hash is its name, so whoever serves it cannot c
 (``report`` in the answer of the service) is not part of the hash, and need not be: a device reports randomised items
 only, with laws that it has checked against the declared epsilon, unless the declaration itself says that the
 coordinator is trusted (``model = "central"``), or that a shuffler is (``model = "shuffle"``): then the device tells the
-shuffler by which laws it has randomised, and the shuffler takes those only that it has certified for the batch.
+shuffler what it was asked for and by which laws it has randomised it, and the shuffler takes only what it has certified
+for the batch.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Kind(NamedTuple):
     layout: str = ""
     groups: int = 1
     first_visits: bool = False
+    stated: str = ""  # shuffled: the hash of all of this as the service has stated it
 
 
 class Study(NamedTuple):
@@ -139,12 +141,13 @@ def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
         raise Refused("the service asks for another number of groups than one, or one for each step: nothing is sent")
     if field(report, "early_end", bool) != study.early_end:
         raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
+    stated = digest(report)
     if name == "one-item":
-        return Kind(name, masked=masked, groups=groups)
+        return Kind(name, masked=masked, groups=groups, stated=stated)
     layout, first = field(report, "layout", str), field(report, "first_visits", bool)
     if layout not in ("joint", "tables"):
         raise Refused(f"this client answers bits of layouts joint and tables, and the service asks for {layout[:30]!r}")
-    return Kind(name, masked=masked, layout=layout, groups=groups, first_visits=first)
+    return Kind(name, masked=masked, layout=layout, groups=groups, first_visits=first, stated=stated)
 
 
 def _named(problem: dict[str, Any], name: str) -> tuple[int, tuple[str, ...] | None]:

@@ -7,6 +7,7 @@ checked again only if its bytes have changed, so that many simulated people can 
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from discreet.client import heads as h
@@ -41,7 +42,7 @@ class Asks(Protocol):
 
 
 class Connection:
-    """One connection, opened at the first request and kept."""
+    """One connection, opened at the first request and kept. Threads that share it ask one after the other."""
 
     def __init__(self, url: str, seconds: float = _SECONDS) -> None:
         from urllib.parse import urlsplit
@@ -57,22 +58,24 @@ class Connection:
         self._base, self._seconds = parts.path.rstrip("/"), seconds
         self.private = self._secure or self._host in _HERE
         self._open: HTTPConnection | None = None
+        self._turn = Lock()
 
     def ask(self, method: str, path: str, body: bytes | None = None, token: str | None = None) -> Answer:
         """One request; once more on a fresh connection if a kept one was closed. Reports are counted once by id."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        fresh = self._open is None
-        try:
-            return self._once(method, path, body, headers)
-        except OSError as problem:
-            if fresh:
+        with self._turn:
+            fresh = self._open is None
+            try:
+                return self._once(method, path, body, headers)
+            except OSError as problem:
+                if fresh:
+                    raise _unreachable(problem) from None
+            try:
+                return self._once(method, path, body, headers)
+            except OSError as problem:
                 raise _unreachable(problem) from None
-        try:
-            return self._once(method, path, body, headers)
-        except OSError as problem:
-            raise _unreachable(problem) from None
 
     def _once(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         from http.client import HTTPConnection, HTTPException, HTTPSConnection

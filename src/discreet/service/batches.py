@@ -62,9 +62,9 @@ def signed_text(batch: dict[str, Any]) -> bytes:
     return canonical({name: value for name, value in batch.items() if name != "signature"}).encode()
 
 
-def largest_batch(users: int, terms: MessageTerms) -> int:
-    """The most bytes that a batch has."""
-    return _MARGIN + 80 * users * terms.messages
+def largest_batch(users: int, messages: int) -> int:
+    """The most bytes that a batch of so many users has, with so many messages of each."""
+    return _MARGIN + 80 * users * messages
 
 
 def check_batch(body: bytes, study: Study) -> tuple[BatchMessage, BatchRow]:

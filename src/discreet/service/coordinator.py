@@ -240,9 +240,10 @@ class Coordinator:
         return BatchAccepted(row.id)
 
     def largest_batch(self) -> int:
-        """The most bytes that the batch of the open round has."""
-        published = self.published
-        return batches.largest_batch(published.row.wanted, self._terms(published))
+        """The most bytes that a batch of any round so far has: older ones may come again."""
+        with self._reader as link:
+            users = rounds.most_wanted(link)
+        return batches.largest_batch(users, self.mechanism.most_messages(users))
 
     def _terms(self, published: Published) -> MessageTerms:
         if published.ended is not None:

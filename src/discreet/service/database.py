@@ -36,6 +36,7 @@ from discreet.ledger import database as ledger_database
 from discreet.ledger.database import Unsure as Unsure
 
 _WAIT = 60  # seconds that a writer waits for others
+_BRIEFLY = 200  # milliseconds that emptying the write-ahead log waits
 _PAUSE = 0.0005  # between two looks
 _ADDRESSES = ("postgresql://", "postgres://")
 
@@ -146,6 +147,19 @@ class Link:
             with suppress(Exception):
                 self.raw.execute("ROLLBACK")
 
+    def forget(self) -> None:
+        """Empty the write-ahead log of SQLite, which holds rows as they were before they were overwritten.
+
+        If somebody reads an older state just now, the next call does it.
+        """
+        if not self.sqlite:
+            return
+        (usual,) = self.rows("PRAGMA busy_timeout")[0]
+        self.run(f"PRAGMA busy_timeout = {min(usual, _BRIEFLY)}")
+        with suppress(sqlite3.OperationalError):
+            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.run(f"PRAGMA busy_timeout = {usual}")
+
     def close(self) -> None:
         """Give the connection back."""
         with suppress(Exception):
@@ -214,6 +228,7 @@ class Database:
         raw = sqlite3.connect(file, isolation_level=None, timeout=_WAIT, check_same_thread=False)
         _write_ahead(raw)
         raw.execute("PRAGMA synchronous = FULL")
+        raw.execute("PRAGMA secure_delete = ON")  # what is overwritten or removed leaves no bytes in the file
         return raw
 
 

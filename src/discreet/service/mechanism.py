@@ -16,6 +16,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from discreet.accumulators.base import NoiseSource
 from discreet.channels.base import MessageChannel, MessageTerms
 from discreet.channels.sampled_item import ReportChannel
@@ -81,6 +83,12 @@ class Mechanism:
         """What each device of a shuffled batch of that size sends under a policy."""
         return self.messages.terms(Context(policy), users, self.privatizer.masked)
 
+    def most_messages(self, users: int) -> int:
+        """How many messages a device of a shuffled batch of that size sends at most, whatever the policy is."""
+        shape = self.study.shape
+        anything = StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
+        return self.terms(anything, users).messages
+
     @cached_property
     def alone(self) -> float | None:
         """Shuffled studies: the epsilon that is left to a participant if both parties collude; None: nothing is left.
@@ -130,7 +138,18 @@ class Mechanism:
         return promised
 
     def collusion(self) -> str:
-        """Shuffled studies: what holds if shuffler and coordinator put together what they see, in one sentence."""
+        """Shuffled studies: whom the promise counts on, and what is left if shuffler and coordinator collude."""
+        return f"You are hidden by the other people of your batch: {self.crowd()}. {self._left()}"
+
+    def crowd(self) -> str:
+        """Shuffled studies: how many people of a batch may fail the others, and whether anybody knows who they are."""
+        shares = self.study.declaration["shuffle"]
+        failing = shares["dropouts"] + shares["colluding"]
+        who = f"a share of {failing:.4g} of them, and no more," if failing else "none of them"
+        seen = "" if self.study.invited else ", and nobody checks who they are"
+        return f"{who} may side with the coordinator or fail to randomise{seen}"
+
+    def _left(self) -> str:
         left = self.alone
         if left is None:
             return "If the shuffler and the coordinator put together what they see, nothing of this promise is left."

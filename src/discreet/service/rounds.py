@@ -113,6 +113,13 @@ def rounds_from(link: Link, first: int, most: int) -> list[RoundRow]:
     return [found for row in rows if (found := _round(row)) is not None]
 
 
+def most_wanted(link: Link) -> int:
+    """How many reports the largest of all rounds wants."""
+    row = link.row("SELECT coalesce(max(wanted), 1) FROM rounds WHERE wanted > 0")
+    assert row is not None
+    return int(row[0])
+
+
 def given_up(link: Link, numbers: Sequence[int]) -> set[int]:
     """Which of these rounds were abandoned or lost."""
     query = f"SELECT number FROM rounds WHERE how IN {GIVEN_UP} AND number IN ({{}})"

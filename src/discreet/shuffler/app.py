@@ -33,6 +33,7 @@ from discreet.shuffler.shuffler import Shuffler
 
 _TOGETHER = 200  # reports of one commit
 _MARGIN = 4096
+_LONGEST = 30.0  # seconds between two attempts to send a batch
 _A_MESSAGE = 80  # bytes, with its quotes and comma
 
 
@@ -103,26 +104,33 @@ class ShufflerService:
                 self._full.set()
 
     async def _send(self) -> None:
-        """Freeze whole batches and send them, and look now and then which round is open."""
-        loop = asyncio.get_running_loop()
+        """Freeze whole batches and send them, and look now and then which round is open.
+
+        A batch that is not acknowledged is sent again after ever longer pauses: it may be large, and the coordinator
+        may be busy.
+        """
+        loop, pause = asyncio.get_running_loop(), self._look
         while True:
             try:
-                await loop.run_in_executor(self._sending, self._send_all)
+                left = await loop.run_in_executor(self._sending, self._send_all)
             except Exception as error:
                 self._failed("sending", error)
+                left = 1
+            pause = longer(pause, self._look) if left else self._look
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._full.wait(), self._look)
+                await asyncio.wait_for(self._full.wait(), pause)
             self._full.clear()
 
-    def _send_all(self) -> None:
+    def _send_all(self) -> int:
         begun = perf_counter()
         if self.shuffler.freeze_if_full():
             seconds = perf_counter() - begun
             self.metrics.closing.observe(seconds)
             self.log.write("frozen", seconds=round(seconds, 3))
-        self.shuffler.send()
+        left = self.shuffler.send()
         with suppress(Refused):  # the coordinator does not answer; devices are told when they ask
             self.shuffler.refresh()
+        return left
 
     # Handlers
 
@@ -190,6 +198,11 @@ class ShufflerService:
     def _failed(self, event: str, error: BaseException) -> None:
         self.metrics.failed.inc()
         self.log.failure(event, error)
+
+
+def longer(pause: float, least: float) -> float:
+    """Twice as long as the last pause, up to half a minute; never shorter than the usual one."""
+    return max(least, min(2 * pause, _LONGEST))
 
 
 def usual_limits(shuffler: Shuffler) -> Limits:

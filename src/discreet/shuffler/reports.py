@@ -3,7 +3,8 @@
 A report is taken if it names the study, an open round, the hashes of policy, head and terms that the shuffler has for
 that round, and has as many messages, all of one size, as every device of the round sends. So a batch is never mixed:
 whoever was shown another policy, another head or another law is refused, and only sees that she was. Who comes first
-counts; a round takes exactly the number of users that its batch has.
+counts; a round takes exactly the number of users that its batch has. Once a batch is frozen, a report that comes again
+is known by its id alone: what it held is forgotten.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Admission:
         if self._study.invited and (report.token not in self._used or (known is not None and known[2] != report.token)):
             return Refused("token", "this token is not one of the study's")
         if known is not None:
-            same = known[:2] == (report.round, report.fingerprint)
+            same = known[0] == report.round and known[1] in (report.fingerprint, tables.FORGOTTEN)
             return Accepted(report.round) if same else Refused("conflict", "another report has this id already")
         if self._ended:
             return Refused("ended", ENDED)

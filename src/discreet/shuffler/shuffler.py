@@ -5,7 +5,8 @@ handed in, and ``point`` is called between any two steps of importance, so that 
 
 **Freezing a batch** is one transaction, when as many users have reported as the certified batch has, and never before:
 charge the ledger; permute all messages of all users with the system's entropy; sign; store these bytes under a new id
-and forget which report held which message. After COMMIT the membership of the batch and its order never change. Then
+and forget which report held which message, down to the hash of each report and to what SQLite keeps of rows that were
+overwritten. After COMMIT the membership of the batch and its order never change. Then
 the number of the round is written outside the database and synced, and only after that the bytes leave, the same ones
 again and again until the coordinator has acknowledged them.
 
@@ -25,18 +26,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from discreet.client.errors import ClientError
 from discreet.client.heads import SplitView
 from discreet.client.transport import Asks
 from discreet.client.words import read
 from discreet.errors import InvalidInput
+from discreet.files import shortened
 from discreet.ledger.budget import make_budget
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.heads import private_key, public_digits
 from discreet.ledger.spending import declare_rounds, now, open_data_set, spend
-from discreet.policies import StochasticPolicy
 from discreet.service import rounds
 from discreet.service.batches import pieces, signed_text, written
 from discreet.service.database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
@@ -207,6 +206,7 @@ class Shuffler:
                     )  # fmt: skip
                     self.point("freeze: charged")
                 self.point("freeze: committed")
+                link.forget()
         except Unsure:
             return False  # the database is read again before anything is sent, and nothing is repeated
         return True
@@ -273,8 +273,10 @@ class Shuffler:
         return found
 
     def _open(self) -> None:
-        """Enter study, budget and charge, in one transaction."""
+        """Enter study, budget and charge, in one transaction; before that, say outside that nothing has left."""
         study, asked = self.declared, self.declared.declaration["privacy"]
+        self._external.begin(study.hash)
+        self.point("open: begun")
         with self._link as link, link.writing():
             row = StudyRow(study.hash, study.text, self.mechanism.privatizer.recipe, self._clock(), None)
             if not rounds.add_study(link, row):
@@ -295,9 +297,14 @@ class Shuffler:
         held = self._external.read()
         with self._reader as link:
             last = tables.last_batch(link)
-        if held is not None and (held["study"] != self.declared.hash or held["round"] > last):
+        if held is None:
             raise InvalidInput(
-                f"{self._external.file} says that the batch of round {held['round']} has left, and "
+                f"{shortened(self._external.file)} is missing, which says which batches have left: bring it back, for "
+                "without it nobody sees whether the database is the latest one"
+            )
+        if held["study"] != self.declared.hash or held["round"] > last:
+            raise InvalidInput(
+                f"{shortened(self._external.file)} says that the batch of round {held['round']} has left, and "
                 f"{self.database.named} knows of {last} at most: it was restored from a backup, and other "
                 "people's messages could be mixed under the same round; bring the latest database back"
             )
@@ -310,9 +317,7 @@ class Shuffler:
 
     def most_messages(self) -> int:
         """How many messages a device of this study sends at most, whatever the policy of its round is."""
-        shape = self.declared.shape
-        anything = StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1 / shape.actions))
-        return self.mechanism.terms(anything, self.declared.total).messages
+        return self.mechanism.most_messages(self.declared.total)
 
     def stop(self) -> None:
         """Give connections back."""

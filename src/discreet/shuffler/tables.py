@@ -5,7 +5,7 @@ table       what a row is
 ==========  ==================================================================================================
 study       the one study of this database; whoever writes anything else locks this row first
 rounds      a round as the shuffler saw it: hashes of policy and head, terms, sizes, the head itself, its batch
-sealed      a report: id, round, fingerprint, digest of the token, and until its batch is frozen its messages
+sealed      a report: id, round, digest of the token, and until its batch is frozen its fingerprint and its messages
 batches     a batch: id, round, users, the signed bytes until they are acknowledged, and how it ended
 tokens      the digest of an invitation token and how often it was used
 evidence    two signed heads of one round
@@ -40,6 +40,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 _ROUND = "SELECT number, policy, head, terms, users, messages, signed, batch, dropped FROM rounds"
 _AT_ONCE = 500  # parameters of a query
+FORGOTTEN = ""  # the fingerprint of a report whose batch is frozen
 
 
 class RoundView(NamedTuple):
@@ -125,7 +126,7 @@ def contents(link: Link, number: int) -> list[bytes]:
 
 
 def known_reports(link: Link, ids: list[str]) -> dict[str, tuple[int, str, str | None]]:
-    """Round, fingerprint and token of those of these reports that were taken before."""
+    """Round, fingerprint (or ``FORGOTTEN``) and token of those of these reports that were taken before."""
     found: list[tuple[Any, ...]] = []
     for first in range(0, len(ids), _AT_ONCE):
         piece = ids[first : first + _AT_ONCE]
@@ -150,10 +151,14 @@ def add_reports(link: Link, rows: Iterable[SealedRow]) -> None:
 
 
 def freeze(link: Link, batch: Batch) -> None:
-    """Enter the batch of a round; the messages of its members are in it, and nowhere else any more."""
+    """Enter the batch of a round; the messages of its members are in it, and nowhere else any more.
+
+    Fingerprints go as well. The hash of a report that has one message tells which one of the batch that is: whoever has
+    both can try them all.
+    """
     link.run("INSERT INTO batches (id, round, users, body) VALUES (?, ?, ?, ?)", *batch)
     link.run("UPDATE rounds SET batch = ? WHERE number = ?", batch.id, batch.round)
-    link.run("UPDATE sealed SET content = NULL WHERE round = ?", batch.round)
+    link.run("UPDATE sealed SET content = NULL, fingerprint = ? WHERE round = ?", FORGOTTEN, batch.round)
 
 
 def unacknowledged(link: Link) -> list[Batch]:

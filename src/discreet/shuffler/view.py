@@ -2,10 +2,12 @@
 
 The shuffler asks the coordinator for the policy of the open round, as a device does, and checks it as a device does:
 study hash, signature, and that the chain of heads leads on from the last one that it saw. Two heads of one round are
-kept as evidence. What each device of the batch sends (how many messages, randomised by which laws) the shuffler then
-computes itself from the declaration, the policy and the size of the batch. The *terms* are the hash of these laws and
-that size: a device says by which terms it has randomised, and only reports with the terms that were computed here are
-taken. So whatever the coordinator tells devices, a batch that leaves the shuffler has the noise that was promised.
+kept as evidence. What each device of the batch sends (how many messages, about what, randomised by which laws) the
+shuffler then computes itself from the declaration, the policy and the size of the batch. The *terms* are the hash of
+these laws, that size and the kind of report: how many bits of a record can change with it depends on which bits are
+asked for, and so does the noise that they need. A device says by which terms it has randomised, and only reports with
+the terms that were computed here are taken. So whatever the coordinator tells devices, a batch that leaves the shuffler
+has the noise that was promised.
 """
 
 from __future__ import annotations
@@ -23,8 +25,6 @@ from discreet.service.heads import hashed
 from discreet.service.mechanism import Mechanism, policy_from
 from discreet.service.messages import Refused
 from discreet.shuffler.tables import RoundView
-
-_MOST_USERS = 1 << 40
 
 
 class Ended(NamedTuple):
@@ -67,8 +67,8 @@ def look(coordinator: Coordinator, mechanism: Mechanism, last: RoundView | None)
 def view_of(answer: dict[str, Any], head: Head, mechanism: Mechanism) -> RoundView:
     """What the devices of a round must send; refused if the coordinator asks for anything else."""
     users = answer.get("wanted")
-    if type(users) is not int or not 1 <= users <= _MOST_USERS:
-        raise InvalidInput("the coordinator does not say how many users the batch of its round has")
+    if type(users) is not int or not 1 <= users <= mechanism.study.total:
+        raise InvalidInput("the coordinator wants a batch of no users, or of more than the study has: nothing is taken")
     policy = policy_from(answer["policy"])
     laws = mechanism.laws(policy, users)
     if answer.get("laws") != laws:
@@ -77,8 +77,13 @@ def view_of(answer: dict[str, Any], head: Head, mechanism: Mechanism) -> RoundVi
             "certified for this batch: no report of it is taken; run the same version of discreet on both sides"
         )
     messages = mechanism.terms(policy, users).messages
-    terms = hashed({"laws": laws, "users": users})
+    terms = terms_of(mechanism, laws, users)
     return RoundView(head["round"], head["policy"], hashed(head), terms, users, messages, canonical(head))
+
+
+def terms_of(mechanism: Mechanism, laws: list[dict[str, Any]], users: int) -> str:
+    """The hash of everything that the privacy of a batch rests on, and that devices are told by the coordinator."""
+    return hashed({"laws": laws, "users": users, "report": hashed(mechanism.report_kind())})
 
 
 def _brief(problem: ClientError) -> str:
