@@ -176,6 +176,13 @@ def test_numbers_of_a_table_are_whole_in_narrow_terminals(width, monkeypatch, ca
     assert (name in printed) == (width == 100)
 
 
+def test_names_are_whole_where_numbers_alone_are_too_wide(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    columns = [f"model {index}" for index in range(5)]
+    print_table(["learner", *columns], [["never-learns", *["1,234.5 ± 56.7 (89%)"] * 5]], right=columns)
+    assert "never-learns" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [("recipes",), ("worlds", "--json", "-")])
 def test_a_reader_that_has_enough_is_no_bad_input(arguments):
     """discreet recipes | head -1"""

@@ -133,9 +133,10 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """A table with a header; columns named in ``right`` hold numbers, which are never broken.
+    """A table with a header; columns named in ``right`` hold numbers.
 
-    The first column is broken only where a terminal is too narrow for it beside the numbers.
+    Where a terminal is too narrow, names in the first column are broken before any number is; where not even half of a
+    word has room beside the numbers, numbers are broken and names are not.
     """
     from rich import box
     from rich.console import Console
@@ -149,7 +150,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         max(map(len, cells if unbroken else " ".join(cells).split()), default=0)
         for cells, unbroken in zip(texts, whole, strict=True)
     ]
-    whole[0] = sum(needed) + _BETWEEN * len(columns) <= console.width
+    room = console.width - _BETWEEN * len(columns) - sum(needed[1:])
+    if room < needed[0]:
+        too_narrow = 2 * room < max(map(len, " ".join(texts[0]).split()), default=0)
+        whole = [too_narrow] + [unbroken and not too_narrow for unbroken in whole[1:]]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, unbroken in zip(columns, whole, strict=True):
         table.add_column(column, justify="right" if column in right else "left", no_wrap=unbroken)
