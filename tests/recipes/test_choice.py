@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 import discreet
+from discreet import worlds
+from discreet.elimination.learner import PolicyElimination
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.registry import make_learner
 from discreet.recipes.choice import choose
 from discreet.recipes.expectation import expected_regret
 from discreet.recipes.registry import build, find, recipes
+from discreet.release import Layer
 
 SHAPES = {
     "pooled": discreet.Shape(4, 2, 6, homogeneous=True, start=0),
@@ -106,3 +109,11 @@ def test_a_refusal_names_no_recipe_that_promises_nothing():
 def test_the_choice_is_the_same_every_time():
     first, second = (build(discreet.Central(1.0, 1e-5), SHAPES["wide"], 5000) for _ in range(2))
     assert (first.recipe, first.schedule) == (second.recipe, second.schedule)
+
+
+def test_a_learner_that_asks_for_layers_gets_a_recipe_that_answers_them_also_with_more_trust():
+    """Layered worlds under central privacy: only recipes of the shuffle model answer a request for one layer."""
+    shape = worlds.layered().shape
+    for privacy in (discreet.Shuffle(1.0, 1e-5), discreet.Central(1.0, 1e-5)):
+        made = build(privacy, shape, 2000, PolicyElimination.needs)
+        assert all(Layer in channel.answers for channel in made.channels), made

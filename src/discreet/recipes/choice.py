@@ -38,13 +38,15 @@ def choose(
 ) -> Privatizer:
     """The candidate with the lowest score; of equal ones the first."""
     own, trusting_less = list(own), list(trusting_less)
+    by_layer = LAYERS in needs and shape.horizon > 1
     candidates: list[tuple[float, Privatizer]] = []
     reasons, counted = [], set()
     for recipe in own:
         made = _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
             candidates.append((score(made, episodes), made))
-            counted.add(recipe.encoder)
+            if not by_layer or _answers_layers(made):
+                counted.add(recipe.encoder)
         elif made:
             reasons.append(made)
     if not candidates:
@@ -57,7 +59,7 @@ def choose(
         made = None if recipe.encoder in counted else _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
             candidates.append((_CLEARLY * score(made, episodes), made))
-    if LAYERS in needs:
+    if by_layer:
         candidates = [found for found in candidates if _answers_layers(found[1])] or candidates
     best = min(value for value, _made in candidates)
     return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))

@@ -18,6 +18,7 @@ from discreet.recipes.choice import choose
 from discreet.recipes.expectation import expected_regret, noise_of
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe, Recipes
 from discreet.recipes.trust import TRUSTS_LESS, Privacy
+from discreet.release import LAYERS
 from discreet.shape import LayeredShape, Shape, check_size
 from discreet.validation import check_count
 
@@ -195,6 +196,6 @@ def _chosen(
     foretold = problems in ((TABULAR,), (HEAVY,)) and privacy.model != "none"
     wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known(problems, model)]
     return choose(
-        _known(problems, privacy.model), wider if foretold else (), privacy, shape, episodes, needs,
+        _known(problems, privacy.model), wider if foretold or LAYERS in needs else (), privacy, shape, episodes, needs,
         expected_regret if foretold else noise_of,
     )  # fmt: skip
