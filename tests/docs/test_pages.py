@@ -142,7 +142,8 @@ def test_commands_run(page, command, visits, capsys, monkeypatch):
         if not figure.jobs:
             monkeypatch.setitem(FIGURES, name, replace(figure, claims=(), measure=lambda scale: (), draw=None))
             continue
-        few = tuple(job for job in figure.jobs if job.version == "published")[:1]
+        first = "published" if "published" in figure.versions else "ours"  # of what no paper has
+        few = tuple(job for job in figure.jobs if job.version == first)[:1]
         tiny = Scale(min(20, figure.scales["quick"].episodes), 2)
         monkeypatch.setitem(FIGURES, name, replace(figure, jobs=few, scales=dict.fromkeys(figure.scales, tiny)))
     _, name, *options = shlex.split(command, comments=True)

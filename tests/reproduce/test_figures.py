@@ -15,11 +15,11 @@ from discreet.learners.registry import LEARNERS, make_learner
 from discreet.papers import PUBLISHED
 from discreet.recipes.registry import recipes
 from discreet.reproduce import FIGURES, Figure, Scale, find_figure, heavy_tailed, offline, reproduce
-from discreet.reproduce.beyond import NO_PAPER
 from discreet.reproduce.drawing import lines_of, rows_of
 from discreet.reproduce.figure import (
     DRAWINGS,
     MEASURED,
+    NO_PAPER,
     REFERENCE,
     SCALES,
     UNIFORM,

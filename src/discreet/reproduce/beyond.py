@@ -13,9 +13,20 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from discreet.reproduce.figure import BEHAVIOUR, UNIFORM, Claim, Figure, Job, Scale, Verdict, View, all_of, below
+from discreet.reproduce.figure import (
+    BEHAVIOUR,
+    NO_PAPER,
+    UNIFORM,
+    Claim,
+    Figure,
+    Job,
+    Scale,
+    Verdict,
+    View,
+    all_of,
+    below,
+)
 
-NO_PAPER = "no paper: private results of this library"
 EPSILONS = (1.0, 4.0)
 _DELTA = 1e-5
 _TRUST = {"central": "central", "shuffle": "shuffle", "local": "local"}

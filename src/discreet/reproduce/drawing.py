@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ _COLOURS = (
 )  # fmt: skip
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _GREY = "#666666"
+_TITLE = 56  # characters of a title that have room over one panel
 _SPACING = 0.085  # between the names of lines, in heights of a panel
 Style = Mapping[str, Any]
 Row = float | str | None  # an epsilon, a place, or everything
@@ -120,7 +122,7 @@ def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> byte
             axes.set_ylabel(("" if column else axes.get_ylabel()) if shown is None else _of_row(axes, column, shown))
     for axes, labels in named:  # now that the panels of a row have agreed on their limits
         _name_lines(axes, labels)
-    picture.suptitle(figure.title, fontsize=11)
+    picture.suptitle(textwrap.fill(figure.title, _TITLE * len(versions)), fontsize=11)
     return as_png(picture)
 
 
@@ -284,6 +286,7 @@ def _points(
     *, log: bool = False,
 ) -> list[Label]:  # fmt: skip
     labels, levels = [], []
+    places = set[float]()
     axes.set_xscale("log")
     for line, members in lines.items():
         style = {"linestyle": "-", **styles[line]}
@@ -294,6 +297,7 @@ def _points(
             levels.append((line, level, style["color"]))
             continue
         placed.sort(key=lambda point: point[0])
+        places |= {x for x, _ in placed}
         promises = {promise(measured) for _, measured in placed}
         text = _label(members[0][0], placed[0][1]) if len(promises) == 1 else line
         y = [float(measured.total.mean()) for _, measured in placed]
@@ -305,6 +309,8 @@ def _points(
     else:
         axes.set_ylim(bottom=0.0)
     axes.margins(x=0.08)
+    if len(places) == 1:
+        axes.set_xlim(min(places) / 2, 2 * min(places))
     right = axes.get_xlim()[1]
     return [*labels, *(Label(line, right, level, colour) for line, level, colour in levels)]
 
@@ -318,6 +324,9 @@ def _by_epsilon(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[La
 
 def _by_episodes(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
     labels = _points(axes, lines, styles, lambda job, _: job.episodes, log=True)
+    measured = sorted({job.episodes for members in lines.values() for job, _ in members if job.episodes is not None})
+    axes.set_xticks(measured, [f"{number:,}" for number in measured])
+    axes.set_xticks([], minor=True)  # their names would overlap
     axes.set_xlabel("episodes K, in a world made for K")
     axes.set_ylabel("regret after K episodes")
     return labels

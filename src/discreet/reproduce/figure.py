@@ -46,6 +46,7 @@ _LABELS = (
     "most_runs",
 )  # what a figure says about a job, and its runs do not depend on
 MEASURED = "measured"  # the only version of a figure without jobs
+NO_PAPER = "no paper: private results of this library"  # what a figure of ours has in place of a paper
 UNIFORM = "uniform play"  # the learner of a line that is computed, not simulated: all actions alike, for ever
 BEHAVIOUR = "behaviour policy"  # another one: what the people in a data set were made to do
 AT = " @ "  # in the name of a job, before the place: worlds of a figure with several

@@ -11,6 +11,7 @@ from discreet.privacy.words import rounded_up
 from discreet.reproduce.drawing import TITLES, picture_name, promise
 from discreet.reproduce.figure import (
     MEASURED,
+    NO_PAPER,
     Figure,
     Job,
     Measured,
@@ -32,7 +33,8 @@ IDLE = "uniform play passes too"
 def write_page(figure: Figure, results: Mapping[str, Measured], verdicts: Verdicts, scale: str, seed: int) -> str:
     """The page of a figure that was run; its pictures are ``figure.png`` and so on, beside it."""
     size = figure.scales[scale]
-    length = f": {size.episodes:,} episodes, {size.runs} runs" if figure.jobs else ""
+    episodes = f"{size.episodes:,} episodes, " if size.episodes > 1 else ""  # one: the number is on an axis
+    length = f": {episodes}{size.runs} runs" if figure.jobs else ""
     pictures = len(figure.drawings) if figure.jobs else int(figure.draw is not None)
     return "\n".join(
         [
@@ -67,7 +69,8 @@ def plain_verdicts(figure: Figure, verdicts: Verdicts) -> dict[str, Any]:
 def _of_jobs(figure: Figure, results: Mapping[str, Measured], verdicts: Verdicts) -> Iterator[str]:
     titles = [TITLES[version] for version in figure.versions]
     if figure.claims:
-        yield from ("## What the paper says, and what was measured", "")
+        says = "is expected" if figure.paper == NO_PAPER else "the paper says"
+        yield from (f"## What {says}, and what was measured", "")
         signs = {name: [_sign(verdict) for verdict in found.values()] for name, found in verdicts.items()}
         rows = [(claim.name, claim.says, *signs[claim.name]) for claim in figure.claims]
         yield from (*table(("", "statement", *titles), rows), "", _HOW, "", *_evidence(figure, verdicts), "")
@@ -85,7 +88,8 @@ def _of_jobs(figure: Figure, results: Mapping[str, Measured], verdicts: Verdicts
         "learned policy for offline learners, or the spread of a released count."
     )
     if figure.differences:
-        yield from ("", "## What differs from the paper", "", *(f"- {each}" for each in figure.differences))
+        title = "How it was measured" if figure.paper == NO_PAPER else "What differs from the paper"
+        yield from ("", f"## {title}", "", *(f"- {each}" for each in figure.differences))
 
 
 def _of_statements(figure: Figure, verdicts: Verdicts) -> Iterator[str]:
