@@ -142,6 +142,26 @@ def test_the_plan_is_that_of_the_formulas(learner, homogeneous, noisy):
         assert (Q.max(axis=2) > Q.min(axis=2) + 1e-6).any()
 
 
+def nearly_certain(groups: int, seed: int, noisy: bool) -> Release:
+    """A world almost without chance: of fifty moves of a row all but about one lead to the same state."""
+    rng, release = np.random.default_rng(seed), random_release(groups, seed, noisy)
+    most, total = rng.integers(S, size=(groups, S, A)), release["visits"].values.clip(0.0)
+    moves = total[..., None] * (np.where(np.arange(S) == most[..., None], 0.98, 0.0) + 0.02 / S)
+    transitions = Estimate(moves, release["transitions"].variance)
+    return replace(release, statistics={**release.statistics, "transitions": transitions})
+
+
+@pytest.mark.parametrize("noisy", [False, True], ids=["clear", "noisy"])
+@pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
+def test_the_plan_in_a_world_almost_without_chance(homogeneous, noisy):
+    """There the part of ``range_scale`` that counts depends on what other rows have shown."""
+    learner = UCBVI(reward_scale=0.02, spread_scale=0.02, range_scale=0.3, noise_scale=0.02)
+    for seed in range(4):
+        release = nearly_certain(1 if homogeneous else H, seed, noisy)
+        state = learner.update(learner.init(problem(homogeneous), stream(seed, 0, COINS)), release)
+        assert agrees(state.values, learner.policy(state), *reference(learner, release, H))
+
+
 KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold", "patience")
 
 

@@ -14,10 +14,11 @@ because the bound is for the worst law that has this moment, and never less than
 clipping is left out: its bound is nearly the same everywhere, far above what it is for most laws, and at v = 0.1 larger
 than any mean reward, so that whoever adds it learns nothing (regret at alpha = 1.2 was that of uniform play, and it
 jumped with the declared v). Where users report a few steps by randomised response, the release states what a visit adds
-to the variance. ``bonus_scale`` is also the factor of the deviation of what follows, and 0.4 of it that of its range;
-``error_scale`` is that of the noise, and ``threshold`` is UCBVI's. ``patience`` is UCBVI's too, but counts half in
-worlds of more than one step, where UCBVI has none: rewards are so noisy here that without it one run in ten never tries
-again what once looked bad. For rewards with a range Heavy-UCBVI is UCBVI.
+to the variance. ``bonus_scale`` is also the factor of the deviation of what follows, and 0.4 of it that of its range,
+whether or not the world looks deterministic; ``error_scale`` is that of the noise, and ``threshold`` is UCBVI's.
+``patience`` is that of UCBVI in bandits, and half of it counts in longer worlds, by visits and not by noise: rewards are
+so noisy here that without it one run in ten never tries again what once looked bad. For rewards with a range
+Heavy-UCBVI is UCBVI.
 
 UCBVI plays the greedy policy of Q with ties broken at random; UCBPO updates pi <- pi exp(n eta Q) with Q in units of
 rewards and eta = eta_scale sqrt(2 ln A / (tau^2 H^2 K)).
@@ -147,7 +148,7 @@ class HeavyUCBVI(Replans):
         tail_scale: How much of the bound on the tails counts.
         error_scale: How many deviations of noise are added.
         threshold: Counts below this many deviations of noise are taken for zero; None takes the printed estimate.
-        patience: As UCBVI's; half of it in worlds of more than one step.
+        patience: As UCBVI's in bandits; half of it in longer worlds.
         failure_probability: Of the proved bonuses.
         bonuses: ``bernstein``, ``theorem`` or ``printed``.
         clip: ``each`` clips reward and future apart, ``sum`` together, as printed.
@@ -205,7 +206,7 @@ class HeavyUCBPO(PolicyOptimiser):
         tail_scale: How much of the bound on the tails counts.
         error_scale: How many deviations of noise are added.
         threshold: Counts below this many deviations of noise are taken for zero; None takes the printed estimate.
-        patience: As UCBVI's; half of it in worlds of more than one step.
+        patience: As UCBVI's in bandits; half of it in longer worlds.
         failure_probability: Of the proved bonuses.
         bonuses: ``bernstein``, ``theorem`` or ``printed``.
         clip: ``each`` clips reward and future apart, ``sum`` together, as printed.

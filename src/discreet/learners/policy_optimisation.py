@@ -129,7 +129,7 @@ class UCBPO(PolicyOptimiser):
         self._model()  # which checks the other knobs
 
     def optimistic_q(self, state: PolicyState, release: Release) -> Floats:
-        """Q with the model and the bonus of UCBVI."""
+        """Q with the model and the bonus of UCBVI, its patience with noise that stays included."""
         q = np.zeros_like(state.log_weights)
         arrays = self._model().arrays_after(state.problem, release)
         _evaluate(arrays, as_statistics(release), np.array(state.policy.probabilities), q)
