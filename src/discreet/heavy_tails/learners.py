@@ -16,8 +16,8 @@ than any mean reward, so that whoever adds it learns nothing (regret at alpha = 
 jumped with the declared v). Where users report a few steps by randomised response, the release states what a visit adds
 to the variance. ``bonus_scale`` is also the factor of the deviation of what follows, and 0.4 of it that of its range,
 whether or not the world looks deterministic; ``error_scale`` is that of the noise, and ``threshold`` is UCBVI's.
-``patience`` is that of UCBVI in bandits, and half of it counts in longer worlds, by visits and not by noise: rewards are
-so noisy here that without it one run in ten never tries again what once looked bad. For rewards with a range
+``patience`` is that of UCBVI in bandits, and half of it counts in longer worlds, by visits and not by noise: rewards
+are so noisy here that without it one run in ten never tries again what once looked bad. For rewards with a range
 Heavy-UCBVI is UCBVI.
 
 UCBVI plays the greedy policy of Q with ties broken at random; UCBPO updates pi <- pi exp(n eta Q) with Q in units of
