@@ -20,7 +20,7 @@ CALLED = {
     "hospital-pooled": "made-up hospital, pooled", "river": "RiverSwim-6, 20 steps",
     "river-pooled": "RiverSwim-6, pooled", "icu-sepsis": "ICU-Sepsis, no table", "wards": "120 states, no table",
 }  # fmt: skip
-PROMISED, MANY = 0.93, 100
+PROMISED, MANY, FEWEST = 0.93, 100, 20
 
 
 class Cell(NamedTuple):
@@ -38,6 +38,7 @@ class Cell(NamedTuple):
     worse: int
     untold: int  # "cannot be told"
     false_better: int
+    told_covered: tuple[int, int, int]  # as covered, where it could be told
 
     @property
     def name(self) -> Name:
@@ -63,17 +64,19 @@ def cells_of(rows: Iterable[Mapping[str, Any]]) -> list[Cell]:
 def _cell(name: Name, rows: list[Mapping[str, Any]]) -> Cell:
     truth, low, high = (np.array([row[each] for row in rows]) for each in ("truth", "low", "high"))
     said = [row["verdict"] for row in rows]
-    covered = ((low <= truth) & (truth <= high)).sum(axis=0).tolist()
+    inside = (low <= truth) & (truth <= high)
+    told = inside[np.array([word != "cannot be told" for word in said])]
     width = (high - low).mean(axis=0).tolist()
     false = sum(word == "better" and row["truth"][2] <= 0 for word, row in zip(said, rows, strict=True))
     return Cell(
-        *name, len(rows), tuple(covered), tuple(float(f"{each:.4g}") for each in width), said.count("better"),
-        said.count("worse"), said.count("cannot be told"), int(false),
+        *name, len(rows), tuple(inside.sum(axis=0).tolist()), tuple(float(f"{each:.4g}") for each in width),
+        said.count("better"), said.count("worse"), said.count("cannot be told"), int(false), tuple(told.sum(axis=0).tolist()),
     )  # fmt: skip
 
 
 def write(cells: list[Cell]) -> None:
-    """Keep the cells, and put the tables between the marks of the page."""
+    """Keep the cells that have enough repetitions, and put the tables between the marks of the page."""
+    cells = [cell for cell in cells if cell.n >= FEWEST]
     lines = ",\n".join(json.dumps(cell) for cell in cells)
     DATA.write_text(f'{{"columns": {json.dumps(Cell._fields)},\n"cells": [\n{lines}\n]}}\n')
     before, rest = PAGE.read_text().split(BEGIN)
@@ -85,7 +88,7 @@ def read() -> list[Cell]:
     kept = json.loads(DATA.read_text())
     if tuple(kept["columns"]) != Cell._fields:
         raise ValueError(f"{DATA} has other columns than {Cell._fields}: measure again")
-    return [Cell(*row[:6], tuple(row[6]), tuple(row[7]), *row[8:]) for row in kept["cells"]]
+    return [Cell(*row[:6], tuple(row[6]), tuple(row[7]), *row[8:12], tuple(row[12])) for row in kept["cells"]]
 
 
 def tables(cells: list[Cell]) -> str:
@@ -97,8 +100,10 @@ def _overall(cells: list[Cell]) -> str:
     """All cells together, and the one that covered least of those with many repetitions."""
     declared, unknown = ([c for c in cells if c.behaviour == kind] for kind in ("declared", "unknown"))
     lines = [
-        _row("", "intervals", "covered", "least covered cell", '"better" said', "wrongly"),
-        "|" + "---|" * 6,
+        _row(
+            "", "intervals", "covered", "least covered cell", "could be told", "of these covered", '"better"', "wrongly"
+        ),
+        "|" + "---|" * 8,
         _total("value, behaviour declared", declared, 0),
         _total("value, not declared", unknown, 0),
         _total("difference, behaviour declared", declared, 2),
@@ -110,13 +115,16 @@ def _overall(cells: list[Cell]) -> str:
 
 def _total(name: str, cells: list[Cell], quantity: int) -> str:
     if not cells:
-        return _row(name, "0", "", "", "", "")
+        return _row(name, "0", *[""] * 6)
     n, covered = sum(c.n for c in cells), sum(c.covered[quantity] for c in cells)
     many = [c for c in cells if c.n >= MANY] or cells
     least = min(many, key=lambda c: c.covered[quantity] / c.n)
     worst = f"{least.covered[quantity] / least.n:.3f} of {least.n:,}"
+    told, inside = n - sum(c.untold for c in cells), sum(c.told_covered[quantity] for c in cells)
+    of_these = (f"{told:,}", f"{inside / max(told, 1):.3f}") if quantity != 1 else ("", "")
     said, wrong = (f"{sum(each):,}" for each in zip(*((c.better, c.false_better) for c in cells), strict=True))
-    return _row(name, f"{n:,}", f"{covered / n:.3f}", worst, *((said, wrong) if quantity == 2 else ("", "")))
+    verdicts = (said, wrong) if quantity == 2 else ("", "")
+    return _row(name, f"{n:,}", f"{covered / n:.3f}", worst, *of_these, *verdicts)
 
 
 def _by_cell(cells: list[Cell]) -> str:
