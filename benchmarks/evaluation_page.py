@@ -70,7 +70,8 @@ def _cell(name: Name, rows: list[Mapping[str, Any]]) -> Cell:
     false = sum(word == "better" and row["truth"][2] <= 0 for word, row in zip(said, rows, strict=True))
     return Cell(
         *name, len(rows), tuple(inside.sum(axis=0).tolist()), tuple(float(f"{each:.4g}") for each in width),
-        said.count("better"), said.count("worse"), said.count("cannot be told"), int(false), tuple(told.sum(axis=0).tolist()),
+        said.count("better"), said.count("worse"), said.count("cannot be told"), int(false),
+        tuple(told.sum(axis=0).tolist()),
     )  # fmt: skip
 
 
