@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from discreet.audit.binomial_test import audit_pairs
+from discreet.audit.binomial_test import FEWEST_TRIALS, audit_pairs
 from discreet.audit.broken import broken, printed_messages, raw_counts
 from discreet.audit.likelihoods import PrintedPart, Together
 from discreet.audit.report import AuditReport
@@ -91,6 +91,7 @@ def audit(
         False
     """
     episodes, seed = check_count("episodes", episodes), check_count("seed", seed, at_least=0)
+    check_count("trials", trials, at_least=FEWEST_TRIALS)  # before any work
     if isinstance(privacy, str):
         privacy = _named(privacy)
     if not isinstance(privacy, Privacy):

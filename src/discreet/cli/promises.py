@@ -11,7 +11,7 @@ import typer
 
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, print_table, write_json
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.recipes.trust import Privacy
@@ -90,7 +90,7 @@ def _target(model: str | None, recipe: str, epsilon: float | None, delta: float 
             "--privacy none claims nothing, so there is nothing to audit; choose central, local or shuffle"
         )
     if model is not None and model not in trust:
-        raise unknown_name("privacy model", model, trust)
+        raise o.unknown_model(model, trust)
     if recipe.startswith("broken/"):
         return Central(epsilon, delta or 0.0, rho, broken(recipe).name)
     if recipe.startswith("published/"):

@@ -20,10 +20,11 @@ from discreet.policies import MIXED
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.trust import Privacy
 from discreet.release import LAYERS, Layer
-from discreet.shape import Shape
+from discreet.shape import LayeredShape, Shape
 
 Score = Callable[[Privatizer, int], float]
 _USUAL_DELTA = 1e-5
+_OF_LOSSES = frozenset({"losses", "observed_losses"})  # what only worlds with adversarial losses release
 _CLEARLY = 1.25  # formulas are not exact, and a mechanism made for the model is what its users expect
 
 
@@ -50,6 +51,11 @@ def choose(
         elif made:
             reasons.append(made)
     if not candidates:
+        if needs & _OF_LOSSES and not isinstance(shape, LayeredShape):
+            raise Unsupported(
+                f"this learner needs {' and '.join(sorted(needs & _OF_LOSSES))}, which only worlds with adversarial "
+                "losses have: choose one, such as layered or kinds, or another learner"
+            )
         raise Unsupported(
             f"no recipe of the {privacy.model} model serves this learner and world: "
             + ("; ".join(reasons) or "there is none for such problems yet")
