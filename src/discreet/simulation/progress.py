@@ -54,6 +54,21 @@ def progress_bar(what: str, total: int, shown: bool) -> Iterator[Callable[[int],
             yield work.tick
 
 
+@contextmanager
+def still_at(what: str) -> Iterator[None]:
+    """Say after five seconds, and later now and then, that something is going on of which nobody knows the length."""
+    if _SILENT.get():
+        yield
+        return
+    began, stream = time.monotonic(), sys.stderr
+
+    def tell() -> None:
+        print(f"{what}: {_duration(time.monotonic() - began)} so far", file=stream, flush=True)
+
+    with _told_by_a_thread(tell, FIRST_LINE, NEXT_LINE):
+        yield
+
+
 class Work:
     """How much of something is done, and what there is to say about it."""
 
