@@ -226,7 +226,19 @@ CALLS = [
     (lambda world: library.simulate(world, "ucbvi", 1.0, episodes=5), "privacy must be a trust model such as Central"),
     (lambda world: library.Central(1.0, recipe=lambda shape, episodes: None), "discreet.recipes.register"),
     (lambda world: library.Central(1.0, rho=1.0), "not both"),
+    (lambda world: library.audit(library.Central(1.0), world, episodes=5), "give the .shape of a world"),
+    (lambda world: library.calibrate(library.Central(1.0), world, episodes=5), "give the .shape of a world"),
+    (
+        lambda world: library.simulate(world, "ucbvi", library.Central(1.0, options={"block": 3}), episodes=5),
+        "unknown option of the recipes of the central model 'block': did you mean blocks?",
+    ),
+    (lambda world: library.simulate(world, "ucbvi", episodes=5).plot(ax=3), "ax must be axes of matplotlib, got int"),
 ]
+
+
+def test_a_name_that_is_nearly_right_is_shown_as_it_should_be():
+    with pytest.raises(AttributeError, match=r"no attribute 'riverswim': did you mean river_swim\?"):
+        library.worlds.riverswim  # noqa: B018
 
 
 @pytest.mark.parametrize(("call", "remedy"), CALLS)

@@ -18,6 +18,7 @@ from discreet.data.local import CsvFiles, LocalSource
 from discreet.data.per_user import rules_of
 from discreet.data.table import Table
 from discreet.data.values import floats, plain
+from discreet.notebook import counted, one_line, table_html
 
 NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
 
@@ -42,6 +43,15 @@ class CheckReport:
     users: int
     findings: tuple[tuple[str, int], ...]
     starts: int = 0
+
+    def __repr__(self) -> str:
+        verdict = "nothing to repair" if self.clean else "some rows would be repaired"
+        return one_line("CheckReport, NOT private", counted(self.rows, "row"), counted(self.users, "user"), verdict)
+
+    def _repr_html_(self) -> str:
+        title = f"{counted(self.rows, 'row')}, {counted(self.users, 'user')}"
+        rows = [[what, f"{count:,}"] for what, count in self.findings]
+        return table_html(title, ["finding", "count"], rows, NOT_PRIVATE)
 
     @property
     def clean(self) -> bool:
@@ -108,8 +118,8 @@ def _here(source: LocalSource, table: Table) -> dict[str, int]:
         found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
     packing = declaration.packing(2)
     repaired = np.zeros(3, np.int64)
-    for counted in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
-        repaired += counted.repaired
+    for part in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
+        repaired += part.repaired
     found["duplicates"], found["gaps"], found["episodes"] = repaired.tolist()
     found["users"] = grouping.count_users(source, columns.user)
     return dict(found)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from discreet.channels.session import Privatizer
-from discreet.errors import DiscreetError, Unsupported
+from discreet.errors import DiscreetError, Unsupported, unknown_name
 from discreet.policies import MIXED
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.trust import Privacy
@@ -39,6 +39,7 @@ def choose(
 ) -> Privatizer:
     """The candidate with the lowest score; of equal ones the first."""
     own, trusting_less = list(own), list(trusting_less)
+    _check_options(own, privacy)
     by_layer = LAYERS in needs and shape.horizon > 1
     candidates: list[tuple[float, Privatizer]] = []
     reasons, counted = [], set()
@@ -69,6 +70,14 @@ def choose(
         candidates = [found for found in candidates if _answers_layers(found[1])] or candidates
     best = min(value for value, _made in candidates)
     return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))
+
+
+def _check_options(recipes: Iterable[Recipe], privacy: Privacy) -> None:
+    """Refuse an option that no recipe of the trust model has, by its name."""
+    known = {name for recipe in recipes for name in recipe.options}
+    for name in privacy.options:
+        if name not in known:
+            raise unknown_name(f"option of the recipes of the {privacy.model} model", name, known)
 
 
 def _answers_layers(privatizer: Privatizer) -> bool:
