@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import contextmanager
 from threading import Event
 from types import ModuleType, SimpleNamespace
 
@@ -88,6 +89,28 @@ def test_work_of_unknown_length_says_that_it_goes_on(monkeypatch):
     with still_at("auditing"):
         assert file.told.wait(60)
     assert file.getvalue().startswith("auditing: 0 s so far\n")
+
+
+def test_it_does_not_speak_over_a_bar(monkeypatch):
+    told = Event()
+    monkeypatch.setattr(progress, "_told_by_a_thread", lambda tell, *_times: _once(tell, told))
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bar("learning", 10, True), still_at("auditing"):
+        pass
+    assert told.is_set()
+    assert "auditing" not in terminal.getvalue()
+    with still_at("auditing"):
+        pass
+    assert "auditing: 0 s so far" in terminal.getvalue()
+
+
+@contextmanager
+def _once(tell, told):
+    tell()
+    told.set()
+    yield
 
 
 @pytest.mark.parametrize(

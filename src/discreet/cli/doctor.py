@@ -64,11 +64,9 @@ def doctor(json: JsonFile = None) -> None:
     """
     check_outputs(json_file=json)
     from discreet.audit.this_machine import check_samplers
-    from discreet.simulation.progress import still_at
 
-    with still_at("drawing noise and testing it"):
-        findings = [*_versions(), _entropy(), _kernels()]
-        noise = check_samplers()
+    findings = [*_versions(), _entropy(), _kernels()]
+    noise = check_samplers()
     wrong = [f"{f.what} {f.remark}" for f in findings if f.verdict == _WRONG]
     wrong += [f"{sampler.name}, {sampler.problem}" for sampler in noise if not sampler.sound]
     write_json(json, _plain(findings, noise, wrong))

@@ -27,6 +27,7 @@ _TYPED = {
     "give Csv(names=...)": "give --csv names=a,b,c",
     "there is no reward column and no known_rewards=: declare one of them": "--reward is missing: name its column",
 }
+_LONG = ("audit", "calibrate", "check", "doctor", "evaluate", "train", "verify")
 _JSON = ("json", "json_file", "out")  # arguments that may name it
 _REAL: ContextVar[TextIO | None] = ContextVar("real", default=None)
 _QUIET: Any = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel="Output")]
@@ -38,7 +39,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(*arguments: Any, quiet: bool = False, **keywords: Any) -> None:
         try:
-            with _voice(quiet, piped=any(keywords.get(name) == STDOUT for name in _JSON)):
+            with _voice(quiet, piped=any(keywords.get(name) == STDOUT for name in _JSON)), _patience(command.__name__):
                 command(*arguments, **keywords)
         except DiscreetError as error:
             typer.echo(f"discreet: {_as_typed(str(error), own.parameters)}", err=True)
@@ -72,6 +73,18 @@ def _as_typed(message: str, parameters: Iterable[str]) -> str:
     for ours, typed in _TYPED.items():
         words = words.replace(ours, typed)
     return re.sub(r"(?<!option )\b([a-z_]+)=(True\b|\d+\b(?!\.)|)(?=[\s,:;.)]|$)", option, words)
+
+
+@contextmanager
+def _patience(name: str) -> Iterator[None]:
+    """Say now and then that a command is at work, if it is one that may take long before it says anything."""
+    if name not in _LONG:
+        yield
+        return
+    from discreet.simulation.progress import still_at
+
+    with still_at(f"discreet {name} is at work"):
+        yield
 
 
 @contextmanager

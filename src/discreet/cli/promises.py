@@ -60,11 +60,9 @@ def audit(
     target = _target(privacy, recipe, epsilon, delta, rho)
     from discreet.audit.audit import audit as try_claim
     from discreet.shape import Shape
-    from discreet.simulation.progress import still_at
 
     shape = Shape(states, actions, horizon, homogeneous=homogeneous)
-    with still_at("auditing"):
-        report = try_claim(target, shape, episodes=episodes, trials=trials, seed=seed, confidence=confidence)
+    report = try_claim(target, shape, episodes=episodes, trials=trials, seed=seed, confidence=confidence)
     write_json(json, report.as_dict())
     if plot is not None:
         report.plot(plot)
@@ -127,13 +125,11 @@ def calibrate(
     chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
     from discreet.learners.registry import LEARNERS
     from discreet.recipes.calibrate import calibrate as compute
-    from discreet.simulation.progress import still_at
 
-    with still_at("calibrating"):
-        result = compute(
-            target, chosen_world.shape, learner=chosen_learner, episodes=episodes,
-            failure_probability=failure_probability, data_set=LEARNERS[learner].kind == "offline",
-        )  # fmt: skip
+    result = compute(
+        target, chosen_world.shape, learner=chosen_learner, episodes=episodes,
+        failure_probability=failure_probability, data_set=LEARNERS[learner].kind == "offline",
+    )  # fmt: skip
     write_json(json, result.as_dict())
     print_facts(
         [

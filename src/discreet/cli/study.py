@@ -62,13 +62,11 @@ def check(
     declared = read_declared(study)
     from discreet.service.checking import device_cost, instead_of, noise_of, rehearsed
     from discreet.service.mechanism import prepare
-    from discreet.simulation.progress import still_at
 
-    with still_at("computing the guarantee and its noise"):
-        mechanism = prepare(declared)
-        cost = device_cost(mechanism)
-        cost.check()
-        calibration, users = noise_of(mechanism), declared.declaration["users"]
+    mechanism = prepare(declared)
+    cost = device_cost(mechanism)
+    cost.check()
+    calibration, users = noise_of(mechanism), declared.declaration["users"]
     typer.echo(declared.hash)
     print_facts(
         [
@@ -92,8 +90,7 @@ def check(
     rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
     print_table(["count", "noise of a release (sd)", "noise at the end (sd)"], rows, right=["count"])
     if runs:
-        with still_at("rehearsing"):
-            share, worlds = rehearsed(mechanism, runs)
+        share, worlds = rehearsed(mechanism, runs)
         typer.echo(
             f"rehearsed in {', '.join(worlds)}: with {declared.total:,} reports expect {share:.0%} of the regret of "
             "playing at random (0% is perfect, 100% has learned nothing)"

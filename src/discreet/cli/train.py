@@ -174,7 +174,6 @@ def check(
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
     from discreet.data.checking import NOT_PRIVATE
     from discreet.data.checking import check as run
-    from discreet.simulation.progress import still_at
 
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -182,8 +181,7 @@ def check(
         per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
         csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
-    with still_at("reading the table"):
-        report = run(opened)
+    report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
     if days is None and report.starts == 0 < report.rows:
         typer.echo(
