@@ -148,7 +148,8 @@ pre { margin: .8rem 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font-si
            -webkit-user-select: all; border-left: .2rem solid var(--line); padding-left: .7rem; }
 .command:last-child { margin-bottom: 0; }
 @media (max-width: 40rem) {
-  figure { overflow-x: auto; } figure svg { min-width: 34rem; } figcaption { min-width: 0; }
+  figure { overflow-x: auto; } figure svg { min-width: 30rem; } figcaption { min-width: 0; }
+  figcaption::before { content: "Swipe the picture: it goes on at the right. "; font-weight: 600; }
   main { padding: 1.4rem .8rem 3rem; } .card { padding: .8rem .9rem; }
   thead { display: none; } tr { display: block; padding: .6rem 0; border-bottom: 1px solid var(--line); }
   tr:last-child { border-bottom: 0; }
