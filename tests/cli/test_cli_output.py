@@ -140,7 +140,8 @@ def test_a_shell_completes_commands_options_and_names(monkeypatch, capsys, typed
     assert all(name.startswith(typed.split(" ")[-1]) for name in found)
 
 
-def test_completion_can_be_installed(discreet):
+def test_completion_can_be_installed(discreet, monkeypatch):
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))  # tests may run without a shell
     assert "--install-completion" in discreet("--help").out
     assert "_discreet_completion" in discreet("--show-completion", "bash").out
 
