@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,52 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
     """A figure as the content of a file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
+
+
+def repaint(figure: Any, theme: Theme, colours: Mapping[str, str]) -> None:
+    """Put a finished figure on the paper of a theme; whatever has one of these colours gets the other one."""
+    from matplotlib.collections import Collection
+    from matplotlib.colors import to_hex, to_rgba, to_rgba_array
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.text import Text
+
+    exchanged = {to_hex(old): new for old, new in colours.items()}
+
+    def new(colour: Any) -> Any:
+        return [to_rgba(exchanged.get(to_hex(each), to_hex(each)), each[3]) for each in to_rgba_array(colour)]
+
+    grounds = [figure, *figure.axes]
+    for artist in figure.findobj():
+        if isinstance(artist, Text | Line2D):
+            artist.set_color(new(artist.get_color())[0])
+            arrow = getattr(artist, "arrow_patch", None)
+            if arrow is not None:
+                arrow.set_color(new(arrow.get_edgecolor())[0])
+        elif isinstance(artist, Collection):
+            faces, edges = new(artist.get_facecolor()), new(artist.get_edgecolor())
+            artist.set_facecolor(faces)
+            artist.set_edgecolor(edges)
+        elif isinstance(artist, Patch) and not any(artist is ground.patch for ground in grounds):
+            face, edge = new(artist.get_facecolor()), new(artist.get_edgecolor())
+            artist.set_facecolor(face[0])
+            artist.set_edgecolor(edge[0])
+    for ground in grounds:
+        ground.set_facecolor(theme.paper)
+
+
+def small_png(png: bytes, colours: int = 256) -> bytes:
+    """The same picture with so few colours that its file is half: lines and text do not need more, however thin."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    few = (
+        Image.open(io.BytesIO(png))
+        .convert("RGB")
+        .quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
+    few.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
 
 
