@@ -197,15 +197,25 @@ def repaint(figure: Any, theme: Theme, colours: Mapping[str, str]) -> None:
 
 
 def small_png(png: bytes, colours: int = 256) -> bytes:
-    """The same picture with so few colours that its file is half: lines and text do not need more, however thin."""
+    """The same picture with so few colours that its file is a third: lines and text do not need more.
+
+    Half of the colours are those with the largest areas, as they are: paper, lines and bands. The others are means of
+    the shades between them, in which a colour counts for the fourth root of its area.
+    """
     from PIL import Image
 
+    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    packed = picture.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
+    numbers, places, areas = np.unique(packed, return_inverse=True, return_counts=True)
+    found = np.stack([numbers >> 16, numbers >> 8 & 255, numbers & 255], axis=1).astype(np.uint8)
+    largest = found[np.argsort(-areas, kind="stable")[: colours // 2]]
+    weighed = np.repeat(found, np.ceil(areas**0.25).astype(np.int64), axis=0)
+    between = Image.fromarray(weighed[None]).quantize(colours - len(largest), Image.Quantize.MEDIANCUT)
+    palette = np.vstack([largest, np.array(between.getpalette(), np.uint8).reshape(-1, 3)])[:colours].astype(np.int64)
+    nearest = [int(np.square(palette - colour).sum(axis=1).argmin()) for colour in found.astype(np.int64)]
+    few = Image.fromarray(np.array(nearest, np.uint8)[places].reshape(picture.shape[:2]))
+    few.putpalette(palette.astype(np.uint8).tobytes())
     buffer = io.BytesIO()
-    few = (
-        Image.open(io.BytesIO(png))
-        .convert("RGB")
-        .quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    )
     few.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
 
