@@ -170,14 +170,14 @@ def _hidden(feedback: str) -> tuple[str, ...]:
     return tuple(f"{line}, {rest}" for line in (name, "perturbed leader (ours)") for rest in ("JDP, ε=10", "LDP, ε=1"))
 
 
-def _experiment(feedback: str, slug: str) -> Figure:
+def _experiment(feedback: str, slug: str, quick: int) -> Figure:
     places = _WORLDS[feedback]
     return Figure(
         f"adversarial/{slug}",
         f"Private learning against adversarial losses, {FEEDBACK[feedback].word}",
         PAPER,
         tuple(job for place in places for job in _jobs(feedback, place)),
-        {"quick": Scale(500, 8), "paper": Scale(500, 20)},
+        {"quick": Scale(500, quick), "paper": Scale(500, 20)},
         (
             *(_learns(place) for place in places), *(_order(place) for place in places),
             *(_falls(place) for place in places),
@@ -187,8 +187,8 @@ def _experiment(feedback: str, slug: str) -> Figure:
     )  # fmt: skip
 
 
-FULL = _experiment("full", "full-information")
-BANDIT = _experiment("bandit", "bandit")
+FULL = _experiment("full", "full-information", 8)
+BANDIT = _experiment("bandit", "bandit", 6)
 
 _GROWING = (500, 2_000)
 _FIXED: dict[str, Any] = {"world": "layered", "world_options": {"adversary": "fixed"}}

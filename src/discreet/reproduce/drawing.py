@@ -358,6 +358,11 @@ def _switches_of(job: Job, measured: Measured) -> float | None:
 
 def _by_switches(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
     labels = _points(axes, lines, styles, _switches_of)
+    low, high = axes.get_xlim()
+    if high < 100 * low:  # on so short an axis the names of all small ticks would overlap
+        ticks = [m * 10**e for e in range(6) for m in (1, 2, 5) if low <= m * 10**e <= high]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_xticks([], minor=True)
     axes.set_xlabel("policy switches")
     axes.set_ylabel("regret at the end")
     return labels
