@@ -280,7 +280,7 @@ class LossTable(LaidOut):
 
     def sensitivity(self) -> Sensitivity:
         """Every cell may move by at most one."""
-        return Sensitivity.unit_shifts(self.size, 0)
+        return Sensitivity.unit_shifts(self.size, 0, any_way=True)
 
     def arrays(self) -> None:
         """There is no compiled form: a path does not hold the table, see :meth:`tally`."""
