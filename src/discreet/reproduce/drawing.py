@@ -254,7 +254,8 @@ def _curves(axes: Any, lines: Lines, styles: Mapping[str, Style], *, rate: bool,
         _cut_below(axes, lines, rate=rate)
     else:
         axes.set_xlim(0.0, last)
-        axes.set_ylim(bottom=0.0)
+        # An adversary may lose less to who changes with it than to the best policy in hindsight.
+        axes.set_ylim(bottom=1.1 * min([0.0, *(float(line.get_ydata().min()) for line in axes.lines)]))
         axes.ticklabel_format(axis="both", style="sci", scilimits=(-3, 5))
     axes.set_xlabel("episodes")
     axes.set_ylabel("regret per episode" if rate else "cumulative regret")
