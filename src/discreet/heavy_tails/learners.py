@@ -200,6 +200,8 @@ class HeavyUCBVI(Replans):
 class HeavyUCBPO(PolicyOptimiser):
     """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns).
 
+    Not for private bandits: one run in ten or more stays on a worse arm, where ``HeavyUCBVI`` does not.
+
     Args:
         eta_scale: How many times the rate of the analysis is used.
         bonus_scale: Scale of the bonus for rewards and for what follows.
