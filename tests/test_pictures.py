@@ -8,7 +8,7 @@ import pytest
 import discreet
 from discreet.errors import InvalidInput
 from discreet.offline.pictures import plot_intervals, plot_plan
-from discreet.pictures import DARK, DASHES, LIGHT, MARKS, THEMES, canvas, set_theme
+from discreet.pictures import DARK, DASHES, LIGHT, MARKS, THEMES, blank_figure, canvas, repaint, set_theme, small_png
 
 pytest.importorskip("matplotlib", reason="needs the extra 'plots'")
 from matplotlib.colors import to_hex, to_rgb
@@ -119,3 +119,37 @@ def test_a_notebook_gets_a_figure_of_pyplot(monkeypatch):
     place = canvas()
     assert place.panels[0].figure in map(pyplot.figure, pyplot.get_fignums())
     pyplot.close("all")
+
+
+def test_a_finished_figure_is_repainted_on_dark_paper():
+    """Lines, bands, bars, text and arrows exchange their colours and keep how far one sees through them."""
+    from matplotlib.colors import to_rgba
+
+    figure = blank_figure()
+    axes = figure.subplots()
+    (line,) = axes.plot([0, 1], [0, 1], color="#0072B2", marker="o")
+    band = axes.fill_between([0, 1], [0, 0], [1, 1], color="#0072B2", alpha=0.12)
+    note = axes.annotate("end", xy=(0, 0), xytext=(1, 1), color="#000000", arrowprops={"color": "#0072B2"})
+    other = axes.axhline(0.5, color="#123456")
+    repaint(figure, DARK, {"#0072B2": "#56b4e9", "#000000": "#e6e9ef"})
+    assert (to_hex(line.get_color()), to_hex(other.get_color())) == ("#56b4e9", "#123456")
+    assert tuple(band.get_facecolor()[0]) == pytest.approx(to_rgba("#56b4e9", 0.12))
+    assert to_hex(note.get_color()) == to_hex(axes.title.get_color()) == "#e6e9ef"
+    assert to_hex(note.arrow_patch.get_edgecolor()) == "#56b4e9"
+    assert to_hex(figure.get_facecolor()) == to_hex(axes.get_facecolor()) == DARK.paper
+
+
+def test_a_small_picture_keeps_thin_lines_in_their_colours():
+    """The rarest colour of a picture with many shades stays what it was, to a few steps of 255."""
+    import io
+
+    from PIL import Image
+
+    shades = np.zeros((120, 256, 3), np.uint8)
+    shades[..., 0] = shades[..., 2] = np.arange(256)
+    shades[60, 100:104] = (0, 158, 115)
+    buffer = io.BytesIO()
+    Image.fromarray(shades).save(buffer, format="png")
+    small = small_png(buffer.getvalue())
+    found = np.asarray(Image.open(io.BytesIO(small)).convert("RGB"), np.int64)[60, 100:104]
+    assert np.abs(found - [0, 158, 115]).max() <= 12

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,62 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
     """A figure as the content of a file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
+
+
+def repaint(figure: Any, theme: Theme, colours: Mapping[str, str]) -> None:
+    """Put a finished figure on the paper of a theme; whatever has one of these colours gets the other one."""
+    from matplotlib.collections import Collection
+    from matplotlib.colors import to_hex, to_rgba, to_rgba_array
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.text import Text
+
+    exchanged = {to_hex(old): new for old, new in colours.items()}
+
+    def new(colour: Any) -> Any:
+        return [to_rgba(exchanged.get(to_hex(each), to_hex(each)), each[3]) for each in to_rgba_array(colour)]
+
+    grounds = [figure, *figure.axes]
+    for artist in figure.findobj():
+        if isinstance(artist, Text | Line2D):
+            artist.set_color(new(artist.get_color())[0])
+            arrow = getattr(artist, "arrow_patch", None)
+            if arrow is not None:
+                arrow.set_color(new(arrow.get_edgecolor())[0])
+        elif isinstance(artist, Collection):
+            faces, edges = new(artist.get_facecolor()), new(artist.get_edgecolor())
+            artist.set_facecolor(faces)
+            artist.set_edgecolor(edges)
+        elif isinstance(artist, Patch) and not any(artist is ground.patch for ground in grounds):
+            face, edge = new(artist.get_facecolor()), new(artist.get_edgecolor())
+            artist.set_facecolor(face[0])
+            artist.set_edgecolor(edge[0])
+    for ground in grounds:
+        ground.set_facecolor(theme.paper)
+
+
+def small_png(png: bytes, colours: int = 256) -> bytes:
+    """The same picture with so few colours that its file is a third: lines and text do not need more.
+
+    Half of the colours are those with the largest areas, as they are: paper, lines and bands. The others are means of
+    the shades between them, in which a colour counts for the fourth root of its area.
+    """
+    from PIL import Image
+
+    picture = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    packed = picture.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
+    numbers, places, areas = np.unique(packed, return_inverse=True, return_counts=True)
+    found = np.stack([numbers >> 16, numbers >> 8 & 255, numbers & 255], axis=1).astype(np.uint8)
+    largest = found[np.argsort(-areas, kind="stable")[: colours // 2]]
+    weighed = np.repeat(found, np.ceil(areas**0.25).astype(np.int64), axis=0)
+    between = Image.fromarray(weighed[None]).quantize(colours - len(largest), Image.Quantize.MEDIANCUT)
+    palette = np.vstack([largest, np.array(between.getpalette(), np.uint8).reshape(-1, 3)])[:colours].astype(np.int64)
+    nearest = [int(np.square(palette - colour).sum(axis=1).argmin()) for colour in found.astype(np.int64)]
+    few = Image.fromarray(np.array(nearest, np.uint8)[places].reshape(picture.shape[:2]))
+    few.putpalette(palette.astype(np.uint8).tobytes())
+    buffer = io.BytesIO()
+    few.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
 
 

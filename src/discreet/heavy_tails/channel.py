@@ -30,7 +30,7 @@ from typing import Protocol
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.tree import Tree, lowest_digit, next_digit
+from discreet.accumulators.tree import Tree, next_digit
 from discreet.channels.base import PlainRun, Tabular, WidthOf, counts_per_row, row_shape
 from discreet.encoders.base import Context, Encoder
 from discreet.heavy_tails.encoders import ClippedTables, clipping_bias, moments_of
@@ -105,7 +105,7 @@ class ClippedRewardsRun(PlainRun):
         encoder = channel.encoder
         self._values, self._reward_variance = np.zeros(encoder.size), np.zeros(encoder.rows)
         self._possible = np.flatnonzero(encoder.possible()[: encoder.counts])
-        self._draws, self._users, self._releases = 0, 0, 0
+        self._draws, self._users = 0, 0
         levels = 0 if channel.tree is None else channel.tree.levels
         self._prefix = np.zeros((levels + 1, encoder.size))
         self._prefix_variance = np.zeros((levels + 1, encoder.rows))
@@ -131,8 +131,7 @@ class ClippedRewardsRun(PlainRun):
         if self._channel.tree is None:
             self._noise_of_each(users)
         else:
-            self._users += users
-            self._next_node()
+            self._close_nodes(users)
         if self._rising is not None and self._channel.released:
             self._rising.see(self._visits(), self._users)
 
@@ -159,21 +158,30 @@ class ClippedRewardsRun(PlainRun):
             self._users += alike
         self._draws += users
 
-    def _next_node(self) -> None:
+    def _close_nodes(self, users: int) -> None:
+        """Take in a block, and draw the noise of those nodes of the tree over users that this release is a sum of.
+
+        A release after t users sums the nodes of the binary digits of t. It shares those of the digits above the first
+        one in which t differs from the last release; nodes that closed in between and are in no release are not drawn.
+        """
         encoder, law = self._channel.encoder, self._channel.reward_law
-        self._releases += 1
-        low = lowest_digit(self._releases)
-        above = next_digit(self._releases, low, len(self._prefix) - 1)
-        # Thresholds never fall, so that of the last user covers everybody in the node.
-        thresholds = self._thresholds(self._users)
+        last, self._users = self._users, self._users + users
+        t, none = self._users, len(self._prefix) - 1
         before = self._prefix[self._current].copy()
-        self._prefix[low] = self._prefix[above]
-        self._prefix[low, self._possible] += self._noise.draw(self._channel.count_law, 1, len(self._possible))
-        self._prefix[low, encoder.counts :] += thresholds * self._noise.draw(law, 1, encoder.rows)
-        self._prefix_variance[low] = self._prefix_variance[above] + thresholds**2 * law.variance
-        self._values += self._prefix[low] - before
-        self._current, self._reward_variance = low, self._prefix_variance[low].copy()
-        self._draws = self._releases.bit_count()
+        for low in range((t ^ last).bit_length() - 1, -1, -1):
+            if not t >> low & 1:
+                continue
+            above = next_digit(t, low, none)
+            # Thresholds never fall, so that of the last user of a node covers everybody in it.
+            thresholds = self._thresholds(t >> low << low)
+            self._prefix[low] = self._prefix[above]
+            self._prefix[low, self._possible] += self._noise.draw(self._channel.count_law, 1, len(self._possible))
+            self._prefix[low, encoder.counts :] += thresholds * self._noise.draw(law, 1, encoder.rows)
+            self._prefix_variance[low] = self._prefix_variance[above] + thresholds**2 * law.variance
+            self._current = low
+        self._values += self._prefix[self._current] - before
+        self._reward_variance = self._prefix_variance[self._current].copy()
+        self._draws = t.bit_count()
 
     def estimates(self) -> dict[str, Estimate]:
         """Rewards carry the noise of their own thresholds, and some of the counts'."""

@@ -10,7 +10,8 @@ are sums; sums of clipped rewards with budget epsilon/3. With L = floor(log2 K) 
     l = ln(3 S A K H / failure_probability)
 
 with n an even share of the users, max(1, j / (S A)) for user j (option ``thresholds="index"``), or the largest count of
-the cell's visits that has been released (``"released"``). n and j are rounded down to powers of two.
+the cell's visits that has been released (``"released"``). n and j are rounded down to powers of two. With ``growth``
+releases happen when the users have grown by so much; the tree stays one over users, so noise and budget are the same.
 
 **Formal guarantees.** Pure epsilon. At every step a replaced trajectory moves two counts by one, or one by nothing, and
 rewards by 2B in units that the noise is proportional to; each user is in L nodes (joint) or alone (local). Thresholds
@@ -55,7 +56,7 @@ from discreet.accumulators.sums import Blocks
 from discreet.accumulators.tree import Tree
 from discreet.channels.additive import Channel
 from discreet.channels.sampled_item import ReportChannel
-from discreet.channels.schedule import EveryEpisode, Growing
+from discreet.channels.schedule import EveryEpisode, Growing, Schedule
 from discreet.channels.session import Privatizer, unnamed
 from discreet.errors import Unsupported, check_name
 from discreet.heavy_tails.channel import ClippedRewardsChannel
@@ -125,10 +126,14 @@ def _repaired(model: str, privacy: Privacy, shape: Shape, episodes: int, options
         laws.append(calibrate_noise(law, moves, epsilon=share))
         parts.append(from_mechanism(laws[-1], moves, delta=0.0, name=name))
     release = compose(parts, delta=privacy.delta, why=f"the same user is in both tables; {_WHY[released]}")
-    schedule = EveryEpisode() if tree is not None else Growing(first=1, growth=options["growth"])
     guarantee: Guarantee = billboard(release) if tree is not None else locally(release)
     channel = ClippedRewardsChannel(encoder, laws[0], laws[1], tree, episodes, released, local=tree is None)
-    return Privatizer(f"{model}/heavy-tailed", shape, (channel,), schedule, guarantee, False, options)
+    return Privatizer(f"{model}/heavy-tailed", shape, (channel,), releases(options), guarantee, False, options)
+
+
+def releases(options: Options) -> Schedule:
+    """A release after every user, or (option ``growth``) when their number has grown by so much."""
+    return EveryEpisode() if options["growth"] is None else Growing(first=1, growth=options["growth"])
 
 
 def _released(options: Options) -> bool:
@@ -290,7 +295,7 @@ def _recipes() -> tuple[Recipe, ...]:
             "central/heavy-tailed", "central",
             "Private-Heavy-UCBVI's tree, repaired: transition counts and clipped rewards, Laplace noise",
             partial(_repaired, "central"), automatic=False, encoder="clipped-tables", law="laplace",
-            accumulator="tree", options=paper, heavy_tails=True,
+            accumulator="tree", options={**paper, "growth": None}, heavy_tails=True,
         ),
         Recipe(
             "local/heavy-tailed", "local",

@@ -130,9 +130,16 @@ def _bandits(pays: Floats, gamma: float, moments: Moments) -> TabularWorld:
 
 
 def central_lower_bound(shape: Shape, episodes: int, epsilon: float, order: float) -> float:
-    """The bound's curve, without its constant."""
+    """The largest lower bound that the proof gives, by the gap that is best for it.
+
+    For two instances with gap D it has K D / 4 exp(-12 5^(1/v) epsilon K D^((1+v)/v) / (A - 1)) in the sum of their
+    regrets, for each of n bandits with a chance of one half; largest at D^((1+v)/v) = v / (1 + v) over that factor of
+    it in the exponent. With the printed gap, which :func:`hard_central` has, the exponential alone is below 1e-26.
+    """
+    share = order / (1 + order)
     arms = (shape.actions - 1) * (shape.states - 2)
-    return float((arms / epsilon) ** (order / (1 + order)) * episodes ** (1 / (1 + order)))
+    gap = share * arms / (12 * 5 ** (1 / order) * epsilon * episodes)
+    return float(episodes / 16 * (gap / math.e) ** share)
 
 
 def hard_tree(
@@ -200,9 +207,13 @@ def _tree(pays: Floats, depth: int, gamma: float, moments: Moments) -> TabularWo
 
 
 def local_lower_bound(shape: Shape, episodes: int, epsilon: float, order: float) -> float:
-    """The bound's curve, without its constant."""
+    """The lower bound with the constants of its proof, K gamma^v / 2 (3/4 - 1 / (L A)), in the world of the proof.
+
+    It takes epsilon for e^epsilon - 1, as the proof does.
+    """
     actions_of_leaves = shape.actions**shape.horizon
-    return float((actions_of_leaves / epsilon**2) ** (order / (1 + order)) * episodes ** (1 / (1 + order)))
+    worth = (actions_of_leaves / (32 * episodes * epsilon**2)) ** (order / (1 + order))
+    return float(episodes * worth / 2 * (0.75 - 1 / actions_of_leaves))
 
 
 KINDS = ("stable", "student", "pareto", "two-point")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.learners.pessimistic import APVI as APVI
     from discreet.learners.policy_optimisation import UCBPO as UCBPO
     from discreet.learners.posterior import PSRL as PSRL
+    from discreet.learners.printed_optimism import DPUCBVI as DPUCBVI
     from discreet.learners.registry import register as register
     from discreet.linear.learners import PEVI as PEVI
     from discreet.linear.learners import VAPVI as VAPVI

@@ -43,6 +43,12 @@ LEARNERS = Registry(
             "LDP-OBI of Garcelon, Perchet, Pike-Burke, Pirotta (2021)",
             standing="heuristic constants; optimism is proved with scale=1",
         ),
+        "dp-ucbvi": Named(
+            "discreet.learners.printed_optimism:DPUCBVI",
+            "optimistic value iteration with the printed bonus of DP-UCBVI: a reference, which learns very slowly",
+            "Qiao, Wang (2023)",
+            standing="constants of the paper",
+        ),
         "psrl": Named(
             "discreet.learners.posterior:PSRL",
             "posterior sampling: play the best policy of a world drawn from what is known",

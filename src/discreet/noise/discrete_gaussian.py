@@ -161,9 +161,9 @@ class DiscreteGaussian:
             if _length(self.sigma, int(count)) > _LONGEST_TABLE and count * chosen.sum() <= _MOST_DRAWS:
                 out[chosen] = sum(_rejected(self.sigma, rng, int(chosen.sum())) for _ in range(count))
                 continue
-            pmf = _sum_pmf(self.sigma, int(count))
-            index = np.searchsorted(np.cumsum(pmf)[:-1], rng.random(int(chosen.sum())), side="right")
-            out[chosen] = index - len(pmf) // 2
+            up_to = _sum_cumulative(self.sigma, int(count))
+            index = np.searchsorted(up_to[:-1], rng.random(int(chosen.sum())), side="right")
+            out[chosen] = index - len(up_to) // 2
         return out
 
     def secure(self, size: Size) -> Integers:
@@ -246,6 +246,12 @@ def _sum_pmf(sigma: float, copies: int, centre: float = 0.0) -> Floats:
         pmf = np.roll(np.maximum(np.fft.irfft(spectrum, length), 0.0), length // 2 - drift)
     pmf.flags.writeable = False
     return pmf
+
+
+@lru_cache(maxsize=16)
+def _sum_cumulative(sigma: float, copies: int) -> Floats:
+    """The sums of a law up to every entry, kept because a simulation draws from few laws very often."""
+    return np.cumsum(_sum_pmf(sigma, copies))
 
 
 @lru_cache(maxsize=1024)

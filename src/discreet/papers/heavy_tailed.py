@@ -15,13 +15,14 @@ import numpy as np
 from discreet.accumulators.base import Accumulator
 from discreet.accumulators.sums import Total
 from discreet.accumulators.tree import Tree
-from discreet.channels.schedule import EveryEpisode, Growing
+from discreet.channels.schedule import Growing
 from discreet.channels.session import Privatizer
 from discreet.errors import Unsupported
 from discreet.heavy_tails.channel import ClippedRewardsChannel
 from discreet.heavy_tails.encoders import moments_of
 from discreet.heavy_tails.printed_local import IndexedTables
 from discreet.heavy_tails.raw_counts import RawCountChannel, RawCountTables
+from discreet.heavy_tails.recipes import releases
 from discreet.noise import Laplace
 from discreet.papers.mechanism import FACTOR_TWO, AtLeast, Part, Published, Setting, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
@@ -163,7 +164,7 @@ def _run(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Pri
     visits, *_, rewards = _RAW_COUNTS.parts(setting)
     channel = RawCountChannel(encoder, visits.noise, rewards.noise, Tree(users=episodes), episodes)
     name = str(_RAW_COUNTS.recipe)
-    return Privatizer(name, shape, (channel,), EveryEpisode(), _RAW_COUNTS.as_run(setting), False, options)
+    return Privatizer(name, shape, (channel,), releases(options), _RAW_COUNTS.as_run(setting), False, options)
 
 
 def _run_locally(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
@@ -186,7 +187,7 @@ RECIPES = (
         "central/heavy-tailed-published", "central",
         "Private-Heavy-UCBVI's tree as printed, truncated at raw counts; NOT private, see the guarantee",
         _run, automatic=False, encoder="raw-count-tables", law="laplace", accumulator="tree", source=_PAPER,
-        options={"failure_probability": 0.1}, heavy_tails=True,
+        options={"failure_probability": 0.1, "growth": None}, heavy_tails=True,
     ),
     Recipe(
         "local/heavy-tailed-published", "local",

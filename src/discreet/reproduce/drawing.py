@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.errors import MissingExtra
+from discreet.pictures import DARK, repaint, small_png
 from discreet.privacy.words import rounded_up
 from discreet.reproduce.figure import BEHAVIOUR, MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
 
@@ -29,6 +30,9 @@ LOGARITHMIC = ("regret, log", "per episode", "by episodes")
 # Colours that differ in brightness too (Okabe and Ito, then Tol), and markers that differ without any.
 _COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255", "#999933", "#332288",
+)  # fmt: skip
+_ON_DARK = (
+    "#56b4e9", "#ff9d5c", "#2ecc9b", "#f0a6cc", "#f5c84c", "#9fd3f2", DARK.ink, "#d98aa8", "#cfcf70", "#b9a3e3",
 )  # fmt: skip
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _GREY = "#666666"
@@ -64,16 +68,25 @@ def as_png(picture: Any, dpi: int = 130) -> bytes:
     return buffer.getvalue()
 
 
-def picture_name(index: int) -> str:
-    """The file of a figure's picture: figure.png, figure-2.png and so on."""
-    return "figure.png" if index == 0 else f"figure-{index + 1}.png"
+def picture_name(index: int, *, dark: bool = False) -> str:
+    """The file of a figure's picture: figure.png, figure-2.png and so on; on dark paper figure-dark.png."""
+    return ("figure" if index == 0 else f"figure-{index + 1}") + ("-dark" if dark else "") + ".png"
 
 
 def draw(figure: Figure, found: Any) -> dict[str, bytes]:
-    """The pictures of a figure as PNG by the names of their files, from its results or from what it measured."""
-    if figure.jobs:
-        return {picture_name(i): _draw(figure, found, drawing) for i, drawing in enumerate(figure.drawings)}
-    return {} if figure.draw is None else {picture_name(0): figure.draw(found)}
+    """The pictures of a figure as PNG by the names of their files, from its results or from what it measured.
+
+    Those of jobs are there twice, on light and on dark paper.
+    """
+    if not figure.jobs:
+        return {} if figure.draw is None else {picture_name(0): figure.draw(found)}
+    files = {}
+    for i, drawing in enumerate(figure.drawings):
+        picture = _draw(figure, found, drawing)
+        files[picture_name(i)] = small_png(as_png(picture))
+        repaint(picture, DARK, {**dict(zip(_COLOURS, _ON_DARK, strict=True)), _GREY: DARK.soft})
+        files[picture_name(i, dark=True)] = small_png(as_png(picture))
+    return files
 
 
 def rows_of(figure: Figure) -> list[Row]:
@@ -99,7 +112,7 @@ def lines_of(figure: Figure, results: Mapping[str, Measured], version: str, row:
     return lines
 
 
-def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> bytes:
+def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> Any:
     versions, rows = figure.versions, rows_of(figure)
     picture = new_picture(4.9 * len(versions), 3.0 * len(rows) + 0.5)
     grid = picture.subplots(len(rows), len(versions), squeeze=False, sharey="row")
@@ -123,7 +136,7 @@ def _draw(figure: Figure, results: Mapping[str, Measured], drawing: str) -> byte
     for axes, labels in named:  # now that the panels of a row have agreed on their limits
         _name_lines(axes, labels)
     picture.suptitle(textwrap.fill(figure.title, _TITLE * len(versions)), fontsize=11)
-    return as_png(picture)
+    return picture
 
 
 def _of_row(axes: Any, column: int, row: float | str) -> str:
@@ -241,7 +254,8 @@ def _curves(axes: Any, lines: Lines, styles: Mapping[str, Style], *, rate: bool,
         _cut_below(axes, lines, rate=rate)
     else:
         axes.set_xlim(0.0, last)
-        axes.set_ylim(bottom=0.0)
+        # An adversary may lose less to who changes with it than to the best policy in hindsight.
+        axes.set_ylim(bottom=1.1 * min([0.0, *(float(line.get_ydata().min()) for line in axes.lines)]))
         axes.ticklabel_format(axis="both", style="sci", scilimits=(-3, 5))
     axes.set_xlabel("episodes")
     axes.set_ylabel("regret per episode" if rate else "cumulative regret")
@@ -345,6 +359,11 @@ def _switches_of(job: Job, measured: Measured) -> float | None:
 
 def _by_switches(axes: Any, lines: Lines, styles: Mapping[str, Style]) -> list[Label]:
     labels = _points(axes, lines, styles, _switches_of)
+    low, high = axes.get_xlim()
+    if high < 100 * low:  # on so short an axis the names of all small ticks would overlap
+        ticks = [m * 10**e for e in range(6) for m in (1, 2, 5) if low <= m * 10**e <= high]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_xticks([], minor=True)
     axes.set_xlabel("policy switches")
     axes.set_ylabel("regret at the end")
     return labels

@@ -35,7 +35,6 @@ def write_page(figure: Figure, results: Mapping[str, Measured], verdicts: Verdic
     size = figure.scales[scale]
     episodes = f"{size.episodes:,} episodes, " if size.episodes > 1 else ""  # one: the number is on an axis
     length = f": {episodes}{size.runs} runs" if figure.jobs else ""
-    pictures = len(figure.drawings) if figure.jobs else int(figure.draw is not None)
     return "\n".join(
         [
             f"# {figure.title}",
@@ -44,11 +43,21 @@ def write_page(figure: Figure, results: Mapping[str, Measured], verdicts: Verdic
             "",
             f"```console\ndiscreet reproduce {figure.name} --scale {scale} --seed {seed}\n```",
             "",
-            *(line for i in range(pictures) for line in (f"![{figure.title}]({picture_name(i)})", "")),
+            *_pictures(figure),
             *(_of_jobs(figure, results, verdicts) if figure.jobs else _of_statements(figure, verdicts)),
             "",
         ]
     )
+
+
+def _pictures(figure: Figure) -> Iterator[str]:
+    """The pictures, those of jobs for light and for dark pages: a page shows the one that suits it."""
+    if not figure.jobs:
+        yield from () if figure.draw is None else (f"![{figure.title}]({picture_name(0)})", "")
+        return
+    for i in range(len(figure.drawings)):
+        yield f"![{figure.title}]({picture_name(i)}#only-light)"
+        yield from (f"![{figure.title}]({picture_name(i, dark=True)}#only-dark)", "")
 
 
 def plain_verdicts(figure: Figure, verdicts: Verdicts) -> dict[str, Any]:

@@ -31,12 +31,13 @@ DIFFERENCES = (
     "proof is so large that it keeps a far smaller epsilon than claimed.",
     "PE beside it has the same constants and no privacy; in the other drawings both have the constants of this "
     "library, chosen on other worlds. Among policies that look alike both take one at random; the paper does not say.",
-    "UCBVI-JDP and UCBVI-LDP are UCB-VI with this library's bonus on noisy counts of every step, by a binary tree and "
-    "by every user, with one noise scale for all counts. The bonus of the paper that they are taken from is not "
-    "printed in this one. As we know it, it holds 20 H X E iota / N, with E a bound on the noise and iota a logarithm: "
-    "at these sizes that is above H for every N up to K, all values are equal, and UCB-VI would play uniformly. Ours "
-    "is drawn in its favour. As published they keep the epsilon in the legend, because the noise of the heavy-tailed "
-    "paper, which they borrow, is sized for adding a user.",
+    "UCBVI-JDP and UCBVI-LDP take noisy counts of every step, by a binary tree and from every user, with one noise "
+    "scale for all counts. As published they have the bonus of the paper that they are taken from, DP-UCBVI, which is "
+    "not printed in this one: it holds 20 H X E iota / N, with E a bound on the noise and iota a logarithm. At these "
+    "sizes that is above H for every N up to K, so all values are equal and it plays uniformly. Its line without "
+    "privacy has the same bonus with E = 0. The other drawings have this library's bonus. As published they keep the "
+    "epsilon in the legend, because the noise of the heavy-tailed paper, which they borrow, is sized for adding a "
+    "user.",
     "Ours: UCB-VI, private or not, uses that the world is the same at every step, where the other drawings do not.",
 )
 _WHOLE = {"one_layer": False}  # without privacy there is nothing to save by asking for one step at a time
@@ -50,12 +51,13 @@ def printed_constants() -> dict[str, Any]:
 
 
 def _references(place: dict[str, Any], per_step: bool) -> tuple[Job, ...]:
-    """No privacy, and uniform play. PE has the paper's constants in its own drawing; ours has its laws pooled."""
+    """No privacy, and uniform play. As published, learners have their papers' constants; ours has its laws pooled."""
     pe: dict[str, Any] = {"learner": "policy-elimination", "per_step": per_step, **place}
     return (
         Job("reference", "pe", "PE, no privacy", learner_options=_WHOLE, **pe),
         Job("published", "pe", "PE, no privacy", learner_options={**printed_constants(), **_WHOLE}, **pe),
         Job("reference", "ucbvi", "UCB-VI, no privacy", learner="ucbvi", per_step=per_step, **place),
+        Job("published", "ucbvi", "UCB-VI, no privacy", learner="dp-ucbvi", per_step=per_step, **place),
         *((Job("ours", "ucbvi", "UCB-VI, no privacy", learner="ucbvi", **place),) if per_step else ()),
         Job("reference", UNIFORM, UNIFORM, learner=UNIFORM, per_step=per_step, **place),
     )
@@ -67,16 +69,17 @@ def _private(place: dict[str, Any], epsilon: float, per_step: bool) -> tuple[Job
     recipes = {"published": "shuffle/published-sdp-pe", "certified": "shuffle/three-tables-binomial", "ours": "auto"}
     for version in VERSIONS:
         published, ours = version == "published", version == "ours"
+        learner = "dp-ucbvi" if published else "ucbvi"
         common: dict[str, Any] = {"epsilon": epsilon, **place}
         jobs += [
             Job(version, f"sdp-pe {epsilon:g}", "SDP-PE", learner="policy-elimination", model="shuffle", delta=DELTA,
                 recipe=recipes[version], learner_options=printed_constants() if published else {},
                 per_step=per_step, **common),
-            Job(version, f"jdp {epsilon:g}", "UCBVI-JDP", learner="ucbvi", model="central",
+            Job(version, f"jdp {epsilon:g}", "UCBVI-JDP", learner=learner, model="central",
                 delta=DELTA if ours else 0.0, recipe="auto" if ours else "central/three-tables-laplace-tree",
                 printed="published/heavy-tailed-central" if published else None,
                 per_step=per_step and not ours, **common),
-            Job(version, f"ldp {epsilon:g}", "UCBVI-LDP", learner="ucbvi", model="local",
+            Job(version, f"ldp {epsilon:g}", "UCBVI-LDP", learner=learner, model="local",
                 recipe="auto" if ours else "local/three-tables-laplace",
                 printed="published/heavy-tailed-local" if published else None,
                 recipe_options={} if ours else {"masked": False}, per_step=per_step and not ours, **common),
