@@ -21,8 +21,8 @@ import discreet
 from benchmarks.bandits.comparators import Comparator
 from benchmarks.bandits.settings import (
     DELTA,
+    OURS_RUNS,
     OURS_SEED,
-    RUNS,
     SEED,
     TUNING_RUNS,
     TUNING_SEED,
@@ -82,9 +82,9 @@ def play(
     return Cell(total, curve, f"constant {one.printed if version == 'printed' else one.tuned:g}")
 
 
-def simulate(trust: str, name: str, means: Floats, epsilon: float, runs: int = RUNS, users: int = USERS) -> Cell:
+def simulate(trust: str, name: str, means: Floats, epsilon: float, runs: int | None = None, users: int = USERS) -> Cell:
     """UCBVI as it is by default, with the recipe that the library chooses; its epsilon is computed, and checked."""
-    privacy = OURS[trust](epsilon)
+    privacy, runs = OURS[trust](epsilon), OURS_RUNS[trust] if runs is None else runs
     found = discreet.simulate(world_of(name, means), "ucbvi", privacy, episodes=users, runs=runs, seed=OURS_SEED)
     guarantee = found.guarantee
     assert not isinstance(guarantee, dict)

@@ -9,6 +9,7 @@ from discreet.worlds import from_arrays
 from discreet.worlds.tabular import TabularWorld
 
 USERS, RUNS, DELTA = 20_000, 100, 1e-5
+OURS_RUNS = {"central": 40, "shuffle": 40, "local": 100}
 SEED, OURS_SEED, TUNING_SEED = 20_26, 20_28, 7  # fresh for what is reported
 TUNING_RUNS = 40
 EPSILONS = {
