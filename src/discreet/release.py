@@ -20,6 +20,8 @@ from discreet.validation import check_array, check_count, check_positive
 ESTIMATES = "estimates"
 # Among what a learner needs: it asks for one step at a time where a recipe answers that, see :class:`Layer`.
 LAYERS = "layers"
+# What serves a need as well as the statistic of that name: losses above one half in place of the losses themselves.
+SERVED_BY = {"observed_losses": "signed_losses"}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from discreet import Central
 from discreet.accumulators.sums import Blocks, EachAlone
 from discreet.accumulators.tree import Tree
 from discreet.adversarial.budget import quieter_counts, share_of_counts, table_error, tells
-from discreet.adversarial.encoders import LossBits
+from discreet.adversarial.encoders import LossBits, SignedLosses
 from discreet.channels.schedule import sizes
 from discreet.encoders.base import encode
 from discreet.errors import InvalidInput, Unsupported
@@ -50,12 +50,58 @@ def test_replacing_any_user_of_a_block_moves_what_is_promised():
     steps = [product(range(size), range(2), (0.0, 1.0)) for size in shape.sizes[:-1]]
     records = np.array(list(product(*steps)))
     everyone = Trajectories.from_arrays(records[..., 0], records[..., 1], records[..., 2], shape)
-    cells = encode(LossBits(shape), everyone, stream(0, 0, USERS))
-    moved = (cells[:, None] + cells[7]) - (cells[None] + cells[7])
+
+    def moves(encoder):
+        cells = encode(encoder, everyone, stream(0, 0, USERS))
+        return (cells[:, None] + cells[7]) - (cells[None] + cells[7])
+
+    moved = moves(LossBits(shape))
     stated = LossBits(shape).sensitivity()
     assert np.abs(moved).sum(axis=-1).max() == stated.l1 == 2 * shape.horizon
     assert (moved > 0).sum(axis=-1).max() == (moved < 0).sum(axis=-1).max() == shape.horizon
     assert np.abs(moved).max() == stated.linf == 1
+    signs, stated = moves(SignedLosses(shape)), SignedLosses(shape).sensitivity()
+    assert np.abs(signs).sum(axis=-1).max() == stated.l1 == 2 * shape.horizon
+    assert np.sqrt((signs**2).sum(axis=-1).max()) == pytest.approx(stated.l2)
+    assert np.abs(signs).max() == stated.linf == 2
+
+
+def test_signs_have_half_the_noise_of_ones_less_zeros_if_it_is_laplace():
+    both = [built(1.0, split=0.1, blocks=20, cells=cells) for cells in ("bits", "signed")]
+    bits, signed = (privatizer.channels[1] for privatizer in both)
+    assert isinstance(signed.encoder, SignedLosses)
+    assert signed.law == bits.law
+    assert (bits.cells_per_count()["signed_losses"], signed.cells_per_count()["signed_losses"]) == (2, 1)
+    assert both[0].guarantee.epsilon == both[1].guarantee.epsilon
+    assert both[1].statistics == {"transitions", "signed_losses"}
+    gaussian = built(0.1, 1e-5, noise="gaussian", cells="signed")  # one cell may move by two: nothing is gained
+    assert isinstance(gaussian.channels[1].encoder, LossBits)
+    with pytest.raises(InvalidInput, match="cells"):
+        built(cells="halves")
+
+
+def test_auto_compares_noises_by_that_of_signs():
+    """Laplace noise gains from signs, so it is taken where noise of two cells would be louder than Gaussian noise."""
+
+    def variance(noise, cells):
+        channel = built(2.5, 1e-5, split=0.1, blocks=20, noise=noise, cells=cells).channels[1]
+        return channel.law.variance * channel.cells_per_count()["signed_losses"]
+
+    for cells in ("bits", "signed"):
+        assert variance("auto", cells) == min(variance("laplace", cells), variance("gaussian", cells))
+    assert variance("laplace", "signed") < variance("gaussian", "signed") < variance("laplace", "bits")
+
+
+def test_signs_serve_whoever_needs_observed_losses():
+    signed = Central(1.0, recipe=NAME, options={"cells": "signed", "blocks": 4})
+    leader, barrier = discreet.learners.PerturbedLeader(), discreet.learners.UOBLBPS()
+    assert build(Central(1.0), SHAPE, K, leader.needs).options["cells"] == "signed"
+    assert build(Central(1.0), SHAPE, K, barrier.needs).options["cells"] == "bits"
+    world = discreet.worlds.layered((1, 2, 2, 1), 2, "random")
+    for learner in (leader, barrier):
+        assert np.isfinite(discreet.simulate(world, learner, signed, episodes=40, runs=1, seed=5).regret).all()
+    with pytest.raises(Unsupported, match="observed_losses"):
+        discreet.simulate(world, replace(barrier, estimator="published"), signed, episodes=40, runs=1)
 
 
 def test_the_length_of_blocks_balances_noise_and_waiting():

@@ -8,7 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
+from discreet.adversarial.encoders import (
+    LayeredTransitions,
+    LayeredVisits,
+    LossBits,
+    LossTable,
+    ObservedLosses,
+    SignedLosses,
+)
 from discreet.encoders.base import encode
 from discreet.shape import layered_shape
 from discreet.streams import USERS, stream
@@ -38,7 +45,7 @@ def largest_moves(cells):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: str(s.sizes))
-@pytest.mark.parametrize("encoder", [LayeredTransitions, LayeredVisits, ObservedLosses, LossBits])
+@pytest.mark.parametrize("encoder", [LayeredTransitions, LayeredVisits, ObservedLosses, LossBits, SignedLosses])
 def test_no_pair_of_records_moves_more_than_stated(encoder, shape):
     bound = encoder(shape)
     stated = bound.sensitivity()
@@ -87,6 +94,17 @@ def test_bits_that_are_not_rounded_are_the_loss_and_what_is_left_of_one():
     (cells,) = encode(LossBits(SHAPE, rounded=False), record, stream(0, 0, USERS))
     signed = LossBits(SHAPE).marginals(cells)["signed_losses"].values
     assert signed[0, 0, 1] == pytest.approx(2 * 0.75 - 1)
+
+
+def test_signs_are_ones_less_zeros_in_one_cell():
+    record = Trajectories.from_arrays([0, 1, 0], [1, 0, 1], [0.25, 1.0, 0.0], SHAPE)
+    for rounded in (True, False):
+        (bits,) = encode(LossBits(SHAPE, rounded), record, stream(0, 0, USERS))
+        (signs,) = encode(SignedLosses(SHAPE, rounded), record, stream(0, 0, USERS))
+        found = SignedLosses(SHAPE).marginals(signs)["signed_losses"]
+        np.testing.assert_array_equal(found.values, LossBits(SHAPE).marginals(bits)["signed_losses"].values)
+        assert found.cells.max() == 1
+    assert SignedLosses(SHAPE).statistics == {"signed_losses"}
 
 
 def test_a_step_outside_its_layer_is_dropped():

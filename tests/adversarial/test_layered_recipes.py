@@ -231,6 +231,7 @@ def test_the_losses_of_one_layer_stand_for_all():
 AUDITED = [
     Central(1.0, recipe="central/observed-losses-blocks"),
     Central(1.0, recipe="central/observed-losses-blocks", options={"split": 0.5}),
+    Central(1.0, recipe="central/observed-losses-blocks", options={"cells": "signed"}),
     Central(1.0, recipe="central/loss-tables"),
     Central(1.0, recipe="central/loss-tables", options={"accumulator": "tree", "losses": "k-norm"}),
     Central(1.0, recipe="central/loss-tables", options={"accumulator": "tree", "losses": "one-bit"}),
@@ -240,7 +241,9 @@ AUDITED = [
 ]
 
 
-@pytest.mark.parametrize("privacy", AUDITED, ids=lambda p: f"{p.recipe}-{p.options.get('losses', '')}")
+@pytest.mark.parametrize(
+    "privacy", AUDITED, ids=lambda p: f"{p.recipe}-{p.options.get('losses', '')}{p.options.get('cells', '')}"
+)
 def test_audits_come_close_to_what_is_certified_and_not_above(privacy):
     report = discreet.audit(privacy, SHAPE, episodes=K, trials=20_000)
     assert report.holds

@@ -157,8 +157,8 @@ def test_the_policy_is_that_of_a_slow_plain_plan(feedback):
                 place = (x - first[h]) * 2 + a
                 ahead, tau = (ahead + along[place]) / 2, math.sqrt(doubt[place])
             sigma = served * math.sqrt(error[x, a])
-            z[a] = served * min(1.0, max(0.0, mean[x, a])) + ahead - math.hypot(1.75 * sigma, tau / 4)
-            s[a] = tau**2 / 4 + 0.12 * sigma**2
+            z[a] = served * min(1.0, max(0.0, mean[x, a])) + ahead - math.hypot(2 * sigma, tau / 4)
+            s[a] = (tau / 4) ** 2 + (sigma / 10) ** 2
             cost[a] = users * min(1.0, max(0.0, level[x, a])) + row @ block_value[first[h + 1] : first[h + 2]]
         block_value[x] = before.table[x] @ cost
         shown = before.shown[x] + before.table[x] @ (cost - block_value[x]) ** 2
@@ -228,6 +228,12 @@ def test_it_follows_arms_that_change_their_mind(feedback, most):
 def test_it_learns_over_twenty_layers():
     world_of = lambda seed: discreet.worlds.long_layers(instance=seed)  # noqa: E731
     assert share(world_of, PerturbedLeader(feedback="full"), 10.0, 2000, range(1)) < 0.6
+
+
+def test_twenty_layers_are_learned_from_bandit_feedback_at_epsilon_one():
+    """.69 on tuning worlds with a standard error of .03 for three of them; two draws of noise a loss had .86."""
+    world_of = lambda seed: discreet.worlds.long_layers(instance=seed)  # noqa: E731
+    assert share(world_of, PerturbedLeader(), 1.0, 5000, range(3)) < 0.8
 
 
 def test_knobs_and_worlds_are_checked():

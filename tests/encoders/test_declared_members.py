@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.adversarial.encoders import LayeredTransitions, LayeredVisits, LossBits, LossTable, ObservedLosses
+from discreet.adversarial.encoders import (
+    LayeredTransitions,
+    LayeredVisits,
+    LossBits,
+    LossTable,
+    ObservedLosses,
+    SignedLosses,
+)
 from discreet.encoders.arm_reward import ArmReward
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram, MarginalTable
@@ -21,12 +28,12 @@ WHOLE = [
     JointHistogram(PER_STEP), FirstVisit(POOLED), FirstVisitTables(POOLED), ThreeTables(PER_STEP),
     RewardLevels(PER_STEP), SampledStep(PER_STEP), MarginalTable(PER_STEP), SignedFirstVisitTables(HEAVY, 2.0),
     LayeredTransitions(LAYERS), LayeredVisits(LAYERS), LossBits(LAYERS), LossTable(LAYERS), ObservedLosses(LAYERS),
-    ArmReward(Shape(1, 2, 1)),
+    ArmReward(Shape(1, 2, 1)), SignedLosses(LAYERS),
 ]  # fmt: skip
 FRACTIONS = [
     ThreeTables(PER_STEP, rounded=False), ScaledTables(PER_STEP), ClippedTables(HEAVY, (1.0,)),
     RawCountTables(HEAVY, 1.0), LossBits(LAYERS, rounded=False), LossTable(LAYERS, rounded=False),
-    ObservedLosses(LAYERS, rounded=False),
+    ObservedLosses(LAYERS, rounded=False), SignedLosses(LAYERS, rounded=False),
 ]  # fmt: skip
 
 

@@ -156,3 +156,16 @@ def test_a_safe_policy_moves_shown_mass_only():
     assert safe[1:, :, 1] == pytest.approx(1.0)  # all is shown: as learned
     assert safe[0, 0].tolist() == [0.5, 0.5]  # the other action keeps its share
     assert safe[0, 1].tolist() == [0.5, 0.5]  # the learned action is not shown: as before
+
+
+def test_rows_of_a_user_may_stand_in_any_order():
+    model, (pi, mu), limits = world(3, True), policies(3), limits_of(SHAPE, True)
+    shown = np.random.default_rng(3).random((H, S, A)) < 0.5
+    terms = terms_of(SHAPE, limits, pi, mu, model._replace(shown=shown), 1000, 1.0)
+    paths, _ = everybody(model, mu)
+    order = np.lexsort((-paths.step, paths.user))  # last steps first
+    turned = Paths(paths.users, *(column[order] for column in paths[1:]))
+    one, two = contributions(paths, SHAPE, terms), contributions(turned, SHAPE, terms)
+    assert np.array_equal(one.lower, two.lower)
+    assert np.array_equal(one.upper, two.upper)
+    assert not np.array_equal(one.lower, contributions(paths, SHAPE, terms._replace(largest=0.1)).lower)

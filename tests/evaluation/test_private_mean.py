@@ -20,6 +20,7 @@ from discreet.evaluation.judging import shares_of, terms_of
 from discreet.evaluation.limits import limits_of
 from discreet.evaluation.private_mean import GRID, Clip, PrivateMean, guarantee_of
 from discreet.evaluation.verdict import Causes, verdict_of
+from discreet.noise.laplace import DiscreteLaplace
 from discreet.shape import Shape
 
 HOSTILE = [0.0, 1.0, -1.0, 2.5, -1e300, 1e300, math.inf, -math.inf, math.nan, 1e-300, 0.4999999]
@@ -133,3 +134,20 @@ def test_ranges_of_returns_must_fit():
     for returns in ((5.0, 6.0), (1.0, 0.0), (0.5, 2.0)):
         with pytest.raises(InvalidInput):
             limits_of(shape, True, returns)
+
+
+class Low:
+    """Noise far below zero, so that a second moment comes out too small."""
+
+    def draw(self, law: DiscreteLaplace, runs: int, cells: int) -> np.ndarray:
+        return np.full(cells, -int(2.5 * law.scale))
+
+
+def test_a_spread_that_noise_hid_is_what_the_model_expects_but_no_more_than_noise_can_hide():
+    values, mechanism = np.linspace(-0.01, 0.01, 400), PrivateMean("x", Clip(0.0, 1.0), 1.0)
+    unit = math.sqrt(mechanism.laws[1].scale / (GRID * 400))  # one scale of the noise in a variance, as a deviation
+    hidden = mechanism.release(values, Low())
+    assert hidden.deviation == 0.0
+    assert 0 < mechanism.release(values, Low(), 0.05).deviation <= 0.05
+    most = mechanism.release(values, Low(), 50.0).deviation
+    assert most <= math.sqrt(-math.log(0.05) - 2.5 + 0.01) * unit

@@ -74,9 +74,14 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
     def weights(row):
         return [max(0.0, float(x) - learner.threshold * float(noise["transitions"][row])) for x in transitions[row]]
 
-    told = [w for w in map(weights, np.ndindex(visits.shape)) if sum(w) > 1]
-    elsewhere = sum(sum(w) - max(w) for w in told) / (1e-9 + sum(sum(w) - 1 for w in told))
-    certain = 0.4 + 0.6 * min(1.0, 4 * elsewhere)
+    def weight(w):
+        return min(1.0, sum(w) / 20) if sum(w) > 1 else 0.0
+
+    def repeats(w):
+        return sum(w) - max(w) < 0.5
+
+    counted = {row: weights(row) for row in np.ndindex(visits.shape)}
+    mixed = 1 + sum(weight(w) for w in counted.values() if not repeats(w))
     Q, V = np.zeros((horizon, S, A)), np.zeros((horizon + 1, S))
     for h in reversed(range(horizon)):
         following, best = V[h + 1], max(V[h + 1])
@@ -109,7 +114,9 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
                 variance = sum(x * (v - mean) ** 2 for x, v in zip(w, following, strict=True)) / m
                 apart = sum((v - mean) ** 2 for x, v in zip(w, following, strict=True) if x > 0)
                 future = mean + learner.spread_scale * math.sqrt(2 * variance * width(m))
-                future += learner.range_scale * certain * (best - mean) * min(1.0, width(m))
+                alike = sum(weight(x) for other, x in counted.items() if other != row and repeats(x))
+                d = mixed / (mixed + m * alike) if repeats(w) else 0.25
+                future += learner.range_scale * (1 + 4 * d) * (best - mean) * min(1.0, width(m))
                 future += (1 + patient) * noise_scale * sd_t * math.sqrt(apart) / m
                 future += (1 + patient) * noise_scale * learner.threshold * sd_t * (best - mean) / m
             Q[h, s, a] = min(1.0, reward) + min(best, future)
@@ -160,7 +167,7 @@ def nearly_certain(groups: int, seed: int, noisy: bool) -> Release:
 @pytest.mark.parametrize("noisy", [False, True], ids=["clear", "noisy"])
 @pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
 def test_the_plan_in_a_world_almost_without_chance(homogeneous, noisy):
-    """There the part of ``range_scale`` that counts depends on what other rows have shown."""
+    """There the bonus of a row that repeated itself depends on what other rows have shown."""
     learner = UCBVI(reward_scale=0.02, spread_scale=0.02, range_scale=0.3, noise_scale=0.02)
     for seed in range(4):
         release = nearly_certain(1 if homogeneous else H, seed, noisy)

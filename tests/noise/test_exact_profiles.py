@@ -75,6 +75,21 @@ def test_binomial_directions_differ_when_the_coin_is_not_fair():
     assert law.profile(Sensitivity.unit_shifts(0, 12)).delta(1.0) == pytest.approx(one_way.delta(1.0), rel=1e-9)
 
 
+def test_cells_that_move_any_way_need_a_symmetric_law():
+    """Three cells, each up or down: one way stands for all if the law is symmetric, not if a coin is unfair."""
+    ways = [(1, 1, 1), (1, 1, -1), (1, -1, -1), (-1, -1, -1)]
+    for law in (DiscreteLaplace(0.7), DiscreteGaussian(1.1), BinomialNoise(16, 0.5)):
+        stated = law.profile(Sensitivity.unit_shifts(2, 1, any_way=True))
+        assert all(brute_force(law, way, 0.5, 25) <= stated.delta(0.5) + 1e-9 for way in ways), law
+    unfair = BinomialNoise(16, 0.25)
+    one_way = unfair.profile(Sensitivity.unit_shifts(2, 1)).delta(1.0)
+    assert max(brute_force(unfair, way, 1.0) for way in ways) > 1.05 * one_way
+    for times in (1, 2):
+        with pytest.raises(Unsupported, match=r"use fair coins \(p = 0.5\)"):
+            unfair.profile(Sensitivity.unit_shifts(2, 1, any_way=True).in_several_sums(times))
+    unfair.profile(Sensitivity.unit_shifts(1, 0, any_way=True))  # a profile holds both directions of one cell
+
+
 @pytest.mark.parametrize("law", [DiscreteLaplace(1.1), DiscreteGaussian(1.3), BinomialNoise(12, 0.25)], ids=str)
 def test_delta_rises_with_every_cell_that_moves(law):
     for epsilon in EPSILONS:

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.evaluation import Bench, dirichlet, values
+from benchmarks.evaluation import Bench
+from benchmarks.evaluation_worlds import Crowd, dirichlet, values
 
 from discreet.accumulators.base import SimulatedNoise
 from discreet.evaluation import judging, unknown
@@ -62,18 +63,16 @@ def test_an_interval_that_ignores_noise_does_not_cover(monkeypatch):
 
 def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
     """Without noise: greedy policies, judged by their own table and by one of other users."""
-    world = dirichlet(0)
+    world = dirichlet([0])
     shape, limits = world.shape, limits_of(world.shape, False)
     privatizer = privatizer_for(Bench("dirichlet", 1000, math.inf).learner, NoPrivacy(), shape, 500)
-    from benchmarks.evaluation import act
-
-    own, others = [], []
+    own, others, truths = [], [], []
     for run in range(R):
         rng = np.random.default_rng([9, run])
-        world = dirichlet(9000 + run)
+        world = dirichlet([9000 + run])
         models = []
         for _ in range(2):
-            users = PathUsers(act(world, 500, rng), shape, False, rng)
+            users = PathUsers(Crowd(world).act(500, rng), shape, False, rng)
             release = privatizer.open(users, SimulatedNoise(rng), 500).answer(Request(uniform_policy(shape)))
             models.append(model_of(shape, release, False, 500))
         greedy = np.zeros((shape.horizon, shape.states, shape.actions))
@@ -81,7 +80,15 @@ def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
             q = values_of(models[0], greedy, limits, upper=False).q[h]
             greedy[h] = np.eye(shape.actions)[q.argmax(axis=1)]
         true = values(world, greedy)[1]
-        own.append(plug_in(models[0], shape, limits, greedy, 0.0).value.holds(true))
-        others.append(plug_in(models[1], shape, limits, greedy, 0.0).value.holds(true))
-    assert np.mean(others) >= BOUND
-    assert np.mean(own) < BOUND
+        own.append(plug_in(models[0], shape, limits, greedy, 0.0).value)
+        others.append(plug_in(models[1], shape, limits, greedy, 0.0).value)
+        truths.append(true)
+    holds, above = (
+        [[test(each, true) for each, true in zip(found, truths, strict=True)] for found in (others, own)]
+        for test in (lambda each, true: each.holds(true), lambda each, true: each.estimate > true)
+    )
+    assert np.mean(holds[0]) >= BOUND
+    assert np.mean(holds[1]) < np.mean(holds[0])
+    # The middle is above the truth as often as below, to within 4.4 deviations (missed once in 100,000); in the
+    # policy's own table it is far too often.
+    assert 0.32 < np.mean(above[0]) < 0.68 < 0.75 < np.mean(above[1])

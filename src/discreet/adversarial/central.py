@@ -4,7 +4,8 @@
   tree, or one answered bit per user (local privacy implies central). ``accumulator="auto"`` and ``losses="auto"`` take
   what has the smallest predicted error (:mod:`discreet.adversarial.budget`).
 * ``central/observed-losses-blocks`` (bandit). A policy is held for a block of users; the counts of (x, a, bit of the
-  loss) in the block are released once, with one draw of noise: replacing a user moves H of them down and H up.
+  loss) in the block are released once, with one draw of noise: replacing a user moves H of them down and H up. With
+  ``cells="signed"`` ones less zeros are added up in one cell each, for the same L1 norm and half the Laplace noise.
   ``noise="auto"`` takes Laplace or, where delta or rho allows it, Gaussian noise, whichever is quieter.
 * ``central/observed-losses`` (bandit). The papers' mechanism, certified: the losses of every user by herself, which is
   private locally already, and counts by a tree over users.
@@ -40,8 +41,9 @@ from discreet.adversarial.budget import (
     times_shown,
 )
 from discreet.adversarial.channels import OneBitChannel, unrounded
-from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses, SignedLosses
 from discreet.channels.additive import Channel
+from discreet.channels.base import counts_per_row
 from discreet.channels.schedule import Equal, EveryEpisode
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
@@ -58,6 +60,7 @@ from discreet.shape import LayeredShape, Shape
 
 _LOSSES = ("auto", "k-norm", "laplace", "one-bit")
 _ACCUMULATORS = ("auto", "blocks", "tree", "even-tree")
+_CELLS = ("bits", "signed")
 _NOISES = ("auto", "laplace", "gaussian")
 _TOLERANCE = 1e-5  # of the scale of Gaussian noise
 
@@ -150,17 +153,27 @@ def observed_blocks(privacy: Privacy, shape: Shape, episodes: int, options: Opti
     )
     if options["noise"] != "auto":
         families = [options["noise"]]
+    check_name("cells", options["cells"], _CELLS)
     made = [_observed_blocks(family, privacy, shape, episodes, options) for family in families]
-    return min(made, key=lambda privatizer: privatizer.channels[-1].noise_per_row())
+    return min(made, key=_noise_of_signs)
+
+
+def _noise_of_signs(privatizer: Privatizer) -> float:
+    """The noise variance of ones less zeros: of one cell, or of the two that are subtracted."""
+    losses = privatizer.channels[-1]
+    return losses.noise_per_row() / counts_per_row(losses.encoder) * losses.cells_per_count()["signed_losses"]
 
 
 def _observed_blocks(family: str, privacy: Privacy, shape: LayeredShape, episodes: int, options: Options) -> Privatizer:
     budget = _rough_scale(privacy) if family == "gaussian" else epsilon_of(privacy)
+    signed = options["cells"] == "signed" and family == "laplace"
+    encoder: Encoder = SignedLosses(shape) if signed else LossBits(shape)
+    name = "signs of observed losses" if signed else "bits of observed losses"
 
     def ways(share: float) -> list[Way]:
-        losses = Wanted(LossBits(shape), EachAlone(blocks=True), 1 - share, family, "bits of observed losses")
-        # Ones less zeros is twice the loss above one half: two draws of noise, a quarter of their variance.
-        blocks = bandit_blocks(losses.law(budget).variance / 2, shape, episodes, options["blocks"])
+        losses = Wanted(encoder, EachAlone(blocks=True), 1 - share, family, name)
+        # Ones less zeros is twice the loss above one half: one or two draws of noise, a quarter of their variance.
+        blocks = bandit_blocks(losses.law(budget).variance / (4 if signed else 2), shape, episodes, options["blocks"])
         return [Way(0.0, losses, Blocks(), blocks)]
 
     return _built(ways, family, budget, privacy, shape, episodes, options)

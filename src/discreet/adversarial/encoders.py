@@ -7,6 +7,7 @@ encoder                  cells                       what replacing a user moves
 ``LayeredVisits``        (x, a)                      the same over all layers: L1 = 2 H
 ``ObservedLosses``       (x, a), her loss if visited the same, each by at most one: L1 = 2 H
 ``LossBits``             (x, a, bit of her loss)     one cell down and one up per step: L1 = 2 H
+``SignedLosses``         (x, a), +1 lost, -1 not     two cells by one, or one by two, per step: L1 = 2 H
 ``LossTable``            (x, a), her loss anywhere   every cell by at most one: L1 = d, L-infinity = 1
 =======================  ==========================  =============================================================
 
@@ -17,13 +18,16 @@ learners' regret bounds use.
 
 ``LossBits`` counts zeros beside ones, for the same sensitivity. Ones less zeros is twice the loss above one half,
 summed over visits; half of it has half the noise variance of ``ObservedLosses``, and adding one number to all losses of
-a layer changes nobody's regret.
+a layer changes nobody's regret. ``SignedLosses`` adds this difference up as it is: its L1 norm is the same and it gets
+one draw of noise in place of two, so the variance is halved once more if noise follows the L1 norm (Laplace). Noise
+that follows the L2 norm gains nothing, because one cell may move by two.
 
 A step outside its layer is dropped: a fixed public rule that never aborts on content.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -54,6 +58,7 @@ class PairArrays(NamedTuple):
     first: Integers
     losses: bool
     rounded: bool
+    signed: bool = False  # one down where nothing is lost
 
 
 class BitArrays(NamedTuple):
@@ -261,6 +266,36 @@ class LossBits(LaidOut):
 
 
 @dataclass(frozen=True)
+class SignedLosses(LaidOut):
+    """For every visit of a pair one up if the bit of the loss is lost and one down if it is not."""
+
+    shape: LayeredShape
+    rounded: bool = True
+    name: ClassVar[str] = "signed-losses"
+
+    @property
+    def layout(self) -> Pairs:
+        """One cell for each (x, a)."""
+        return Pairs(self.shape, ("signed_losses",))
+
+    @property
+    def statistics(self) -> frozenset[str]:
+        """Signed losses, and transitions where there are none to count."""
+        return self.layout.statistics
+
+    def sensitivity(self) -> Sensitivity:
+        """At each step one cell by two, or two cells by one: the first is worse for L2, and both have the same L1."""
+        H = self.shape.horizon
+        return Sensitivity(2.0 * H, 2.0 * math.sqrt(H), 2.0)
+
+    def arrays(self) -> PairArrays:
+        """The sizes of layers and where their cells begin."""
+        return PairArrays(
+            self.shape.actions, *self.layout.first_cells(), losses=True, rounded=self.rounded, signed=True
+        )
+
+
+@dataclass(frozen=True)
 class LossTable(LaidOut):
     """The whole table of one user: what full information shows. Records without a table cannot be encoded."""
 
@@ -280,7 +315,7 @@ class LossTable(LaidOut):
 
     def sensitivity(self) -> Sensitivity:
         """Every cell may move by at most one."""
-        return Sensitivity.unit_shifts(self.size, 0)
+        return Sensitivity.unit_shifts(self.size, 0, any_way=True)
 
     def arrays(self) -> None:
         """There is no compiled form: a path does not hold the table, see :meth:`tally`."""
@@ -330,6 +365,8 @@ def _encode_pairs(
         if encoder.losses:
             loss = min(1.0, max(0.0, 1.0 - rewards[h]))
             amount = float(reward_bit(loss, 0.0, 1.0, stream)) if encoder.rounded else loss
+            if encoder.signed:
+                amount = 2.0 * amount - 1.0
         cells[encoder.first[h] + states[h] * encoder.actions + actions[h]] += amount
 
 

@@ -19,14 +19,14 @@ must not look worse than a good one that was.
 
 **Policy**, backward from the last layer, in every state by itself, however rarely one is planned to be there:
 
-    Z_a  = L_a + (P V)_a - sqrt((1.75 sigma_a)^2 + (tau_a / 4)^2),
+    Z_a  = L_a + (P V)_a - sqrt((2 sigma_a)^2 + (tau_a / 4)^2),
     pi_a = 0.98 Pr[ Z_a + s_a N_a is the smallest ] + 0.02 / A,             V = sum_a pi_a Z_a,
-    s_a^2 = G / (4 ln A) + (E / 4)^2 + tau_a^2 / 4 + 0.12 sigma_a^2,
+    s_a^2 = G / (4 ln A) + (E / 4)^2 + (tau_a / 4)^2 + (sigma_a / 10)^2,
 
 tau the deviation of P V, G the sum over blocks of the variance under the deployed policy of what the actions of the
 state cost in that block, E their largest range in a block: the perturbation follows what the adversary has shown, and
-what noise hides. The optimism of 1.75 sigma, which grows for actions that are not played, is what finds an arm again
-that became good after it had been bad.
+to a small part what noise hides. The optimism of 2 sigma, which grows for actions that are not played, is what finds an
+arm again that became good after it had been bad.
 
 Releases that come more often than a hundredth of all users are collected first.
 """
@@ -59,6 +59,7 @@ _DRIFT = 0.1  # the variance of a loss's walk over a whole run
 _UNKNOWN = 25.0  # the variance of a loss before any data, as good as infinite for numbers in [0, 1]
 _SAMPLING = {"full": 1 / 16, "bandit": 1 / 4}  # the variance that one user adds to the sum of a loss
 _LEAST_SIGNAL = 0.002  # the variance of the losses of a state's actions that is always believed in
+_LOSS_NOISE, _TRANSITION_NOISE = 0.1, 0.25  # how much of the deviation of noise is played as a perturbation
 _MISJUDGED = 0.3  # how far expected visits may be off, as a share of them
 _SURE = 0.25  # the deviation below which the share of users who were counted is believed
 _TINY = 1e-12
@@ -124,7 +125,7 @@ class PerturbedLeader(HoldsPolicy):
 
     feedback: str = "bandit"
     floor: float = 0.02
-    loss_optimism: float = 1.75
+    loss_optimism: float = 2.0
     transition_optimism: float = 0.25
     name: ClassVar[str] = "perturbed-leader"
 
@@ -230,7 +231,7 @@ class PerturbedLeader(HoldsPolicy):
             optimism = self.loss_optimism**2 * variance[here] + self.transition_optimism**2 * doubt
             leader = total[here] + following - np.sqrt(optimism)
             adversary = shown[here] / (4 * math.log(max(layers.actions, 2))) + (widest[here] / 4) ** 2
-            spread = np.sqrt(adversary[:, None] + doubt / 4 + 0.12 * variance[here])
+            spread = np.sqrt(adversary[:, None] + _TRANSITION_NOISE**2 * doubt + _LOSS_NOISE**2 * variance[here])
             chances = chances_of_smallest(leader, spread)
             table[here] = (1 - self.floor) * chances + self.floor / layers.actions
             values = (table[here] * leader).sum(axis=1)

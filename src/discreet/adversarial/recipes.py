@@ -39,7 +39,7 @@ from discreet.adversarial.budget import (
 )
 from discreet.adversarial.central import central_tables, gaussian_tables, observed, observed_blocks
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, unrounded
-from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses
+from discreet.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses, SignedLosses
 from discreet.adversarial.shuffled import shuffled_losses
 from discreet.channels.additive import Channel
 from discreet.channels.schedule import EveryEpisode
@@ -60,7 +60,7 @@ def silenced(privatizer: Privatizer) -> Privatizer:
     for channel in privatizer.channels:
         if not isinstance(channel, Channel):
             raise Unsupported("only additive noise can be switched off; a randomised report has none to leave out")
-        rounds = isinstance(channel.encoder, LossTable | ObservedLosses | LossBits)
+        rounds = isinstance(channel.encoder, LossTable | ObservedLosses | LossBits | SignedLosses)
         encoder = replace(channel.encoder, rounded=False) if rounds else channel.encoder  # type: ignore[type-var]
         quiet.append(replace(channel, encoder=encoder, law=NoNoise()))
     return replace(privatizer, channels=tuple(quiet), guarantee=nothing(), computed_for=())
@@ -108,7 +108,7 @@ _HALVES: dict[str, Any] = {"split": HALF}
 _SPLIT: dict[str, Any] = {"split": "auto"}
 _TREES: dict[str, Any] = {**_SPLIT, "accumulator": "auto", "blocks": None}
 _TABLES: dict[str, Any] = {**_TREES, "losses": "auto", "losses_private": True}
-_BLOCKS: dict[str, Any] = {**_SPLIT, "blocks": None, "noise": "auto"}
+_BLOCKS: dict[str, Any] = {**_SPLIT, "blocks": None, "noise": "auto", "cells": "bits"}
 _SHUFFLED: dict[str, Any] = {**_SPLIT, "blocks": None, "dropouts": 0.0, "colluding": 0.0, "bit_level": False}
 
 
@@ -124,7 +124,8 @@ def _recipe(
 ) -> Recipe:
     model, kind = name.split("/")
     encoder = "layered-tables" if kind.startswith("loss-tables") else "layered-observed"
-    suited = {name: FOR_ESTIMATES for name in ("split", "blocks") if automatic and name in options}
+    for_estimates = {"split": FOR_ESTIMATES, "blocks": FOR_ESTIMATES, "cells": "signed"}
+    suited = {name: value for name, value in for_estimates.items() if automatic and name in options}
     return Recipe(
         name, model, summary, build, pure="gaussian" not in kind and model != "shuffle", automatic=automatic,
         encoder=encoder, law=law, accumulator=accumulator, options=options,

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -126,7 +127,8 @@ def _calibrated(users: int, wanted: tuple[Wanted, ...], absent: float, epsilon: 
 @lru_cache(maxsize=256)
 def _least_scale(counted: int, wanted: tuple[Wanted, ...], epsilon: float, delta: float) -> float:
     """The variance per counter that moves, at a share of one, if counters move in the usual directions."""
-    usual = tuple(one.encoder.sensitivity() for one in wanted)
+    # A first guess; who calls tries all other directions.
+    usual = tuple(replace(one.encoder.sensitivity(), any_way=False) for one in wanted)
 
     def keeps(scale: float) -> bool:
         return _lost(counted, _all_bits(counted, wanted, scale), usual, epsilon) <= delta
@@ -167,7 +169,7 @@ def _directions(encoder: Encoder) -> list[Sensitivity]:
     """
     usual = encoder.sensitivity()
     rising, falling = (sum(moves) for moves in zip(*((up, down) for _, up, down in usual.shifts or ()), strict=True))
-    fewest, most = min(rising, falling), max(rising, falling)
+    fewest, most = (0, usual.cells) if usual.any_way else (min(rising, falling), max(rising, falling))
     return [Sensitivity.unit_shifts(usual.cells - down, down) for down in range(fewest, most + 1)]
 
 

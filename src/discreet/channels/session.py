@@ -32,7 +32,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
 from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import ESTIMATES, LAYERS, Estimate, Layer, Linear, Release, Request
+from discreet.release import ESTIMATES, LAYERS, SERVED_BY, Estimate, Layer, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
@@ -102,7 +102,9 @@ class Privatizer:
 
     def check(self, needs: frozenset[str]) -> None:
         """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
-        missing = needs - self.statistics - {MIXED, ESTIMATES, LAYERS}
+        released = self.statistics
+        unserved = needs - released - {MIXED, ESTIMATES, LAYERS}
+        missing = {need for need in unserved if SERVED_BY.get(need) not in released}
         if missing:
             raise Unsupported(
                 f"recipe {self.recipe!r} does not release {', '.join(sorted(missing))}, which the learner needs"

@@ -276,7 +276,7 @@ def _profile(noise: Law, threshold: float, sensitivity: Sensitivity) -> Threshol
 
 def own_cells(sensitivity: Sensitivity) -> int:
     """How many cells can be one user's own: no more than the units that she moves up, which is as many as down."""
-    if sensitivity.shifts is None:
+    if sensitivity.shifts is None or sensitivity.any_way:
         raise Unsupported("a sparse release needs to know how many cells one user can have")
     return max(sum(by * up for by, up, _ in sensitivity.shifts), sum(by * down for by, _, down in sensitivity.shifts))
 

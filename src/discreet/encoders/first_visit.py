@@ -183,7 +183,7 @@ class FirstVisitTables(LaidOut):
         H = self.shape.horizon
         pairs = min(2 * H, self.rows if rows is None else rows)
         moves = 3 * pairs - max(0, pairs - (2 * H - 2))
-        return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2)
+        return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2, any_way=True)
 
     def layer_sensitivity(self, step: int) -> Sensitivity:
         """With a single step: a visit and a reward bit down and up, or fewer; there are no successors."""

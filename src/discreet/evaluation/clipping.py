@@ -23,11 +23,12 @@ _GRID = 2.0 ** np.arange(-3, 9)
 
 
 class Chosen(NamedTuple):
-    """A clip, what it may remove from the mean, and the mean that the model expects of clipped values, if it does."""
+    """A clip, what it may remove from the mean, and what the model expects of clipped values: mean and deviation."""
 
     clip: Clip
     excess: float
     expected: float | None
+    deviation: float = 0.0  # 0: the model says nothing
 
 
 def choose_clip(
@@ -48,7 +49,7 @@ def choose_clip(
         deviation = math.sqrt(float(cut.var()) / users + 2 * noise * noise)
         excess = float(np.abs(imagined - cut).mean())
         if chosen is None or excess + 1.96 * deviation < least:
-            least, chosen = excess + 1.96 * deviation, Chosen(clip, excess, float(cut.mean()))
+            least, chosen = excess + 1.96 * deviation, Chosen(clip, excess, float(cut.mean()), float(cut.std()))
     assert chosen is not None
     return chosen
 

@@ -28,13 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.compiled import kernel
 from discreet.data.parts import Paths
 from discreet.evaluation.limits import Limits
-from discreet.evaluation.model import Model, Values
+from discreet.evaluation.model import Model, Values, writable
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask
-
-_AT_ONCE = 2**16  # users: their tables of all steps fit in memory
 
 
 class Terms(NamedTuple):
@@ -70,62 +69,54 @@ def returns_of(paths: Paths, shape: Shape, limits: Limits) -> Floats:
 
 
 def contributions(paths: Paths, shape: Shape, terms: Terms) -> Contributions:
-    """What every user adds to both ends, and her return; some users at a time."""
-    ends = np.empty((2, paths.users))
-    for first in range(0, paths.users, _AT_ONCE):
-        last = min(first + _AT_ONCE, paths.users)
-        begin, end = np.searchsorted(paths.user, [first, last])
-        own = slice(begin, end)
-        some = Paths(
-            last - first, paths.user[own] - first, paths.step[own], paths.state[own], paths.action[own],
-            paths.successor[own], paths.reward[own],
+    """What every user adds to both ends, and her return."""
+    model, limits = terms.model, terms.limits
+    rewards = shape.rewards[0] + shape.reward_span * paths.reward
+    ratio = np.divide(terms.policy, terms.behaviour, out=np.zeros(terms.policy.shape), where=terms.behaviour > 0)
+    ends = []
+    for values, sign in ((terms.lower, 1.0), (terms.upper, -1.0)):
+        average = float(model.start @ values.v[0, : shape.states])
+        own = np.empty(paths.users)
+        _add_up(
+            paths.user, paths.step, paths.state, paths.action, paths.successor, rewards, writable(model.shown), ratio,
+            writable(terms.weights), values.q, values.v, average, sign, terms.largest, limits.ends, own,
         )  # fmt: skip
-        grid = _by_step(some, shape)
-        for upper in (False, True):
-            ends[int(upper), first:last] = _end(grid, terms, upper=upper)
-    return Contributions(ends[0], ends[1], returns_of(paths, shape, terms.limits))
+        ends.append(own)
+    return Contributions(ends[0], ends[1], returns_of(paths, shape, limits))
 
 
-class _Grid(NamedTuple):
-    """Trajectories as tables (users, H); rows that are not there are marked."""
-
-    there: Mask
-    state: Integers
-    action: Integers
-    successor: Integers
-    reward: Floats
-
-
-def _by_step(paths: Paths, shape: Shape) -> _Grid:
-    size = (paths.users, shape.horizon)
-    state, action, successor = (np.zeros(size, np.int64) for _ in range(3))
-    grid = _Grid(np.zeros(size, np.bool_), state, action, successor, np.zeros(size))
-    where = paths.user, paths.step
-    grid.there[where] = True
-    grid.state[where], grid.action[where], grid.successor[where] = paths.state, paths.action, paths.successor
-    grid.reward[where] = shape.rewards[0] + shape.reward_span * paths.reward
-    return grid
-
-
-def _end(grid: _Grid, terms: Terms, *, upper: bool) -> Floats:
-    model, limits, values = terms.model, terms.limits, terms.upper if upper else terms.lower
-    users, H = grid.there.shape
-    S, sign = len(model.start), -1.0 if upper else 1.0
-    at_start = values.v[0, :S]
-    total = np.where(grid.there[:, 0], at_start[grid.state[:, 0]], float(model.start @ at_start))
-    hidden, before = np.zeros(users), np.ones(users)
-    for h in range(H):
-        there, s, a = grid.there[:, h], grid.state[:, h], grid.action[:, h]
-        shown = model.shown[h][s, a]
-        mu, pi = terms.behaviour[h, s, a], terms.policy[h, s, a]
-        ratio = np.divide(pi, mu, out=np.zeros(users), where=mu > 0)
-        weight = np.where(shown, terms.weights[h, s, a], before * ratio)
-        following = values.v[h + 1][grid.successor[:, h]] if h < H - 1 else 0.0
-        surprise = weight * (grid.reward[:, h] + following - values.q[h, s, a])
-        if not limits.ends and h < H - 1:  # a row without a next one says nothing if episodes do not end
-            there = there & (grid.successor[:, h] < S)
-        total += np.where(there & shown, surprise, 0.0)
-        # Never negative: what follows is no worse than the worst (no better than the best).
-        hidden += np.where(there & ~shown, np.maximum(sign * surprise, 0.0), 0.0)
-        before = np.where(grid.there[:, h], weight, 0.0)
-    return total + sign * np.minimum(hidden, terms.largest)
+@kernel
+def _add_up(
+    user: Integers, step: Integers, state: Integers, action: Integers, successor: Integers, reward: Floats,
+    shown: Mask, ratio: Floats, weights: Floats, q: Floats, v: Floats, average: float, sign: float, largest: float,
+    ends: bool, out: Floats,
+) -> None:  # fmt: skip
+    """One end's contribution of every user; her rows stand together, in any order of steps."""
+    H, S, _ = q.shape
+    row_of = np.full(H, -1)
+    first = 0
+    for i in range(len(out)):
+        row_of[:] = -1
+        while first < len(user) and user[first] == i:
+            row_of[step[first]] = first
+            first += 1
+        total = v[0, state[row_of[0]]] if row_of[0] >= 0 else average
+        hidden, before = 0.0, 1.0
+        for h in range(H):
+            row = row_of[h]
+            if row < 0:
+                before = 0.0  # what follows a gap in a row that is not shown is left out
+                continue
+            s, a, following = state[row], action[row], successor[row]
+            seen = shown[h, s, a]
+            weight = weights[h, s, a] if seen else before * ratio[h, s, a]
+            before = weight
+            if h < H - 1 and following == S and not ends:
+                continue  # a row without a next one says nothing if episodes do not end
+            later = v[h + 1, following] if h < H - 1 else 0.0
+            surprise = weight * (reward[row] + later - q[h, s, a])
+            if seen:
+                total += surprise
+            else:  # never negative: what follows is no worse than the worst (no better than the best)
+                hidden += max(sign * surprise, 0.0)
+        out[i] = total + sign * min(hidden, largest)

@@ -19,12 +19,14 @@ heuristics, tried on many worlds.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from discreet.scientific import special
 
 KAPPA = 0.25
+_Law: TypeAlias = Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,35 @@ class Interval:
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "confidence": self.confidence}
 
     def within(self, low: float, high: float) -> Interval:
-        """The part of the interval that is possible at all."""
+        """The part of the interval that is possible at all; everything that is, where no part of it is.
+
+        An interval outside of what is possible says that its half-width was computed where it does not hold. Then
+        nothing is known.
+        """
+        if self.low > high or self.high < low:
+            return Interval(min(max(self.estimate, low), high), low, high, self.confidence)
         ends = [min(max(end, low), high) for end in (self.estimate, self.low, self.high)]
         return Interval(ends[0], ends[1], ends[2], self.confidence)
+
+
+def between(
+    lower: tuple[float, float], upper: tuple[float, float], confidence: float, by_chance: float = 0.0
+) -> Interval:
+    """From a lower end to an upper end, each with its half-width.
+
+    The value lies between what the two ends estimate. Their own noise may let them cross ``by_chance``, which their
+    half-widths allow for. Further apart, the upper end is in error or the lower one is, and nobody knows which: then
+    the interval is all that either of them allows. What both allow would be the narrower the worse they contradict each
+    other.
+
+    >>> between((0.2, 0.1), (0.6, 0.2), 0.95).words(), between((0.6, 0.1), (0.2, 0.2), 0.95).words()
+    ('0.4 [0.1, 0.8]', '0.4 [0, 0.7]')
+    """
+    (low, less), (high, more) = lower, upper
+    middle = (low + high) / 2
+    if low <= high + by_chance:
+        return Interval(middle, low - less, high + more, confidence)
+    return Interval(middle, min(low - less, high - more), max(low + less, high + more), confidence)
 
 
 def normal_quantile(confidence: float) -> float:
@@ -88,17 +116,18 @@ def half_width(deviation: float, scale: float, confidence: float) -> float:
     if deviation <= 1e-9 * scale:
         return -scale * math.log(tail)
     low, high = 0.0, normal_quantile(confidence) * deviation - scale * math.log(tail)
-    while _tail(high, deviation, scale) > tail:
+    laws = special.ndtr, special.log_ndtr  # looked up once
+    while _tail(high, deviation, scale, *laws) > tail:
         high *= 2
-    for _ in range(60):
+    while high - low > 1e-13 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if _tail(middle, deviation, scale) > tail else (low, middle)
+        low, high = (middle, high) if _tail(middle, deviation, scale, *laws) > tail else (low, middle)
     return high
 
 
-def _tail(q: float, t: float, b: float) -> float:
+def _tail(q: float, t: float, b: float, ndtr: _Law, log_ndtr: _Law) -> float:
     """P(|t Z + b L| > q)."""
     k, x = t / b, q / t
-    near = math.exp(k * k / 2 - q / b + float(special.log_ndtr(x - k)))
-    far = math.exp(k * k / 2 + q / b + float(special.log_ndtr(-x - k)))
-    return 2 * float(special.ndtr(-x)) + near - far
+    near = math.exp(k * k / 2 - q / b + float(log_ndtr(x - k)))
+    far = math.exp(k * k / 2 + q / b + float(log_ndtr(-x - k)))
+    return 2 * float(ndtr(-x)) + near - far

@@ -27,7 +27,7 @@ from discreet.data.parts import Paths
 from discreet.evaluation.clipping import Chosen, choose_clip, known_range
 from discreet.evaluation.contributions import Contributions, Terms, contributions
 from discreet.evaluation.imagined import imagined_users
-from discreet.evaluation.interval import KAPPA, Interval, half_width, normal_quantile
+from discreet.evaluation.interval import KAPPA, Interval, between, half_width, normal_quantile
 from discreet.evaluation.limits import Limits
 from discreet.evaluation.model import Model, occupancies, values_of, weights_of
 from discreet.evaluation.private_mean import Moments, Part, PrivateMean
@@ -180,7 +180,7 @@ def _released(
 ) -> _End:
     """Release one mean and say how far it may be from the truth."""
     mechanism = PrivateMean(name, chosen.clip, epsilon)
-    moments = mechanism.release(values, noise)
+    moments = mechanism.release(values, noise, chosen.deviation)
     sampling = moments.deviation / math.sqrt(moments.users)
     q = half_width(sampling, moments.noise, confidence)
     surprise = 0.0 if chosen.expected is None else abs(moments.mean - chosen.expected)
@@ -191,9 +191,8 @@ def _released(
 
 def _interval(ends: list[_End], confidence: float) -> Interval:
     first, last = ends[0], ends[-1]
-    low, high = first.moments.mean - first.half, last.moments.mean + last.half
-    middle = (first.moments.mean + last.moments.mean) / 2
-    return Interval(middle, min(low, high), max(low, high), confidence)
+    by_chance = math.hypot(first.noise, last.noise)
+    return between((first.moments.mean, first.half), (last.moments.mean, last.half), confidence, by_chance)
 
 
 def _share_shown(terms: Terms) -> float:

@@ -19,10 +19,11 @@ weight above 50 count as not shown: too few users come by there for those who do
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.compiled import kernel
 from discreet.evaluation.limits import Limits
 from discreet.planning.count_projection import project_counts
 from discreet.release import Release
@@ -103,11 +104,14 @@ def _model(
 
 
 def refit(model: Model, shape: Shape, counts: Floats, visits: Floats, shares: Floats, ends: bool) -> Model:
-    """The model of other counts that carry the same noise: successors (G, S, A, S + 1), visits and sums of rewards."""
+    """The model of other counts that carry the same noise: successors (G, S, A, S + 1), visits and sums of rewards.
+
+    Several tables at once stand along one more axis, the first, in counts and in the model.
+    """
     if not ends and shape.horizon > 1:  # whoever has no next row was not seen to go anywhere
         counts = counts.copy()
-        counts[: shape.groups - 1 if shape.groups > 1 else 1, ..., -1] = 0.0
-    total = counts.sum(axis=3)
+        counts[..., : shape.groups - 1 if shape.groups > 1 else 1, :, :, -1] = 0.0
+    total = counts.sum(axis=-1)
     low, span, share = shape.rewards[0], shape.reward_span, shares / np.maximum(visits, 0.5)
     shown = visits > np.maximum(_DEVIATIONS * np.sqrt(model.visit_variance), _FEWEST)
     return model._replace(
@@ -116,7 +120,7 @@ def refit(model: Model, shape: Shape, counts: Floats, visits: Floats, shares: Fl
         repaired=repaired(counts),
         rewards=low + span * np.clip(share, 0.0, 1.0),
         signed_rewards=low + span * share,
-        shown=np.broadcast_to(shown & (total > 0), (shape.horizon, *visits.shape[1:])),
+        shown=np.broadcast_to(shown & (total > 0), (*visits.shape[:-3], shape.horizon, *visits.shape[-2:])),
     )
 
 
@@ -158,32 +162,70 @@ def values_of(
     q, v = np.empty((H, S, A)), np.zeros((H + 1, S + 1))
     unknown = limits.best if upper else limits.worst
     rows, rewards = (model.signed, model.signed_rewards) if signed else (model.repaired, model.rewards)
-    for h in range(H - 1, -1, -1):
-        g = model.at(h)
-        if not model.shown[h].any():
-            q[h] = unknown[h]
-            v[h, :S] = unknown[h]
-            continue
-        # The successor "ended" (the last one) is worth 0; after the last step everything is.
-        mean = rewards[g] + (rows[g] @ v[h + 1] if h < H - 1 else 0.0)
-        if limited:
-            mean = np.clip(mean, limits.worst[h], limits.best[h])
-        q[h] = np.where(model.shown[h], mean, unknown[h])
-        v[h, :S] = (policy[h] * q[h]).sum(axis=1)
+    if model.shown.any():
+        _backwards(
+            writable(policy), writable(model.shown), writable(rows), writable(rewards), unknown, limits.worst,
+            limits.best, limited, q, v,
+        )  # fmt: skip
+    else:
+        q[:], v[:H, :S] = unknown[:H, None, None], unknown[:H, None]
     return Values(q, v)
+
+
+@kernel
+def _backwards(
+    policy: Floats, shown: Mask, rows: Floats, rewards: Floats, unknown: Floats, worst: Floats, best: Floats,
+    limited: bool, q: Floats, v: Floats,
+) -> None:  # fmt: skip
+    """Fill Q and V (zeros before) from the last step on."""
+    H, S, A = policy.shape
+    for h in range(H - 1, -1, -1):
+        g = h if len(rows) > 1 else 0
+        for s in range(S):
+            for a in range(A):
+                mean = unknown[h]
+                if shown[h, s, a]:
+                    mean = rewards[g, s, a]
+                    # The successor "ended" (the last one) is worth 0; after the last step everything is.
+                    if h < H - 1:
+                        for t in range(S):
+                            mean += rows[g, s, a, t] * v[h + 1, t]
+                    if limited:
+                        mean = min(max(mean, worst[h]), best[h])
+                q[h, s, a] = mean
+                v[h, s] += policy[h, s, a] * mean
 
 
 def occupancies(model: Model, policy: Floats, *, shown_only: bool) -> Floats:
     """How likely every row is (H, S, A) in the repaired world; with ``shown_only`` along shown rows alone."""
-    H, S, A = policy.shape
-    out = np.empty((H, S, A))
-    at = model.start
-    for h in range(H):
-        out[h] = at[:, None] * policy[h]
-        if shown_only:
-            out[h] *= model.shown[h]
-        at = np.tensordot(out[h], model.repaired[model.at(h)], axes=2)[:S]
+    out = np.zeros(policy.shape)
+    _forwards(writable(policy), model.start, writable(model.repaired), writable(model.shown), shown_only, out)
     return out
+
+
+@kernel
+def _forwards(policy: Floats, start: Floats, rows: Floats, shown: Mask, shown_only: bool, out: Floats) -> None:
+    """Fill occupancies (zeros before) from the first step on."""
+    H, S, A = policy.shape
+    at = start.copy()
+    for h in range(H):
+        g = h if len(rows) > 1 else 0
+        following = np.zeros(S)
+        for s in range(S):
+            for a in range(A):
+                if at[s] != 0.0 and (shown[h, s, a] or not shown_only):
+                    mass = at[s] * policy[h, s, a]
+                    out[h, s, a] = mass
+                    for t in range(S):
+                        following[t] += mass * rows[g, s, a, t]
+        at = following
+
+
+def writable(array: Any) -> Any:
+    """The array as compiled code takes it: in one piece, and of one type whether anybody may write to it or not."""
+    if array.flags.c_contiguous and array.flags.writeable:
+        return array
+    return np.require(array, requirements=("C", "W"))
 
 
 def weights_of(model: Model, policy: Floats, behaviour: Floats) -> tuple[Model, Floats]:

@@ -30,6 +30,7 @@ from discreet.types import Floats, Integers
 
 GRID = 2**20
 FOR_THE_MEAN = 0.8
+_LAPLACE_QUANTILE = -math.log(2 * 0.025)  # in scales: 97.5% of draws are below
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Moments(NamedTuple):
     """What is released of one quantity, and the deviation of the noise in it."""
 
     mean: float
-    deviation: float  # of the quantity among users, estimated from above by one deviation of its own noise
+    deviation: float  # of the quantity among users, estimated from above
     noise: float  # b: the scale of the Laplace noise in the mean; 0 without privacy
     users: int
 
@@ -92,8 +93,12 @@ class PrivateMean:
         y = np.rint(np.where(np.isnan(scaled), 0.0, scaled) * GRID).astype(np.int64)
         return y, np.rint(y.astype(np.float64) ** 2 / GRID).astype(np.int64)
 
-    def release(self, values: Floats, noise: NoiseSource) -> Moments:
-        """Noisy moments of the quantity, one value per user."""
+    def release(self, values: Floats, noise: NoiseSource, imagined: float = 0.0) -> Moments:
+        """Noisy moments of the quantity, one value per user.
+
+        The second moment is estimated from above: one deviation of its noise is added, and up to the 97.5% quantile of
+        the noise where ``imagined``, the deviation that a model expects, is larger than that.
+        """
         first, second = (int(each.sum()) for each in self.encode(values))
         scales = (0.0, 0.0)
         if math.isfinite(self.epsilon):
@@ -103,9 +108,10 @@ class PrivateMean:
             scales = laws[0].scale, laws[1].scale
         users, bound = len(values), self.clip.bound
         mean = first / (GRID * users)
-        # One deviation of its own noise is added, so that the spread is rarely taken to be too small.
-        square = second / (GRID * users) + math.sqrt(2) * scales[1] / (GRID * users)
-        spread = math.sqrt(min(max(square - mean * mean, 0.0), 1.0))
+        unit = scales[1] / (GRID * users)
+        variance = second / (GRID * users) - mean * mean
+        likely = min((imagined / bound) ** 2, variance + _LAPLACE_QUANTILE * unit)
+        spread = math.sqrt(min(max(variance + math.sqrt(2) * unit, likely, 0.0), 1.0))
         return Moments(self.clip.centre + bound * mean, bound * spread, bound * scales[0] / (GRID * users), users)
 
 

@@ -62,7 +62,7 @@ def judge_unknown(
     imagined = imagined_users(model, seen_behaviour(model, shape), shape, _IMAGINED, _SEED)
     chosen = choose_clip(returns_of(imagined, shape, limits), limits.span, paths.users, epsilon, span)
     mechanism = PrivateMean("value of the behaviour", chosen.clip, epsilon)
-    moments = mechanism.release(returns_of(paths, shape, limits), noise)
+    moments = mechanism.release(returns_of(paths, shape, limits), noise, chosen.deviation)
     half = chosen.excess + half_width(moments.deviation / math.sqrt(moments.users), moments.noise, confidence)
     own = Interval(moments.mean, moments.mean - half, moments.mean + half, confidence)
     value = found.value

@@ -102,7 +102,7 @@ class SignedFirstVisitTables(LaidOut):
         H = self.shape.horizon
         m = self.rows if rows is None else rows
         moves = 4 * m if m < H else 2 * H + 2 * min(m, 2 * H) - 2
-        return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2)
+        return Sensitivity.unit_shifts(up=moves - moves // 2, down=moves // 2, any_way=True)
 
     def marginals(self, cells: Cells) -> dict[str, Statistic]:
         """Rewards are B (positive - negative), in units of the declared range of means."""

@@ -119,7 +119,7 @@ class Optimism:
         learner = UCBVI(
             reward_scale=0.0,
             spread_scale=self.bonus_scale,
-            range_scale=(_RANGE if heavy else 1.0) * self.bonus_scale,
+            range_scale=_RANGE * self.bonus_scale,
             noise_scale=self.error_scale,
             threshold=self.threshold or 0.0,
             patience=self.patience,
@@ -128,7 +128,7 @@ class Optimism:
         arrays = learner.arrays(problem) if release is None else learner.arrays_after(problem, release)
         if not heavy or problem.shape.horizon == 1:
             return arrays
-        return arrays._replace(patience=self.patience / 2, staying=0.0, certain=1.0)
+        return arrays._replace(patience=self.patience / 2, staying=0.0, doubted=0.0)
 
     def seen(self, problem: Problem, release: Release | None) -> tuple[Statistics, Floats]:
         """The statistics of a release, or of none, and the widths of their mean rewards."""
@@ -199,6 +199,8 @@ class HeavyUCBVI(Replans):
 @dataclass(frozen=True)
 class HeavyUCBPO(PolicyOptimiser):
     """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns).
+
+    Not for private bandits: one run in ten or more stays on a worse arm, where ``HeavyUCBVI`` does not.
 
     Args:
         eta_scale: How many times the rate of the analysis is used.

@@ -13,7 +13,7 @@ the scales of the knobs,
     r        = R / n clipped to [0, 1];   E, Var: mean and variance of V under w / m
     reward   = min(1, r + reward_scale (sqrt(2 r (1 - r) L(n) / n) + L(n) / n)
                         + noise_scale sqrt(sd_r^2 + r^2 sd_n^2) / n)
-    future   = min(max V, E + spread_scale sqrt(2 Var L(m) / m) + range_scale c (max V - E) min(1, L(m) / m)
+    future   = min(max V, E + spread_scale sqrt(2 Var L(m) / m) + range_scale (1 + 4 d) (max V - E) min(1, L(m) / m)
                         + noise_scale sd_t sqrt(sum over w_t > 0 of (V_t - E)^2) / m
                         + noise_scale threshold sd_t (max V - E) / m)
     Q        = reward + future
@@ -21,11 +21,16 @@ the scales of the knobs,
 A row with N < 1/2 + sd_n is *unseen*: its reward is 1 and its future max V, as is the future of a row with m = 0. The
 last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V.
 
-**How far a few equal successors are believed** depends on the world, which is what c is about. Seven moves that all led
-to the same state may be a rule or chance, and the other rows tell which: with u the share of all moves so far that did
-not lead to the most frequent successor of their row (rows with m > 1; the first move of a row tells nothing),
+**How far a few equal successors are believed.** Seven moves that all led to one state may be a rule or chance. A row
+that has shown another successor (m - max w_t >= 1/2) tells most by Var; for one that has *repeated itself* so far, the
+other rows tell which it is. Each row with m > 1 weighs min(1, m / 20); with ``alike`` the weight of the other rows that
+repeated themselves and ``mixed`` one more than the weight of all that did not,
 
-    c        = 0.4 + 0.6 min(1, 4 u),    u = sum of (m - max w_t) / sum of (m - 1).
+    d        = mixed / (mixed + m alike) for a row that repeated itself, 1/4 for all others.
+
+If the chance of leading elsewhere is anything between 0 and 1, a row with chance repeats itself in m moves with
+probability 1 / (m + 1): d is about the probability that this one has chance, by Bayes' rule. Where every row is certain
+d vanishes soon; where none is it stays near one, until the row has shown something else.
 
 **Noise that stays.** Where users are asked only about the rows that they play (the local model, focused blocks), the
 noise of a row is drawn while the row is played and stays as it is afterwards: a row that it made look bad is not played
@@ -88,8 +93,10 @@ from discreet.types import Floats
 from discreet.validation import check_not_negative
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
-_CERTAIN = 0.4  # the part of range_scale that counts in a world without chance
-_CHANCE = 4.0  # over this is the share of moves to other successors from which on all of it counts
+_DOUBTED = 4.0  # how much more the range of what follows counts for a row that repeated itself, and may be chance
+_TELLS = 20.0  # moves after which a row weighs in full when it tells about others
+_SHOWN = 0.25  # how much a row that has shown another successor is doubted: it tells by its variance
+_OTHER = 0.5  # moves to another successor that show chance; less is a rest of noise
 _STAYING = 2 / 3  # of patience, for noise that stays and for coins that have noise in them
 _SELDOM = 10.0  # how many times as often others of the state were asked than a row that is doubted longer
 _LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
@@ -111,7 +118,7 @@ class UCBVIArrays(NamedTuple):
     patience: float  # how much longer an arm is tried that had less than its share; 0 unless there is one step
     arm_scale: float  # takes the place of reward_scale there
     staying: float  # how much longer a row is tried that was asked less often than others of its state
-    certain: float  # the part of range_scale that counts where every row has led to one successor
+    doubted: float  # how much more of range_scale counts for a row that led to one successor only, by chance perhaps
     bandit: bool  # whether there is one step, so that rewards are bounded as those of arms
     unseen: float  # what a row is worth that was not seen: 1 everything that is possible, 0 nothing
     clock: Floats  # (1,) users whose releases were seen
@@ -151,7 +158,7 @@ class UCBVI(PlansBackwards):
 
     reward_scale: float = 0.5
     spread_scale: float = 0.5
-    range_scale: float = 0.5
+    range_scale: float = 0.2
     noise_scale: float = 0.2
     threshold: float = 1.5
     patience: float = 1.5
@@ -187,7 +194,7 @@ class UCBVI(PlansBackwards):
             patience=self.patience if shape.horizon == 1 else 0.0,
             arm_scale=self.arm_scale,
             staying=_STAYING * self.patience if shape.horizon > 1 else 0.0,
-            certain=_CERTAIN,
+            doubted=_DOUBTED,
             bandit=shape.horizon == 1,
             unseen=1.0,
             clock=np.zeros(1),
@@ -273,7 +280,9 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
             one_weight[row], two_weight[row] = first, second
             inverse[row] += first + second
             most[row] = max(most[row], max(first, second))
-    range_scale *= learner.certain + (1.0 - learner.certain) * min(1.0, _CHANCE * share_elsewhere(most, inverse, R))
+    doubted, mixed, alike = learner.doubted, 1.0, 0.0
+    if doubted > 0.0:
+        mixed, alike = kinds_of_rows(most, inverse, R)
     for row in range(R):
         n, m = max(1.0, visits[row]), max(1e-9, inverse[row])
         over_both = 1.0 / (n * m)  # one division for two reciprocals
@@ -289,7 +298,9 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
         width = fast_log(1.0 + users * per_move) * per_move
         noise = noise_scale * transition_noise[row] * per_move
         per_variance[row] = spread * width
-        per_range[row] = range_scale * min(1.0, width) + threshold * noise
+        others = max(0.0, alike - telling(inverse[row]))
+        doubt = mixed / (mixed + inverse[row] * others) if inverse[row] - most[row] < _OTHER else _SHOWN
+        per_range[row] = range_scale * (1.0 + doubted * doubt) * min(1.0, width) + threshold * noise
         per_deviation[row] = noise
         inverse[row] = known * per_move if inverse[row] > 0.0 else 0.0
     if learner.bandit:
@@ -299,14 +310,20 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
 
 
 @fused
-def share_elsewhere(most: Floats, counted: Floats, rows: int) -> float:
-    """The share of moves that did not lead to the most frequent successor of their row; a first move tells nothing."""
-    elsewhere, moves = 0.0, 1e-9
+def kinds_of_rows(most: Floats, counted: Floats, rows: int) -> tuple[float, float]:
+    """One more than the weight of rows that have shown several successors, and the weight of those that repeat."""
+    mixed, alike = 1.0, 0.0
     for row in range(rows):
-        tells = 1.0 if counted[row] > 1.0 else 0.0
-        elsewhere += tells * (counted[row] - most[row])
-        moves += tells * (counted[row] - 1.0)
-    return elsewhere / moves
+        weight, repeats = telling(counted[row]), counted[row] - most[row] < _OTHER
+        mixed += 0.0 if repeats else weight
+        alike += weight if repeats else 0.0
+    return mixed, alike
+
+
+@fused
+def telling(moves: float) -> float:
+    """The weight of a row with so many moves when it tells about others."""
+    return min(1.0, moves / _TELLS) if moves > 1.0 else 0.0
 
 
 @fused

@@ -118,7 +118,7 @@ class UCBPO(PolicyOptimiser):
     eta_scale: float = 10.0
     reward_scale: float = 0.5
     spread_scale: float = 0.5
-    range_scale: float = 0.5
+    range_scale: float = 0.2
     noise_scale: float = 0.2
     threshold: float = 1.5
     name: ClassVar[str] = "ucbpo"

@@ -10,8 +10,9 @@ differ by at most ``up`` cells that rise and ``down`` others that fall, or, with
 move of fewer cells is the same pair of laws with some cells left out, which is post-processing, so the full move is the
 worst, and a profile holds both of its directions. In a second release the same user may move the other way round than
 in the first, though, and a rise beside a fall may lose more than two rises or two falls. ``privacy.profiles.compose``
-tries all ways. Statistics whose cells move any way (tables of losses) need every split of their cells
-(:mod:`discreet.adversarial.shuffled`).
+tries all ways. Statistics whose cells move any way (tables of losses, first-visit tables) need every split of their
+cells: they are refused here unless p is 1/2, where all splits are alike, and :mod:`discreet.adversarial.shuffled` tries
+every split of those that it releases.
 """
 
 from __future__ import annotations
@@ -101,6 +102,11 @@ class BinomialNoise:
             )
         if not sensitivity.cells:
             return PureProfile(0.0)
+        if sensitivity.any_way and sensitivity.cells > 1 and self.p != 0.5:
+            raise Unsupported(
+                f"coins of probability {self.p:g} hide a rise and a fall unequally, and {sensitivity.cells} cells may "
+                "each do either: use fair coins (p = 0.5) or discrete Gaussian noise"
+            )
         up = sum(rising for _, rising, _ in sensitivity.shifts or ())
         return _profile(self.trials, self.p, up, sensitivity.cells - up)
 

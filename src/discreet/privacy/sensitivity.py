@@ -20,7 +20,7 @@ and if one shift is the worst at every epsilon it has all three of the largest n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.errors import InvalidInput
 from discreet.validation import check_count, check_not_negative
@@ -34,7 +34,8 @@ class Sensitivity:
 
     ``shifts`` is the worst shift where it is known: groups ``(magnitude, up, down)`` say that ``up`` cells rise by
     ``magnitude`` and ``down`` cells fall by it. None means that no single worst shift is known, and then only the norms
-    count. ``unit`` says that no cell ever moves by more than one, and by whole numbers.
+    count. ``unit`` says that no cell ever moves by more than one, and by whole numbers. ``any_way`` says that the cells
+    of ``shifts`` may each move the other way too: an asymmetric law must not take the stated way for the worst.
 
     Args:
         l1: The sum of absolute moves.
@@ -42,6 +43,7 @@ class Sensitivity:
         linf: The largest move of one cell.
         shifts: See above.
         unit: See above.
+        any_way: See above.
 
     Examples:
         >>> from discreet.privacy import Sensitivity
@@ -54,6 +56,7 @@ class Sensitivity:
     linf: float
     shifts: tuple[tuple[int, int, int], ...] | None = None
     unit: bool = False
+    any_way: bool = False
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2", "linf"):
@@ -87,14 +90,13 @@ class Sensitivity:
             )
 
     @classmethod
-    def unit_shifts(cls, up: int, down: int) -> Sensitivity:
-        """At most ``up`` cells rise by one and at most ``down`` others fall by one."""
+    def unit_shifts(cls, up: int, down: int, *, any_way: bool = False) -> Sensitivity:
+        """At most ``up`` cells rise by one and at most ``down`` others fall by one, or each of them ``any_way``."""
         up = check_count("up", up, at_least=0)
         down = check_count("down", down, at_least=0)
         cells = up + down
-        return cls(
-            l1=cells, l2=math.sqrt(cells), linf=min(cells, 1), shifts=((1, up, down),) if cells else (), unit=True
-        )
+        worst = ((1, up, down),) if cells else ()
+        return cls(l1=cells, l2=math.sqrt(cells), linf=min(cells, 1), shifts=worst, unit=True, any_way=any_way)
 
     @classmethod
     def worst_shift(cls, *groups: tuple[int, int, int]) -> Sensitivity:
@@ -108,7 +110,8 @@ class Sensitivity:
         times = check_count("times", times)
         if self.shifts is None:
             return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf)
-        return Sensitivity.worst_shift(*((by, up * times, down * times) for by, up, down in self.shifts))
+        groups = ((by, up * times, down * times) for by, up, down in self.shifts)
+        return replace(Sensitivity.worst_shift(*groups), any_way=self.any_way)
 
     def scaled(self, trajectories: int) -> Sensitivity:
         """The sensitivity to a user who contributes up to ``trajectories`` records, all of them replaced at once."""
@@ -118,7 +121,8 @@ class Sensitivity:
         shifts = (
             None if self.shifts is None else tuple((m * magnitude, up, down) for magnitude, up, down in self.shifts)
         )
-        return Sensitivity(m * self.l1, m * self.l2, m * self.linf, shifts, unit=self.unit and self.l1 == 0)
+        unit = self.unit and self.l1 == 0
+        return Sensitivity(m * self.l1, m * self.l2, m * self.linf, shifts, unit=unit, any_way=self.any_way)
 
     @property
     def cells(self) -> int:
