@@ -1,7 +1,7 @@
 """What the site needs besides its pages.
 
-Pages of reproduced figures enter the navigation by themselves, roles of docstrings become code, and pictures lead to
-their full size.
+Pages of reproduced figures enter the navigation by themselves, roles of docstrings become code, short names
+of code are not broken at their hyphens, and pictures lead to their full size.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 FIGURES = "The papers, reproduced"
 _ROLE = re.compile(r":(?:func|class|mod|meth|attr|data|obj):<code>~?([^<]*)</code>")
+_WORD = re.compile(r"<code>([^\s<]{1,24})</code>")
 _PICTURE = re.compile(r'(?<!">)(<img [^>]*?src="([^"#]+)[^"]*"[^>]*>)')
 
 
@@ -36,5 +37,6 @@ def figure_pages(docs: Path) -> list[tuple[str, str]]:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """The content of a page with roles and pictures repaired."""
-    return _PICTURE.sub(r'<a href="\2">\1</a>', _ROLE.sub(r"<code>\1</code>", html))
+    """The content of a page with roles, short code and pictures repaired."""
+    html = _WORD.sub(r'<code class="word">\1</code>', _ROLE.sub(r"<code>\1</code>", html))
+    return _PICTURE.sub(r'<a href="\2">\1</a>', html)

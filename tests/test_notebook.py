@@ -49,3 +49,16 @@ def test_tables_take_the_colours_of_their_page():
 def test_rows_that_do_not_fit_their_columns_are_refused():
     with pytest.raises(ValueError, match="zip"):
         table_html("t", ["a", "b"], [["only one"]])
+
+
+def test_plans_and_checks_are_short_at_a_prompt_and_tables_in_a_notebook():
+    import discreet.data
+    import discreet.offline
+
+    plan = discreet.offline.plan(discreet.Shape(2, 2, 2), users=100, epsilons=1.0, runs=1)
+    assert repr(plan) == "<Plan: 2 rows, 2 states, 2 actions, 2 steps>"
+    assert "noise in a row" in plan._repr_html_()
+    report = discreet.data.CheckReport(rows=4, users=1, findings=(("rows without a state", 1),))
+    assert repr(report) == "<CheckReport, NOT private: 4 rows, 1 user, some rows would be repaired>"
+    assert "rows without a state" in report._repr_html_()
+    assert "NOT private" in report._repr_html_()

@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Iterable
 
 _LONGEST, _MANY = 60, 200  # characters of a name that is shown, and names that are listed
+# Kinds of names with a command that lists them; a sentence does so only while they are few.
+_CATALOGUES, _FEW = {"recipe": "discreet recipes"}, 20
 
 
 class DiscreetError(Exception):
@@ -80,7 +82,10 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:
     text = name if isinstance(name, str) else f"a {type(name).__name__}"
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
     near = nearest(text, names) if len(names) <= _MANY else []
-    listed = ", ".join(names) if len(names) <= _MANY else f"the {len(names):,} that were declared"
+    if kind in _CATALOGUES and len(names) > _FEW:
+        listed = f"the {len(names):,} that {_CATALOGUES[kind]} lists"
+    else:
+        listed = ", ".join(names) if len(names) <= _MANY else f"the {len(names):,} that were declared"
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {listed}"
     return InvalidInput(f"unknown {kind} {text!r}: {hint}")
 

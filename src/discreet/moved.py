@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -85,10 +85,14 @@ def empty(spec: ModuleSpec) -> ModuleType:
     return module
 
 
-def former(package: str, name: str) -> Any:
-    """A name that a package had in 0.1, or an AttributeError."""
+def former(package: str, name: str, known: Iterable[str] = ()) -> Any:
+    """A name that a package had in 0.1, or an AttributeError with the nearest of the known ones."""
     if (package, name) not in NAMES:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from discreet.errors import nearest
+
+        near = [] if name.startswith("_") else nearest(name, known, cutoff=0.7)
+        hint = f": did you mean {' or '.join(near)}?" if near else ""
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
     home, _, now = NAMES[package, name].partition(":")
     return _warned(f"{package}.{name}", home, now, depth=4)
 

@@ -20,7 +20,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         if name not in homes:
             from discreet.moved import former
 
-            return former(package, name)
+            return former(package, name, homes)
         home = homes[name]
         module = importlib.import_module(home)
         return module if home == f"{package}.{name}" else getattr(module, name)

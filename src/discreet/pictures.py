@@ -167,6 +167,10 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
 def _given(ax: Any, panels: int) -> tuple[Any, ...]:
     """The axes of the caller: one, or as many as there are panels."""
     given = tuple(ax) if isinstance(ax, Sequence) else tuple(np.ravel(np.asarray(ax, dtype=object)))
+    from matplotlib.axes import Axes
+
+    if not all(isinstance(each, Axes) for each in given):
+        raise InvalidInput(f"ax must be axes of matplotlib, got {type(ax).__name__}: make them with  pyplot.subplots()")
     if len(given) != panels:
         raise InvalidInput(f"ax must be {panels} axes, got {len(given)}: make them with  pyplot.subplots(1, {panels})")
     return given

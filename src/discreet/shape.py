@@ -107,6 +107,8 @@ def check_size(shape: Shape, *, successors: bool = False) -> None:
 
     Every learner has a table over (state, action, step); with ``successors`` there is one over transitions too.
     """
+    if not isinstance(shape, Shape):
+        raise InvalidInput(f"shape must be a discreet.Shape, got {type(shape).__name__}: give the .shape of a world")
     S, A, H = shape.states, shape.actions, shape.horizon
     plan, rows = S * A * H, S * A * (S + 1) * 2
     if plan > _LARGEST_PLAN or (successors and shape.groups * rows > _LARGEST_TABLE):

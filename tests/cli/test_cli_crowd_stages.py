@@ -19,7 +19,7 @@ def test_stages_are_shares_of_playing_at_random():
     found = stages(people, np.cumsum(gaps), WORLD)
     assert [(stage.first, stage.last) for stage in found] == [(1, 10), (11, 20), (21, 40), (41, 80), (81, 160)]
     assert [stage.share for stage in found] == pytest.approx([1, 1, 1, 1, 0.25])
-    assert found[-1].row() == ["81 to 160", "25%", "#" * 10]
+    assert found[-1].row() == ["81 to 160", "25%", "#" * 5]
 
 
 def test_stages_end_where_regret_is_known():

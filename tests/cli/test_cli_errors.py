@@ -85,12 +85,12 @@ def test_an_unknown_option_lists_those_of_learner_and_recipe(discreet):
 def test_a_learner_that_needs_what_no_recipe_releases_is_refused(discreet, monkeypatch):
     @dataclass(frozen=True)
     class Hungry(UCBVI):
-        needs: ClassVar[frozenset[str]] = frozenset({"losses"})
+        needs: ClassVar[frozenset[str]] = frozenset({"weather"})
 
-    monkeypatch.setitem(LEARNERS._entries, "hungry", Named(Hungry, "needs losses", "a test"))
+    monkeypatch.setitem(LEARNERS._entries, "hungry", Named(Hungry, "needs the weather", "a test"))
     outcome = discreet("simulate", *CENTRAL, "--learner", "hungry")
     assert outcome.code == 2
-    assert "does not release losses, which the learner needs" in outcome.err
+    assert "does not release weather, which the learner needs" in outcome.err
 
 
 @pytest.mark.parametrize(

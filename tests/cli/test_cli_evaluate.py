@@ -99,7 +99,7 @@ def test_train_refuses_options_without_judges(discreet, rows, tmp_path):
     for arguments, message in (
         (("--plot", str(tmp_path / "x.png")), "give --holdout"),
         (("--split", str(tmp_path / "x.json")), "give --holdout"),
-        (("--safe",), "declare behaviour="),
+        (("--safe",), "declare --behaviour"),
     ):
         outcome = discreet(
             "train", str(rows), *COLUMNS, *DOMAIN, *TARGET, "--out", str(tmp_path / "p.json"), *arguments

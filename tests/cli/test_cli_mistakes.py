@@ -79,6 +79,37 @@ MISTAKES = [
     (("evaluate", "p.json"), "give --data, a table whose users judge the policy, or --world"),
     (("rehearse", *CENTRAL), "say where to rehearse: --world NAME, or a shape"),
     (("reproduce",), "give the name of a figure, or all; --list shows them"),
+    # where something stands
+    (("--quiet", "simulate"), "--quiet stands before its command: write discreet simulate --quiet"),
+    (("-q", "worlds"), "write discreet worlds -q"),
+    (("help",), "write discreet --help"),
+    (("help", "simulate"), "write discreet simulate --help"),
+    (("simulate", "help"), "write discreet simulate --help"),
+    (("version",), "write discreet --version"),
+    (("study", "new"), "STUDY.toml is missing"),
+    # twice, or both
+    (("simulate", "--learner", "ucbvi", "--learner=psrl"), "--learner was given twice, and simulate takes one"),
+    (("audit", "--recipe", "a", "--recipe", "b"), "discreet rehearse compares several"),
+    (("ledger", "open", "x.db", "--dataset", "d", "--epsilon", "1", "--rho", "1"), "give one of them, not both"),
+    (("reproduce", "local", "--list"), "leave it out, or leave out 'local'"),
+    # names of the literature, and of things that are elsewhere
+    (("simulate", "--privacy", "LDP", "--epsilon", "1"), "write --privacy local"),
+    (("simulate", "--privacy", "jdp", "--epsilon", "1"), "write --privacy central"),
+    (("audit", "--privacy", "zcdp", "--rho", "1"), "write --privacy central, with --rho instead of --epsilon"),
+    (("simulate", *CENTRAL, "--recipe", "broken/noise-halved"), "only audit takes it"),
+    (("simulate", *CENTRAL, "--recipe", "zzzzzz"), "that discreet recipes lists"),
+    (("simulate", "--learner", "perturbed-leader"), "choose one, such as layered or kinds"),
+    (("simulate", "--world", "frozen-lake", "--world-option", "size=9x9"), "choose one of 4x4, 8x8"),
+    (("worlds", "River_Swim"), "unknown world 'River_Swim': did you mean river-swim?"),
+    (("learners", "UCBVI"), "did you mean ucbvi?"),
+    # before any work
+    (("matrix", "--epsilon", "0"), "epsilon must be a finite number above 0, got 0.0"),
+    (("matrix", "--runs", "0"), "runs must be a whole number of at least 1, got 0"),
+    (("audit", "--epsilon", "1", "--trials", "0"), "trials must be a whole number of at least 400, got 0"),
+    (("demo", "--out", "demo.pdf"), "--out must end in .html, got 'demo.pdf'"),
+    (("serve", "x.toml", "--port", "99999"), "--port must be at most 65535, got 99999"),
+    (("study", "check", "x.toml"), "there is no study 'x.toml': write one with discreet study new"),
+    (("shuffler", "x.toml"), "there is no study 'x.toml'"),
 ]
 
 
@@ -99,6 +130,75 @@ def test_a_mistake_is_one_line_with_the_remedy(discreet, tmp_path, monkeypatch, 
     assert remedy in outcome.err
     assert "Traceback" not in outcome.err
     assert not list(tmp_path.iterdir())
+
+
+IN_TABLES = [
+    # what is asked of the table t.csv; the words of the command line, not those of Python
+    ((), "--reward is missing: name its column"),
+    (("--reward", "r", "--holdout", "35"), "write 0.35 for 35%"),
+    (("--reward", "r", "--ledger", "x.db"), "give --ledger and --dataset together"),
+    (("--reward", "r", "--safe"), "declare --behaviour"),
+    (("--reward", "r", "--table", "x"), "--table is for databases"),
+    (("--reward", "R"), "has no column 'R': its first line must name it, letter by letter"),
+    (("--reward", "u"), "column 'u' was given as the user and in another role"),
+]
+
+
+@pytest.mark.parametrize(("typed", "remedy"), IN_TABLES)
+def test_a_mistake_about_a_table_costs_nothing_and_writes_nothing(discreet, tmp_path, monkeypatch, typed, remedy):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("u,t,s,a,r\n1,0,0,1,0.5\n")
+    outcome = discreet("train", "t.csv", *TABLE, *SIZES, "--epsilon", "1", "--out", "p.json", *typed)
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+    assert remedy in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_what_is_public_is_asked_for_by_its_option(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("u,t,s,a,r\n1,0,0,1,0.5\n")
+    (tmp_path / "none.txt").write_text("")
+    (tmp_path / "empty.csv").write_text("")
+    asked = ("--epsilon", "1", "--out", "p.json", "--reward", "r")
+    for options, remedy in {
+        ("t.csv", *SIZES[:4]): "--horizon is missing",
+        ("t.csv", *SIZES[2:]): "--states is missing",
+        ("t.csv", "--states", "none.txt", *SIZES[2:]): "got none: write one label for each",
+        ("t.csv", "--states", "gone.txt", *SIZES[2:]): "there is no file of labels 'gone.txt'",
+        ("empty.csv", *SIZES): "'empty.csv' is empty",
+    }.items():
+        outcome = discreet("train", *options, *TABLE, *asked)
+        assert outcome.code == 2
+        assert remedy in outcome.err
+
+
+def test_steps_that_are_counted_from_one_are_noticed_by_the_owner(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("u,t,s,a,r\n1,1,0,1,0.5\n1,2,0,1,0.5\n")
+    hint = "if your steps are counted from 1, give --first-step 1"
+    assert hint in " ".join(discreet("check", "t.csv", *TABLE, *SIZES).out.split())
+    assert "counted from" not in discreet("check", "t.csv", *TABLE, *SIZES, "--first-step", "1").out
+
+
+def test_one_world_and_one_learner_are_shown_by_name(discreet):
+    assert discreet("worlds", "bandit").out.startswith("bandit\n")
+    shown = discreet("learners", "psrl").out
+    assert "draws=8" in shown
+    assert "ucbvi" not in shown
+
+
+@pytest.mark.parametrize("typed", [("-h",), ("simulate", "-h"), ("study", "-h")])
+def test_help_has_a_short_name(discreet, typed):
+    outcome = discreet(*typed)
+    assert outcome.code == 0
+    assert "Usage: discreet" in outcome.out
+
+
+def test_the_package_can_be_run_as_a_module():
+    from importlib import import_module
+
+    assert import_module("discreet.__main__").main is import_module("discreet.cli").main
 
 
 def test_there_are_fifty_of_them():
@@ -126,7 +226,19 @@ CALLS = [
     (lambda world: library.simulate(world, "ucbvi", 1.0, episodes=5), "privacy must be a trust model such as Central"),
     (lambda world: library.Central(1.0, recipe=lambda shape, episodes: None), "discreet.recipes.register"),
     (lambda world: library.Central(1.0, rho=1.0), "not both"),
+    (lambda world: library.audit(library.Central(1.0), world, episodes=5), "give the .shape of a world"),
+    (lambda world: library.calibrate(library.Central(1.0), world, episodes=5), "give the .shape of a world"),
+    (
+        lambda world: library.simulate(world, "ucbvi", library.Central(1.0, options={"block": 3}), episodes=5),
+        "unknown option of the recipes of the central model 'block': did you mean blocks?",
+    ),
+    (lambda world: library.simulate(world, "ucbvi", episodes=5).plot(ax=3), "ax must be axes of matplotlib, got int"),
 ]
+
+
+def test_a_name_that_is_nearly_right_is_shown_as_it_should_be():
+    with pytest.raises(AttributeError, match=r"no attribute 'riverswim': did you mean river_swim\?"):
+        library.worlds.riverswim  # noqa: B018
 
 
 @pytest.mark.parametrize(("call", "remedy"), CALLS)

@@ -53,7 +53,7 @@ def test_check_is_loud_and_says_that_it_is_not_private(discreet, rows):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--states", None), "states= is missing"),
+        (("--states", None), "--states is missing"),
         (("--user", "patient"), "no column 'patient'"),
         (("--epsilon", None), "either epsilon or rho"),
         (("--epsilon", "-1"), "epsilon must be"),

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -139,9 +140,24 @@ def test_a_shell_completes_commands_options_and_names(monkeypatch, capsys, typed
     assert all(name.startswith(typed.split(" ")[-1]) for name in found)
 
 
-def test_completion_can_be_installed(discreet):
+def test_completion_can_be_installed(discreet, monkeypatch):
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))  # tests may run without a shell
     assert "--install-completion" in discreet("--help").out
     assert "_discreet_completion" in discreet("--show-completion", "bash").out
+
+
+def test_commands_that_may_take_long_say_that_they_are_at_work(discreet, monkeypatch):
+    said = []
+
+    @contextmanager
+    def still_at(what):
+        said.append(what)
+        yield
+
+    monkeypatch.setattr("discreet.simulation.progress.still_at", still_at)
+    assert discreet("calibrate", "--epsilon", "1", "--states", "2", "--horizon", "2").code == 0
+    assert discreet("worlds", "bandit").code == 0
+    assert said == ["discreet calibrate is at work"]
 
 
 class Terminal(io.StringIO):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.service.small_studies import TOKENS, coordinator, declared, report
 
 from discreet.cli import main
+from discreet.policies import load_policy
 from discreet.service.database import Database
 from discreet.service.places import places_of
 
@@ -96,6 +98,36 @@ def test_an_early_end_and_what_cannot_be_ended_or_restored(tmp_path, capsys, rng
     assert "ended by the operator" in capsys.readouterr().out
     assert run("study", "restored", file) == 2
     assert "has ended" in capsys.readouterr().err
+
+
+def test_what_was_learned_is_a_policy_file_with_the_labels_of_the_study(tmp_path, capsys, rng):
+    file, out = declared(tmp_path), tmp_path / "policy.json"
+    assert run("study", "policy", file, "--out", out) == 2
+    assert "discreet serve" in capsys.readouterr().err
+    at = coordinator(file)
+    at.accept(report(at, rng))
+    at.stop()
+    assert run("study", "policy", file, "--out", tmp_path / "policy.csv") == 2
+    assert ".json or .npz" in capsys.readouterr().err
+    assert run("study", "policy", file, "--out", out) == 0
+    assert "may still explore" in capsys.readouterr().out
+    assert run("study", "end", file) == 0
+    assert "discreet study policy" in capsys.readouterr().out
+    assert run("study", "policy", file, "--out", out) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "recommended at the end" in shown
+    assert "differential privacy" in shown
+    at = coordinator(file)
+    problem, policy = at.mechanism.study.declaration["problem"], load_policy(out)
+    assert policy.actions.tolist() == json.loads(at.published.row.policy)["actions"]
+    at.stop()
+    labels = problem["states"] if isinstance(problem["states"], list) else None
+    assert policy.state_labels == (None if labels is None else tuple(labels))
+    other = tmp_path / "other.toml"
+    other.write_text(file.read_text().replace("number = ", "number = 1"))
+    assert run("study", "policy", other, "--db", places_of(file).database, "--out", tmp_path / "o.json") == 2
+    assert "not the study that this database belongs to" in capsys.readouterr().err
+    assert not (tmp_path / "o.json").exists()
 
 
 @pytest.mark.parametrize("command", [("study", "check"), ("serve",), ("study", "end"), ("study", "restored")])

@@ -159,13 +159,20 @@ class TestHeaders:
         """Without a header the first line is somebody's: an error must not quote it."""
         path = tmp_path / "rows.csv"
         path.write_bytes(b"secret-id,0,1,1\nu2,0,1,1\n")
-        with pytest.raises(InvalidInput, match=r"has no column 'u'$") as caught:
+        with pytest.raises(InvalidInput, match=r"has no column 'u': its first line must name it") as caught:
             data.read(path, **NAMES, **DOMAIN)
         assert "secret" not in str(caught.value)
         named = data.read(path, **NAMES, **DOMAIN, csv=Csv(names=("u", "t", "s", "a")))
         assert named.users() == 2
 
-    @pytest.mark.parametrize("content", [b"", b'"a', b'"a"b,c\n', b"\xff,\n"])
+    def test_an_empty_file_is_called_so(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        for content in (b"", b"\xef\xbb\xbf"):
+            path.write_bytes(content)
+            with pytest.raises(InvalidInput, match="is empty"):
+                data.read(path, **NAMES, **DOMAIN)
+
+    @pytest.mark.parametrize("content", [b'"a', b'"a"b,c\n', b"\xff,\n"])
     def test_what_names_no_columns(self, tmp_path, content):
         path = tmp_path / "rows.csv"
         path.write_bytes(content)

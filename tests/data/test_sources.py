@@ -75,7 +75,7 @@ def test_every_kind_of_table_counts_the_same(tmp_path, form):
 
 
 def test_missing_columns_of_frames_are_named():
-    with pytest.raises(InvalidInput, match="has no column 'x'; it has u, t, s, a, r"):
+    with pytest.raises(InvalidInput, match="has no column 'x'; it has only u, t, s, a, r of those that were declared"):
         data.read(arrow(rows()), **{**NAMES, "state": "x"}, **DOMAIN)
     with pytest.raises(InvalidInput, match="more than one column 's'"):
         data.read(pd.DataFrame(np.zeros((1, 5)), columns=list("utsas")), **{**NAMES, "reward": None}, **DOMAIN)

@@ -114,7 +114,7 @@ def make_study(folder: Path, options: list[str]) -> None:
     new_study(file)
     if options[0] == "tokens":
         file.write_text(file.read_text().replace("tokens = false", "tokens = true"))
-    if options[0] in ("restored", "end", "show", "verify"):  # these want one that has been opened
+    if options[0] in ("restored", "end", "policy", "show", "verify"):  # these want one that has been opened
         from discreet.cli.study import open_coordinator
 
         open_coordinator(file, None).stop()

@@ -91,7 +91,11 @@ def test_auto_takes_the_quieter_law():
         (discreet.Central(rho=1.0, recipe="offline/apvi-gaussian"), POOLED, "one table per step"),
         (discreet.Central(1.0, recipe="offline/gausian"), PER_STEP, "offline/gaussian"),
         (discreet.Central(1.0, options={"rewards": "secret"}), PER_STEP, "unknown rewards"),
-        (discreet.Central(1.0, options={"blocks": 3}), PER_STEP, "no option 'blocks'"),
+        (
+            discreet.Central(1.0, options={"blocks": 3}),
+            PER_STEP,
+            "unknown option of the recipes of the central model 'blocks'",
+        ),
     ],
 )
 def test_refusals_say_why(privacy, shape, message):

@@ -186,8 +186,10 @@ def test_a_learner_that_needs_more_is_refused_by_name():
     for recipe in ("auto", "central/three-tables-laplace"):
         with pytest.raises(Unsupported, match="losses"):
             build(discreet.Central(1.0, recipe=recipe), POOLED, 100, needs={"visits", "losses"})
-    with pytest.raises(Unsupported, match="shuffle"):
+    with pytest.raises(Unsupported, match="choose one, such as layered"):
         build(discreet.Shuffle(1.0, 1e-5), POOLED, 100, needs={"losses"})
+    with pytest.raises(Unsupported, match="shuffle"):
+        build(discreet.Shuffle(1.0, 1e-5), POOLED, 100, needs={"matrix"})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,16 @@ from discreet.learners.registry import LEARNERS
 from discreet.policies import MIXED, uniform_policy
 from discreet.release import Request
 from discreet.reproduce import matrix as module
-from discreet.reproduce.matrix import MODELS, Place, draw_matrix, first_reason, run_matrix, write_matrix
+from discreet.reproduce.matrix import (
+    MODELS,
+    Place,
+    Refusal,
+    draw_matrix,
+    first_reason,
+    refusal_table,
+    run_matrix,
+    write_matrix,
+)
 from discreet.reproduce.run import open_executor
 from discreet.worlds.registry import WORLDS
 
@@ -74,6 +83,18 @@ def test_the_page_and_the_picture_show_all_cells(matrix):
     assert all(place.label in page for place in PLACES)
     assert all(learner in page for learner in LEARNERS)
     assert draw_matrix(matrix).startswith(b"\x89PNG")
+    assert draw_matrix(matrix, "dark") != draw_matrix(matrix)
+
+
+def test_refusals_are_a_table_that_names_each_cell_once():
+    cells = [
+        Refusal("no", who, model, where) for who in ("a", "b") for where in ("x", "y") for model in ("none", "local")
+    ]
+    assert refusal_table([*cells, Refusal("no", "a", "local", "z")], places=2)[2:] == [
+        "| no | a, b | none, local | all |",
+        "| no | a | local | z |",
+    ]
+    assert refusal_table([Refusal("no", "a", model, "x") for model in MODELS], places=2)[2:] == ["| no | a | all | x |"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +144,9 @@ def test_what_users_register_has_a_row_and_a_table(registered, tmp_path, monkeyp
     assert many.startswith("many-doors\n")
     for table in (river, doors):
         (row,) = (line for line in table.splitlines() if line.startswith("| never-learns |"))
-        assert row.count("| 1.000 ± 0.000 ") == len(MODELS), "it runs under every trust model, and is uniform play"
+        assert row.replace("\u00a0", " ").count("| 1.000 ± 0.000 ") == len(MODELS), (
+            "it runs under every trust model, and is uniform play"
+        )
         assert "| ucbvi |" in table
     assert "| never-learns |" not in many
     assert "world 'many-doors' cannot be made without its option 'doors'" in page

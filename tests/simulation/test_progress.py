@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import contextmanager
 from threading import Event
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from discreet.simulation import progress
-from discreet.simulation.progress import Work, notebook_cell, progress_bar, silent
+from discreet.simulation.progress import Work, notebook_cell, progress_bar, silent, still_at
 
 
 class Terminal(io.StringIO):
@@ -68,6 +69,48 @@ def test_a_file_gets_a_line_now_and_then(monkeypatch):
     assert len(lines) >= 2
     assert all(line.startswith("learning [") for line in lines)
     assert " 50% after" in lines[-1]
+
+
+def test_work_of_unknown_length_says_that_it_goes_on(monkeypatch):
+    class File(io.StringIO):
+        def __init__(self):
+            super().__init__()
+            self.told = Event()
+
+        def flush(self):
+            self.told.set()
+
+    file = File()
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
+    monkeypatch.setattr("sys.stderr", file)
+    with silent(), still_at("auditing"):
+        pass
+    assert file.getvalue() == ""
+    with still_at("auditing"):
+        assert file.told.wait(60)
+    assert file.getvalue().startswith("auditing: 0 s so far\n")
+
+
+def test_it_does_not_speak_over_a_bar(monkeypatch):
+    told = Event()
+    monkeypatch.setattr(progress, "_told_by_a_thread", lambda tell, *_times: _once(tell, told))
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bar("learning", 10, True), still_at("auditing"):
+        pass
+    assert told.is_set()
+    assert "auditing" not in terminal.getvalue()
+    with still_at("auditing"):
+        pass
+    assert "auditing: 0 s so far" in terminal.getvalue()
+
+
+@contextmanager
+def _once(tell, told):
+    tell()
+    told.set()
+    yield
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_missing_start_must_be_given():
             Unsupported,
             "number its states and actions from 0",
         ),
-        (lambda: frozen_lake(size="5x5"), InvalidInput, "cannot make"),
+        (lambda: frozen_lake(size="5x5"), InvalidInput, "choose one of 4x4, 8x8"),
     ],
 )
 def test_what_is_not_a_tabular_world_is_refused(make, error, message):

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from discreet.audit.binomial_test import audit_pairs
+from discreet.audit.binomial_test import FEWEST_TRIALS, audit_pairs
 from discreet.audit.broken import broken, printed_messages, raw_counts
 from discreet.audit.likelihoods import PrintedPart, Together
 from discreet.audit.report import AuditReport
@@ -39,7 +39,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.registry import Target, build, recipes
 from discreet.recipes.trust import Privacy, in_model
-from discreet.shape import Shape
+from discreet.shape import Shape, check_size
 from discreet.validation import check_count
 
 _EASY_DELTA = 0.05  # a delta whose worst event is frequent enough to be counted
@@ -91,6 +91,8 @@ def audit(
         False
     """
     episodes, seed = check_count("episodes", episodes), check_count("seed", seed, at_least=0)
+    check_count("trials", trials, at_least=FEWEST_TRIALS)  # before any work
+    check_size(shape)
     if isinstance(privacy, str):
         privacy = _named(privacy)
     if not isinstance(privacy, Privacy):

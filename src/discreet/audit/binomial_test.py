@@ -42,7 +42,7 @@ _DEVIATIONS = 2.5  # by which a further point of a promise must look broken befo
 _CLEARLY = 6.0  # deviations by which the first point looks broken, so that no other is needed
 _IMAGINED = 2000  # counts that the power is computed from
 _SURE = 0.95
-_FEWEST = 400  # trials below which no bound says anything
+FEWEST_TRIALS = 400  # trials below which no bound says anything
 
 
 class Pair(Protocol):
@@ -115,7 +115,7 @@ def audit_pairs(charges: Sequence[Charge], *, trials: int, seed: int, confidence
 
     Earlier charges are preferred: a later one is tried only if it looks broken and the earlier ones do not.
     """
-    trials = check_count("trials", trials, at_least=_FEWEST)
+    trials = check_count("trials", trials, at_least=FEWEST_TRIALS)
     seed = check_count("seed", seed, at_least=0)
     check_open_unit("confidence", confidence)
     if not charges:

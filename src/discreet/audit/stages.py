@@ -209,7 +209,8 @@ def _sampler_stage(privatizers: Sequence[Privatizer], found: _Found, seed: int) 
     if tested.faults:
         return Stage(name, True, False, "; ".join(map(str, tested.faults[:3])))
     chance = tested.tests * LEVEL
-    sentence = f"{tested.tests} tests of {len(chosen)} laws; a right sampler fails one with probability {chance:.1g}"
+    tried = "1 law" if len(chosen) == 1 else f"{len(chosen)} laws"
+    sentence = f"{tested.tests} tests of {tried}; a right sampler fails one with probability {chance:.1g}"
     seen = f"simulated noise at {tested.seen_simulated:.3g} of its scale"
     if tested.seen_secure is not None:
         seen += f" and noise from the operating system at {tested.seen_secure:.3g} of it"

@@ -16,7 +16,8 @@ import typer
 
 from discreet import __version__
 from discreet.cli.output import plain_errors
-from discreet.cli.usage import UsageError, is_help, usage_sentence
+from discreet.cli.usage import UsageError, is_help, repeated_choice, usage_sentence
+from discreet.errors import InvalidInput
 
 # Commands in the order in which the help shows them, and the modules that hold a function of their name.
 COMMANDS = {
@@ -50,7 +51,12 @@ _LISTS = ("recipes", "worlds", "learners")
 
 def make_app(only: str | None = None) -> typer.Typer:
     """All commands; or, to be quick, only the one that was asked for."""
-    app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
     for name in COMMANDS:
         if only in (None, name):
             app.command(name)(_command(name))
@@ -92,7 +98,11 @@ def _run(given: Sequence[str]) -> Any:
     name = _asked_for(given)
     if name in _LISTS and len(given) == 1:
         return _command(name)()
-    return make_app(name)(args=given, prog_name="discreet", standalone_mode=False)
+    command = typer.main.get_command(make_app(name))
+    twice = repeated_choice(command, given)
+    if twice is not None:
+        raise InvalidInput(twice)
+    return command(args=given, prog_name="discreet", standalone_mode=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,6 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         message = str(error).strip() if is_help(error) else f"discreet: {usage_sentence(error, given)}"
         if message:  # help that rich drew is printed already
             typer.echo(message, err=True)
+        sys.exit(2)
+    except InvalidInput as error:
+        typer.echo(f"discreet: {error}", err=True)
         sys.exit(2)
     except typer.Exit as leave:
         sys.exit(leave.exit_code)

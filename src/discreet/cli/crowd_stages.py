@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from discreet.worlds.tabular import TabularWorld
 
 _HALVINGS = 4
-_WIDTH = 40
+_WIDTH = 20
 
 
 class Stage(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.output import check_outputs, print_table
+from discreet.errors import InvalidInput
 
 
 def demo(
@@ -22,6 +23,8 @@ def demo(
 ) -> None:
     """Compare trust models on one world, in under a minute, and write one page about it."""
     check_outputs(page=out, plot=plot)
+    if out.suffix not in (".html", ".htm"):
+        raise InvalidInput(f"the page is HTML: --out must end in .html, got {out.name[:60]!r}")
     from discreet.pictures import checked_theme
 
     checked_theme(theme)

@@ -148,7 +148,8 @@ pre { margin: .8rem 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font-si
            -webkit-user-select: all; border-left: .2rem solid var(--line); padding-left: .7rem; }
 .command:last-child { margin-bottom: 0; }
 @media (max-width: 40rem) {
-  figure { overflow-x: auto; } figure svg { min-width: 34rem; } figcaption { min-width: 0; }
+  figure { overflow-x: auto; } figure svg { min-width: 30rem; } figcaption { min-width: 0; }
+  figcaption::before { content: "Swipe the picture: it goes on at the right. "; font-weight: 600; }
   main { padding: 1.4rem .8rem 3rem; } .card { padding: .8rem .9rem; }
   thead { display: none; } tr { display: block; padding: .6rem 0; border-bottom: 1px solid var(--line); }
   tr:last-child { border-bottom: 0; }
@@ -174,8 +175,8 @@ def render(comparison: Comparison) -> str:
 <body>
 <main>
 <h1>What privacy costs</h1>
-<p>One learner, one world, four promises. The learner ({escape(first.learner)}) is told counts of what users did, with
-as much noise in them as the promise requires. Regret is what was lost against the best policy, summed over all
+<p>One learner, one world, four trust models. The learner ({escape(first.learner)}) is told counts of what users did,
+with as much noise in them as the guarantee requires. Regret is what was lost against the best policy, summed over all
 {users:,} users; it is computed exactly, not estimated.</p>
 <p class="soft">World: {escape(world.name)}, {world.shape.states} states, {world.shape.actions} actions, horizon
 {world.horizon}; the best policy earns {world.optimal_value:.3f} per user. {first.runs} runs each, seed {first.seed},
@@ -185,14 +186,16 @@ as much noise in them as the promise requires. Regret is what was lost against t
 logarithmic. Playing uniformly at random would lose {uniform.final_gap[0]:.3f} per user: a curve that runs beside that
 line has learned nothing yet. Without privacy the counts are renewed after every user; with it, in
 blocks.</figcaption></figure>
-<h2>Regret and promise</h2>
+<h2>Regret and guarantee</h2>
 <div class="card"><table>
-<thead><tr><th>promise</th><th class="number">regret</th><th class="number">last gap</th><th>guarantee</th></tr></thead>
+<thead>
+<tr><th>trust model</th><th class="number">regret</th><th class="number">final gap</th><th>guarantee</th></tr>
+</thead>
 <tbody>
 {_table(list(comparison.rows()))}
 </tbody></table></div>
-<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The last gap is what the policy that is
-recommended in the end loses per user. A smaller epsilon is a stronger promise. <em>Joint</em>: whatever the other
+<p class="soft" style="margin-top:.8rem">Regret ± one standard error. The final gap is what the policy that is
+recommended in the end loses per user. A smaller epsilon is a stronger guarantee. <em>Joint</em>: whatever the other
 users see would have been almost as likely had one user been replaced. <em>Shuffle</em>: the same holds for all
 messages together, after a trusted shuffler has mixed them. <em>Local</em>: the same holds for the message that leaves
 the user's own device.</p>
@@ -235,7 +238,7 @@ def _table(rows: list[Row]) -> str:
         f'<tr><td class="name"><span class="mark" style="background:var(--line-{index})"></span>'
         f"{escape(row.label)}</td>"
         f'<td class="number" data-name="regret">{escape(row.regret)}</td>'
-        f'<td class="number" data-name="last gap">{escape(row.final_gap)}</td>'
+        f'<td class="number" data-name="final gap">{escape(row.final_gap)}</td>'
         f'<td data-name="guarantee">{escape(row.guarantee)}</td></tr>'
         for index, row in enumerate(rows)
     )

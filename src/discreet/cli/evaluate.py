@@ -113,8 +113,8 @@ def evaluate(
     beside = judgement.recorded_beside(policy)
     used = split if split is not None else beside if beside.exists() else None
     found = run(
-        opened, policy, epsilon=epsilon, delta=delta or 0.0, rho=rho, behaviour=behaviour, returns=returns, split=used,
-        holdout=holdout, ledger=ledger, dataset=dataset,
+        opened, policy, epsilon=epsilon, delta=delta or 0.0, rho=rho, behaviour=behaviour, returns=returns,
+        split=used, holdout=holdout, ledger=ledger, dataset=dataset,
     )  # fmt: skip
     write_json(json, found.facts)
     if plot is not None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from discreet.cli import recipe_tables
-from discreet.cli.options import MODELS, JsonFile, complete_recipe
+from discreet.cli.options import MODELS, JsonFile, complete_learner, complete_recipe, complete_world
 from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.cli.recipe_tables import delta_words, find_recipe, print_recipe, print_sections
-from discreet.errors import unknown_name
+from discreet.errors import check_name, unknown_name
 
 if TYPE_CHECKING:
     from discreet.papers.mechanism import Published, Setting
@@ -22,34 +22,52 @@ if TYPE_CHECKING:
     from discreet.recipes.recipe import Recipe
 
 
-def worlds(json: JsonFile = None) -> None:
+def worlds(
+    name: Annotated[
+        str | None, typer.Argument(help="Show one world and its options.", autocompletion=complete_world)
+    ] = None,
+    json: JsonFile = None,
+) -> None:
     """List the worlds, and their options with their defaults."""
     check_outputs(json_file=json)
     from discreet.worlds.registry import WORLDS
 
-    entries = [{"name": name, "summary": world.summary, "options": world.options} for name, world in WORLDS.items()]
+    entries = [
+        {"name": each, "summary": world.summary, "options": world.options}
+        for each, world in _asked("world", name, WORLDS).items()
+    ]
     write_json(json, entries)
     print_catalogue(entries)
 
 
-def learners(json: JsonFile = None) -> None:
+def learners(
+    name: Annotated[
+        str | None, typer.Argument(help="Show one learner and its options.", autocompletion=complete_learner)
+    ] = None,
+    json: JsonFile = None,
+) -> None:
     """List the learners: what they need to be told, options with their defaults, source."""
     check_outputs(json_file=json)
     from discreet.learners.registry import LEARNERS
 
     entries = [
         {
-            "name": name,
+            "name": each,
             "summary": learner.summary,
             "needs": sorted(_needs(learner.make)),
             "options": learner.options,
             "source": learner.source,
             "standing": learner.standing or None,
         }
-        for name, learner in LEARNERS.items()
+        for each, learner in _asked("learner", name, LEARNERS).items()
     ]
     write_json(json, entries)
     print_catalogue(entries)
+
+
+def _asked(kind: str, name: str | None, known: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The one of that name, or all of them."""
+    return known if name is None else {name: known[check_name(kind, name, known)]}
 
 
 @contextmanager

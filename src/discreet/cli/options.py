@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 _WORLD, _LEARNING, _PRIVACY, _OUTPUT = "World", "Learning", "Privacy", "Output"
 MODELS = ("none", "central", "local", "shuffle")
+# What the literature calls them.
+_ELSEWHERE = {
+    "ldp": "local",
+    "dp": "central",
+    "cdp": "central",
+    "jdp": "central",
+    "joint": "central",
+    "sdp": "shuffle",
+    "zcdp": "central, with --rho instead of --epsilon",
+}
 
 
 def complete_world(incomplete: str) -> list[str]:
@@ -70,7 +80,8 @@ Homogeneous: TypeAlias = Annotated[
     bool | None,
     typer.Option(
         "--homogeneous/--per-step",
-        help="Declare that the laws are the same at every step, or not; else as the world says.",
+        help="Declare that rewards and transitions have the same distributions at every step, or not. By default as "
+        "the world says.",
         rich_help_panel=_WORLD,
     ),
 ]
@@ -162,7 +173,7 @@ def choose_learner(
 
     trust = {kind.model: kind for kind in (NoPrivacy, Central, Local, Shuffle)}
     if model not in trust:
-        raise unknown_name("privacy model", model, trust)
+        raise unknown_model(model, trust)
     if model == "none" and not (epsilon is None and delta is None and rho is None):
         raise InvalidInput(
             "--privacy none promises nothing, so it takes no epsilon, delta or rho; choose central, local or shuffle"
@@ -173,6 +184,14 @@ def choose_learner(
     for_learner, for_recipe = _sorted_options(name, recipe, model, options, offline=entry.kind == "offline")
     privacy = trust[model](epsilon, 0.0 if delta is None else delta, rho, recipe, for_recipe)
     return make_learner(name, **for_learner), privacy
+
+
+def unknown_model(model: str, known: Iterable[str]) -> InvalidInput:
+    """The error for a trust model that does not exist; one that has another name elsewhere is named as it is here."""
+    meant = _ELSEWHERE.get(model.casefold())
+    if meant is None:
+        return unknown_name("privacy model", model, known)
+    return InvalidInput(f"unknown privacy model {model!r}: write --privacy {meant}")
 
 
 def _sorted_options(

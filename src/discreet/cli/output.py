@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -21,6 +22,12 @@ from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 
 STDOUT = Path("-")  # where --json - goes
 _BETWEEN = 3  # letters between two columns of a table
+# What is said to whoever writes Python, and what to whoever types.
+_TYPED = {
+    "give Csv(names=...)": "give --csv names=a,b,c",
+    "there is no reward column and no known_rewards=: declare one of them": "--reward is missing: name its column",
+}
+_LONG = ("audit", "calibrate", "check", "doctor", "evaluate", "train", "verify")
 _JSON = ("json", "json_file", "out")  # arguments that may name it
 _REAL: ContextVar[TextIO | None] = ContextVar("real", default=None)
 _QUIET: Any = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel="Output")]
@@ -32,10 +39,10 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(*arguments: Any, quiet: bool = False, **keywords: Any) -> None:
         try:
-            with _voice(quiet, piped=any(keywords.get(name) == STDOUT for name in _JSON)):
+            with _voice(quiet, piped=any(keywords.get(name) == STDOUT for name in _JSON)), _patience(command.__name__):
                 command(*arguments, **keywords)
         except DiscreetError as error:
-            typer.echo(f"discreet: {' '.join(str(error).split())}", err=True)
+            typer.echo(f"discreet: {_as_typed(str(error), own.parameters)}", err=True)
             raise typer.Exit(2) from None
         except BrokenPipeError:
             _reader_is_gone()
@@ -51,6 +58,33 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_QUIET)
     setattr(wrapped, "__signature__", own.replace(parameters=[*own.parameters.values(), option]))  # noqa: B010
     return wrapped
+
+
+def _as_typed(message: str, parameters: Iterable[str]) -> str:
+    """A message of the library in the words of the command line: ``horizon=`` is ``--horizon`` here."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found[1], found[2]
+        if name not in parameters:
+            return found[0]
+        return f"--{name.replace('_', '-')}" + (f" {value}" if value.isdigit() else "")
+
+    words = " ".join(message.split())
+    for ours, typed in _TYPED.items():
+        words = words.replace(ours, typed)
+    return re.sub(r"(?<!option )\b([a-z_]+)=(True\b|\d+\b(?!\.)|)(?=[\s,:;.)]|$)", option, words)
+
+
+@contextmanager
+def _patience(name: str) -> Iterator[None]:
+    """Say now and then that a command is at work, if it is one that may take long before it says anything."""
+    if name not in _LONG:
+        yield
+        return
+    from discreet.simulation.progress import still_at
+
+    with still_at(f"discreet {name} is at work"):
+        yield
 
 
 @contextmanager

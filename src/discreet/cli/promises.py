@@ -11,7 +11,7 @@ import typer
 
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, print_table, write_json
-from discreet.errors import InvalidInput, unknown_name
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.recipes.trust import Privacy
@@ -61,14 +61,8 @@ def audit(
     from discreet.audit.audit import audit as try_claim
     from discreet.shape import Shape
 
-    report = try_claim(
-        target,
-        Shape(states, actions, horizon, homogeneous=homogeneous),
-        episodes=episodes,
-        trials=trials,
-        seed=seed,
-        confidence=confidence,
-    )
+    shape = Shape(states, actions, horizon, homogeneous=homogeneous)
+    report = try_claim(target, shape, episodes=episodes, trials=trials, seed=seed, confidence=confidence)
     write_json(json, report.as_dict())
     if plot is not None:
         report.plot(plot)
@@ -90,7 +84,7 @@ def _target(model: str | None, recipe: str, epsilon: float | None, delta: float 
             "--privacy none claims nothing, so there is nothing to audit; choose central, local or shuffle"
         )
     if model is not None and model not in trust:
-        raise unknown_name("privacy model", model, trust)
+        raise o.unknown_model(model, trust)
     if recipe.startswith("broken/"):
         return Central(epsilon, delta or 0.0, rho, broken(recipe).name)
     if recipe.startswith("published/"):
@@ -133,8 +127,8 @@ def calibrate(
     from discreet.recipes.calibrate import calibrate as compute
 
     result = compute(
-        target, chosen_world.shape, learner=chosen_learner, episodes=episodes, failure_probability=failure_probability,
-        data_set=LEARNERS[learner].kind == "offline",
+        target, chosen_world.shape, learner=chosen_learner, episodes=episodes,
+        failure_probability=failure_probability, data_set=LEARNERS[learner].kind == "offline",
     )  # fmt: skip
     write_json(json, result.as_dict())
     print_facts(

@@ -36,6 +36,8 @@ def reproduce(
     from discreet.reproduce import FIGURES
     from discreet.reproduce.figure import SCALES
 
+    if list_ and name is not None:
+        raise InvalidInput(f"--list lists all figures: leave it out, or leave out {name[:60]!r}")
     if list_:
         _list(out)
         return
@@ -98,6 +100,7 @@ def matrix(
 ) -> None:
     """Run every learner under every trust model and draw the table; cells that cannot work say why."""
     check_outputs(folder=out)
+    _check_matrix(epsilon, delta, episodes, runs, seed)
     from discreet.files import write_atomically
     from discreet.reproduce.matrix import MODELS, draw_matrix, run_matrix, write_matrix
     from discreet.reproduce.run import open_executor
@@ -114,3 +117,14 @@ def matrix(
         rows = [[learner, *(done.text(learner, model, place) for model in MODELS)] for learner in done.learners]
         print_table(["learner", *MODELS], [row for row in rows if set(row[1:]) != {"–"}], right=MODELS)
     typer.echo(f"The page is {(out / 'matrix.md').absolute()}")
+
+
+def _check_matrix(epsilon: float, delta: float, episodes: int, runs: int, seed: int) -> None:
+    """Refuse, before any cell is run, what only some cells would refuse later."""
+    from discreet.recipes.trust import Shuffle
+    from discreet.validation import check_count
+
+    Shuffle(epsilon, delta)  # the model that asks most of a target
+    check_count("episodes", episodes)
+    check_count("runs", runs)
+    check_count("seed", seed, at_least=0)

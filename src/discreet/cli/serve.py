@@ -70,13 +70,15 @@ def serve(
     }
     from discreet.service.places import operator_token, places_of
     from discreet.service.study import read_study
+    from discreet.simulation.progress import still_at
 
     read_declared(study)
     operator_token(places_of(study).operator)
     if rehearsal is not None:
         _rehearsed(rehearsal, read_study(study))  # before anything is opened
     check_free(host, port)
-    coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
+    with still_at("opening the study (the first time, code is compiled)"):
+        coordinator = open_coordinator(study, db)  # refused here, in one sentence, and not in every worker
     typer.echo(f"{coordinator.declared.name}  {coordinator.declared.hash}")
     typer.echo(coordinator.mechanism.statement)
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)

@@ -41,7 +41,11 @@ def print_policy(
     if cut:
         typer.echo(f"... more rows: discreet show {file}")
     if states is None:
-        print_facts([("", f"{policy.states:,} states; {policy.horizon:,} steps, counted from 0")])
+        print_facts([("", f"{_many(policy.states, 'state')}; {_many(policy.horizon, 'step')}, counted from 0")])
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def state_number(policy: AnyPolicy, text: str) -> int:

@@ -47,6 +47,7 @@ def shuffler(
     from discreet.service.places import operator_token, shuffler_places_of
 
     origins = check_origins(allow_origin)
+    read_declared(study)
     operator_token(shuffler_places_of(study).operator)
     check_free(host, port)
     opened = open_shuffler(study, db, coordinator)  # refused here, in one sentence

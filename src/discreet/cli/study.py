@@ -1,4 +1,6 @@
-"""``discreet study``: declare a study, check it, invite participants, go on after a backup came back, end it."""
+"""``discreet study``: declare a study, check it, invite participants, go on after a backup came back, end it, and take
+the policy that was learned.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ Db: TypeAlias = Annotated[
     str | None,
     typer.Option("--db", metavar="FILE|URL", help="The database; by default STUDY.db beside the declaration."),
 ]
+_MOST_ROWS = 30  # of a policy on the screen
 _PACKAGES = ("msgspec", "cryptography", "starlette", "uvicorn", "prometheus_client")
 
 
@@ -159,6 +162,45 @@ def restored(study: StudyFile, db: Db = None) -> None:
     print_facts([*facts, ("open now", f"round {done.open_round}")])
 
 
+def policy(
+    study: StudyFile,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz), for discreet show and Python.")],
+    db: Db = None,
+) -> None:
+    """Write the last policy of a study to a file: after its end the one that the learner recommends. Costs nothing."""
+    from discreet.files import check_writable, write_atomically
+    from discreet.policy_files import checked_name
+
+    checked_name(check_writable(out))
+    declared, database, _places = _opened(study, db)
+    from discreet.cli.show import print_policy
+    from discreet.policies import policy_content
+    from discreet.service import rounds
+    from discreet.service.mechanism import labelled_policy, prepare
+
+    database.check_exists()
+    link = database.connect()
+    try:
+        opened, row = rounds.study_row(link), rounds.last_round(link)
+    finally:
+        link.close()
+    if opened is None or row is None:
+        raise InvalidInput("this study has not been opened: there is no policy yet")
+    if opened.hash != declared.hash:
+        raise InvalidInput(f"{study.name} is not the study that this database belongs to: bring that declaration back")
+    found = labelled_policy(declared, row.policy)
+    write_atomically(out, policy_content(found, out.suffix))
+    standing = "deployed in the open round, and may still explore" if opened.ended is None else "recommended at the end"
+    print_facts(
+        [
+            ("policy", f"{out}, {standing}"),
+            ("reports counted", f"{row.served:,}"),
+            ("promise", prepare(declared, opened.recipe).statement),
+        ]
+    )
+    print_policy(found, most=_MOST_ROWS, file=out)
+
+
 def end(study: StudyFile, db: Db = None) -> None:
     """End a study early: count what has arrived, release once more, close. What was charged stays charged."""
     declared, database, places = _opened(study, db)
@@ -178,14 +220,17 @@ def end(study: StudyFile, db: Db = None) -> None:
         coordinator.end()
         row = coordinator.published.row
         print_facts([("ended", str(coordinator.published.ended)), ("reports counted", f"{row.served:,}")])
+        typer.echo(f"what was learned:  discreet study policy {study} --out policy.json")
     finally:
         coordinator.stop()
 
 
 def make_app() -> typer.Typer:
     """The group of commands."""
-    app = typer.Typer(no_args_is_help=True, help="Run a study with real users: new, check, tokens, restored, end.")
-    for command in (new, check, tokens, restored, end):
+    app = typer.Typer(
+        no_args_is_help=True, help="Run a study with real users: new, check, tokens, policy, restored, end."
+    )
+    for command in (new, check, tokens, policy, restored, end):
         app.command(command.__name__)(plain_errors(command))
     return app
 

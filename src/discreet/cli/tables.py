@@ -190,6 +190,8 @@ def _domain(name: str, text: str) -> int | list[str] | Bins:
             raise
     from discreet.files import shortened
 
+    if "." in text:
+        raise InvalidInput(f"--{name}: there is no file of labels {shortened(text)}: write one label per line")
     raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {shortened(text)}")
 
 

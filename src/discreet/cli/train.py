@@ -58,7 +58,9 @@ def train(
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss.", rich_help_panel="Privacy")] = None,
     delta: Annotated[float, typer.Option(help="Its failure probability.", rich_help_panel="Privacy")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="Instead of epsilon.", rich_help_panel="Privacy")] = None,
-    recipe: Annotated[str, typer.Option(help="auto takes the quietest.", rich_help_panel="Privacy")] = "auto",
+    recipe: Annotated[
+        str, typer.Option(help="A name from discreet recipes; auto takes the least noise.", rich_help_panel="Privacy")
+    ] = "auto",
     ledger: Annotated[
         str | None,
         typer.Option(metavar="FILE|URL", help="Charge this ledger (discreet ledger open).", rich_help_panel="Privacy"),
@@ -181,6 +183,11 @@ def check(
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
+    if days is None and report.starts == 0 < report.rows:
+        typer.echo(
+            f"No row has step {first_step}, the first: if your steps are counted from {first_step + 1}, give "
+            f"--first-step {first_step + 1}."
+        )
     verdict = "nothing to repair" if report.clean else "a release repairs the rows above, silently"
     typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
     typer.echo(NOT_PRIVATE)

@@ -19,6 +19,8 @@ from discreet.errors import nearest
 # The class of all mistakes of usage, wherever this version of typer has it from.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _MANY = {"k": 10**3, "m": 10**6}
+_CHOICES = ("--learner", "--recipe", "--privacy")
+_HELP = ("help", "-help", "?")
 _LONGEST = 60
 
 
@@ -37,10 +39,12 @@ def _sentence(error: Any, arguments: Sequence[str]) -> str:
         return _bad_value(error, arguments)
     message = " ".join(str(error.format_message()).split()).rstrip(".")
     if message.startswith("No such command"):
-        return _no_such_command(error, message)
+        return _no_such_command(error, message, arguments)
     extra = re.search(r"unexpected extra argument\S* \((.*)\)", message)
     if extra:
         words = extra[1][:_LONGEST]
+        if words in _HELP and error.ctx is not None:
+            return f"help is an option: write {error.ctx.command_path} --help"
         return f"unexpected argument {words!r}: a value stands behind the name of its option{_see_help(error)}"
     option = re.search(r"Option '(\S+)' requires (\w+) argument", message)
     if option:
@@ -60,6 +64,9 @@ def _no_such_option(error: Any, arguments: Sequence[str]) -> str:
     for option, owner, known in _owners(there, arguments):
         if name in known:
             return f"{given} is an option of {owner}: write {option} {name}={value}"
+    command = _command_behind(error, arguments)
+    if command is not None:
+        return f"{given} stands before its command: write discreet {command} {given}"
     names = sorted(option[2:] for option in there if option.startswith("--"))
     near = [f"--{option}" for option in nearest(name, names, cutoff=0.65)]
     return f"there is no option {given}" + (f": did you mean {' or '.join(near)}?" if near else _see_help(error))
@@ -87,6 +94,10 @@ def _bad_value(error: Any, arguments: Sequence[str]) -> str:
     names = [option for option in error.param.opts if option.startswith("--")]
     given = next((value for name in names if (value := _value_of(name, arguments))), None)
     said = str(error.message).lower()
+    bound = re.search(r"(greater|less) than or equal to (\S+)", said)
+    if bound:
+        most = "least" if bound[1] == "greater" else "most"
+        return f"{_named(error.param)} must be at {most} {bound[2]}, got {str(given)[:_LONGEST]}"
     whole = re.search(r"\bint(eger)?\b", said) is not None
     number = "float" in said or "number" in said
     if not (whole or number):
@@ -119,19 +130,54 @@ def _meant(text: str | None, whole: bool) -> str:
     return f": write {int(number)}" if whole else f": write {number:g}"
 
 
-def _no_such_command(error: Any, message: str) -> str:
+def _no_such_command(error: Any, message: str, arguments: Sequence[str]) -> str:
     given = message.partition("'")[2].partition("'")[0][:_LONGEST]
     commands = list(error.ctx.command.commands) if error.ctx is not None else []
+    path = "discreet" if error.ctx is None else error.ctx.command_path
+    if given in _HELP:
+        asked = next((f" {argument}" for argument in arguments if argument in commands), "")
+        return f"help is an option: write {path}{asked} --help"
+    if given == "version":
+        return "the version is an option: write discreet --version"
     near = nearest(given, commands)
     return f"unknown command {given!r}: " + (
         f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(commands)}"
     )
 
 
+def _command_behind(error: Any, arguments: Sequence[str]) -> str | None:
+    """The command that was typed after an option that only commands have."""
+    if error.ctx is None or error.ctx.parent is not None:
+        return None
+    return next((argument for argument in arguments if argument in error.ctx.command.commands), None)
+
+
+def repeated_choice(command: Any, arguments: Sequence[str]) -> str | None:
+    """A choice of one that was made twice, in the hope that both are played: the parser would forget the first.
+
+    Of every other option the last one counts, as programs usually do it.
+    """
+    for name in arguments:
+        if name.startswith("-") or name not in getattr(command, "commands", {}):
+            break
+        command, arguments = command.commands[name], arguments[1:]
+    typed = [argument.partition("=")[0] for argument in arguments[: _end_of_options(arguments)]]
+    for parameter in command.params:
+        if typed.count(_named(parameter)) > 1 and _named(parameter) in _CHOICES and not parameter.multiple:
+            return (
+                f"{_named(parameter)} was given twice, and {command.name} takes one: discreet rehearse compares several"
+            )
+    return None
+
+
+def _end_of_options(arguments: Sequence[str]) -> int:
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
 def _named(parameter: Any) -> str:
     """A parameter as it is typed: its long option, or the name of an argument."""
     options = [option for option in parameter.opts if option.startswith("--")]
-    return options[0] if options else str(parameter.metavar or parameter.name).upper()
+    return options[0] if options else str(parameter.metavar or parameter.name.upper())
 
 
 def _parameters(error: Any) -> Sequence[Any]:

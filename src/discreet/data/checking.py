@@ -18,6 +18,7 @@ from discreet.data.local import CsvFiles, LocalSource
 from discreet.data.per_user import rules_of
 from discreet.data.table import Table
 from discreet.data.values import floats, plain
+from discreet.notebook import counted, one_line, table_html
 
 NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
 
@@ -30,6 +31,7 @@ class CheckReport:
         rows: Of the table.
         users: How many there are.
         findings: What would be repaired, and how often; see the example of ``check``.
+        starts: Rows of the first step; none of them may mean that steps are counted from another number.
 
     Examples:
         >>> import discreet.data
@@ -40,6 +42,16 @@ class CheckReport:
     rows: int
     users: int
     findings: tuple[tuple[str, int], ...]
+    starts: int = 0
+
+    def __repr__(self) -> str:
+        verdict = "nothing to repair" if self.clean else "some rows would be repaired"
+        return one_line("CheckReport, NOT private", counted(self.rows, "row"), counted(self.users, "user"), verdict)
+
+    def _repr_html_(self) -> str:
+        title = f"{counted(self.rows, 'row')}, {counted(self.users, 'user')}"
+        rows = [[what, f"{count:,}"] for what, count in self.findings]
+        return table_html(title, ["finding", "count"], rows, NOT_PRIVATE)
 
     @property
     def clean(self) -> bool:
@@ -82,7 +94,7 @@ def check(table: Table) -> CheckReport:
     source = table.source
     found = _in_warehouse(source, table) if isinstance(source, IbisSource) else _here(source, table)
     findings = tuple((label, found[name]) for name, label in _LABELS.items() if name in found)
-    return CheckReport(found["rows"], found["users"], findings)
+    return CheckReport(found["rows"], found["users"], findings, found.get("starts", 0))
 
 
 def _here(source: LocalSource, table: Table) -> dict[str, int]:
@@ -93,8 +105,10 @@ def _here(source: LocalSource, table: Table) -> dict[str, int]:
     while (batch := quietly(source.name, lambda: next(batches, None))) is not None:
         domains, ids = grouping.checked(batch, source.encoding, declaration)
         found["rows"] += batch.num_rows
-        for name, (_, inside) in domains.items():
+        for name, (values, inside) in domains.items():
             found[name] += int((~inside).sum())
+            if name == "step":
+                found["starts"] += int((inside & (values == 0)).sum())
         for name, array in zip(("user", "episode"), ids, strict=False):
             found[name] += array.null_count
         if columns.reward is not None:
@@ -104,8 +118,8 @@ def _here(source: LocalSource, table: Table) -> dict[str, int]:
         found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
     packing = declaration.packing(2)
     repaired = np.zeros(3, np.int64)
-    for counted in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
-        repaired += counted.repaired
+    for part in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
+        repaired += part.repaired
     found["duplicates"], found["gaps"], found["episodes"] = repaired.tolist()
     found["users"] = grouping.count_users(source, columns.user)
     return dict(found)
@@ -124,7 +138,8 @@ def _findings(rows: Any, table: Table) -> Any:
     columns, shape = declaration.columns, declaration.shape
     user = query.identifier(rows, columns.user)
     bad = {"user": user.isnull()}
-    bad |= {name: column.isnull() for name, column in query.columns_of(rows, declaration).items()}
+    values = query.columns_of(rows, declaration)
+    bad |= {name: column.isnull() for name, column in values.items()}
     if columns.episode is not None:
         bad["episode"] = query.identifier(rows, columns.episode).isnull()
     if columns.next_state is not None:
@@ -134,7 +149,8 @@ def _findings(rows: Any, table: Table) -> Any:
         low, high = shape.rewards
         bad["reward"] = reward.isnull() | (reward < low) | (reward > high)
     counts = {name: condition.fill_null(False).sum() for name, condition in bad.items()}
-    return rows.aggregate(rows=rows.count(), users=user.nunique(), **counts)
+    starts = (values["step"] == 0).fill_null(False).sum()
+    return rows.aggregate(rows=rows.count(), users=user.nunique(), starts=starts, **counts)
 
 
 def _repeated(rows: Any, table: Table) -> Any:

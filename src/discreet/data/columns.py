@@ -125,7 +125,9 @@ def domain(name: str, given: Domain | None) -> Part:
         raise InvalidInput(f"{name} must be a whole number or a list of labels, got {given!r}")
     if isinstance(given, Sequence):
         labels = tuple(str(label) for label in given)
-        if not labels or len(set(labels)) < len(labels):
+        if not labels:
+            raise InvalidInput(f"{name} must be a list of labels, got none: write one label for each")
+        if len(set(labels)) < len(labels):
             raise InvalidInput(f"{name} must be a list of different labels, got {len(labels)} with repetitions")
         return labels
     return check_count(name, given)
@@ -226,8 +228,18 @@ class Declaration:
             )
         if len(listed(self.columns.next_state)) not in (0, len(listed(self.columns.state))):
             raise InvalidInput("next_state must be made of as many columns as state")
+        self._check_roles()
         check_flag("early_end", self.early_end)
         object.__setattr__(self, "missing_reward", _missing_reward(self.shape, self.missing_reward))
+
+    def _check_roles(self) -> None:
+        """Refuse the column of users in another role: it says who somebody is, and nothing else."""
+        columns = self.columns
+        others = (columns.step, columns.state, columns.action, columns.reward, columns.episode, columns.next_state)
+        if any(columns.user in listed(given) for given in others):
+            raise InvalidInput(
+                f"column {columns.user!r} was given as the user and in another role: name another column there"
+            )
 
     @property
     def counted_steps(self) -> int:

@@ -230,6 +230,8 @@ class CsvFile:
         form, found = self._form(), _room(1, _MOST_COLUMNS)
         _split(data, 0, len(data), len(text) < _BLOCK, form, np.arange(_MOST_COLUMNS), -1, found)
         rows, dropped, _, fields = found.tally.tolist()
+        if len(data) == 0:
+            raise InvalidInput(f"{str(self.path)!r} is empty: give a table whose first line names its columns")
         if rows == 0 or dropped > 0 or fields > _MOST_COLUMNS:
             raise InvalidInput(f"the first line of {str(self.path)!r} does not name columns: give Csv(names=...)")
         cells = [_column(data, form, field, 1, found)[0].tobytes() for field in range(fields)]

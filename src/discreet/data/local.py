@@ -163,8 +163,8 @@ class Frame:
         return {name: schema.field(name).type for name in names if name in schema.names}
 
     def listing(self) -> str:
-        """The columns."""
-        return ", ".join(self.table.column_names)
+        """The columns that were asked for and are there: names of others may be somebody's record."""
+        return "only " + (", ".join(self.table.column_names) or "none") + " of those that were declared"
 
     def batches(self, names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The rows, in pieces."""

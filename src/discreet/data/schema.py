@@ -27,7 +27,9 @@ def check_schema(source: IbisSource | LocalSource, declaration: Declaration) -> 
 
         types = dict(quietly(source.name, lambda: source.types(names)))
         listing = quietly(source.name, source.listing)
-        kinds, has = {name: kind_of(kind) for name, kind in types.items()}, f"; it has {listing}" if listing else ""
+        kinds = {name: kind_of(kind) for name, kind in types.items()}
+        # The first line of a CSV file may be somebody's record: it is not shown.
+        has = f"; it has {listing}" if listing else ": its first line must name it, letter by letter"
     for name in names:
         if name not in types:
             raise InvalidInput(f"{source.name} has no column {name!r}{has}")

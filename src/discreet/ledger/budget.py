@@ -168,7 +168,8 @@ def make_budget(
         ('sum', 'zcdp')
     """
     if (epsilon is None) == (rho is None):
-        raise InvalidInput("a budget is stated by epsilon (and delta) or by rho: give one of them")
+        both = "" if rho is None else ", not both"
+        raise InvalidInput(f"a budget is stated by epsilon (and delta) or by rho: give one of them{both}")
     delta = check_delta("delta", delta)
     if rho is not None:
         if mode not in (None, "zcdp"):

@@ -29,6 +29,7 @@ from discreet.evaluation.split import part_size
 from discreet.evaluation.verdict import verdict_of
 from discreet.learners.base import Problem
 from discreet.learners.pessimistic import APVI
+from discreet.notebook import counted, one_line, table_html
 from discreet.offline.data_sets import learn, privatizer_for
 from discreet.offline.path_users import PathUsers
 from discreet.policies import Mixture, Policy, uniform_policy
@@ -81,6 +82,24 @@ class Plan:
     cells: int
     runs: int
 
+    def __repr__(self) -> str:
+        sizes = (counted(self.shape.states, "state"), counted(self.shape.actions, "action"))
+        return one_line("Plan", counted(len(self.rows), "row"), *sizes, counted(self.shape.horizon, "step"))
+
+    def _repr_html_(self) -> str:
+        columns = ["users", "epsilon", "noise in a row", "users in a row", "missed", "width", "told"]
+        rows = [
+            [
+                f"{row.users:,}",
+                "none" if row.epsilon is None else f"{row.epsilon:g}",
+                f"{row.noise:.3g}",
+                f"{row.per_row:.3g}",
+                *(f"{share:.0%}" for share in (row.gap, row.width, row.told)),
+            ]
+            for row in self.rows
+        ]
+        return table_html("What to expect", columns, rows, f"{self.cells:,} noisy counts, delta {self.delta:g}")
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         shape = self.shape
@@ -105,7 +124,7 @@ def plan(
     shape: Shape,
     *,
     users: int | Sequence[int],
-    epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0),
+    epsilons: float | Sequence[float] = (0.5, 1.0, 2.0, 4.0),
     delta: float = 0.0,
     holdout: float = 0.35,
     returns: tuple[float, float] | None = None,
@@ -139,7 +158,8 @@ def plan(
         raise InvalidInput(f"plan needs a Shape (states, actions, horizon), got {type(shape).__name__}")
     check_size(shape, successors=True)
     many = [check_count("users", each, at_least=10) for each in ([users] if isinstance(users, int) else users)]
-    targets: list[float | None] = [check_positive("epsilon", each) for each in epsilons]
+    asked = [epsilons] if isinstance(epsilons, int | float) else epsilons
+    targets: list[float | None] = [check_positive("epsilon", each) for each in asked]
     if not many or not targets:
         raise InvalidInput("plan compares at least one number of users and one epsilon: give users= and epsilons=")
     families, runs = worlds_of_shape(shape), check_count("runs", runs)

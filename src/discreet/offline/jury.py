@@ -82,6 +82,8 @@ class Jury:
         check_open_unit("confidence", confidence)
         if holdout is None:
             return cls(declaration, limits, usual, confidence, None, None, returns is not None)
+        if isinstance(holdout, int | float) and 1 < holdout < 100:
+            raise InvalidInput(f"holdout is a share of the users: write {holdout / 100:g} for {holdout:g}%")
         check_open_unit("holdout", holdout)
         if declaration.columns.reward is None:
             raise InvalidInput("held-out users judge a policy by their rewards: declare a reward column")

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from discreet.channels.session import Privatizer
-from discreet.errors import DiscreetError, Unsupported
+from discreet.errors import DiscreetError, Unsupported, unknown_name
 from discreet.policies import MIXED
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.trust import Privacy
 from discreet.release import LAYERS, Layer
-from discreet.shape import Shape
+from discreet.shape import LayeredShape, Shape
 
 Score = Callable[[Privatizer, int], float]
 _USUAL_DELTA = 1e-5
+_OF_LOSSES = frozenset({"losses", "observed_losses"})  # what only worlds with adversarial losses release
 _CLEARLY = 1.25  # formulas are not exact, and a mechanism made for the model is what its users expect
 
 
@@ -38,6 +39,7 @@ def choose(
 ) -> Privatizer:
     """The candidate with the lowest score; of equal ones the first."""
     own, trusting_less = list(own), list(trusting_less)
+    _check_options(own, privacy)
     by_layer = LAYERS in needs and shape.horizon > 1
     candidates: list[tuple[float, Privatizer]] = []
     reasons, counted = [], set()
@@ -50,6 +52,11 @@ def choose(
         elif made:
             reasons.append(made)
     if not candidates:
+        if needs & _OF_LOSSES and not isinstance(shape, LayeredShape):
+            raise Unsupported(
+                f"this learner needs {' and '.join(sorted(needs & _OF_LOSSES))}, which only worlds with adversarial "
+                "losses have: choose one, such as layered or kinds, or another learner"
+            )
         raise Unsupported(
             f"no recipe of the {privacy.model} model serves this learner and world: "
             + ("; ".join(reasons) or "there is none for such problems yet")
@@ -63,6 +70,14 @@ def choose(
         candidates = [found for found in candidates if _answers_layers(found[1])] or candidates
     best = min(value for value, _made in candidates)
     return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))
+
+
+def _check_options(recipes: Iterable[Recipe], privacy: Privacy) -> None:
+    """Refuse an option that no recipe of the trust model has, by its name."""
+    known = {name for recipe in recipes for name in recipe.options}
+    for name in privacy.options:
+        if name not in known:
+            raise unknown_name(f"option of the recipes of the {privacy.model} model", name, known)
 
 
 def _answers_layers(privatizer: Privatizer) -> bool:

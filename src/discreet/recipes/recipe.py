@@ -39,7 +39,7 @@ class Recipe:
         law: The noise, by name, for lists.
         accumulator: How tallies add up, by name, for lists.
         source: Where it comes from.
-        options: Its knobs with their defaults; None lets the recipe decide.
+        options: Its parameters with their defaults; None lets the recipe decide.
         heavy_tails: Whether it is made for rewards without a range.
         problem: What is learned from it.
         mixes: False: not for learners that deploy several actions at once.

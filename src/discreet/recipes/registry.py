@@ -165,6 +165,8 @@ def find(name: str, model: str, problems: Iterable[str] = tuple(_HOMES)) -> Reci
     others = {recipe.name: recipe for recipe in _known(problems)}
     if isinstance(name, str) and name in others:
         raise InvalidInput(f"recipe {name!r} is for the {others[name].model} model, not for {model}")
+    if isinstance(name, str) and name.startswith(("broken/", "published/")):
+        raise InvalidInput(f"{name[:60]!r} keeps no promise that can be run: only audit takes it")
     raise unknown_name("recipe", name, [known for known, recipe in others.items() if recipe.model == model])
 
 

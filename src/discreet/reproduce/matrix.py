@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,48 +159,95 @@ def write_matrix(matrix: Matrix) -> str:
     lines = [
         "# Every learner under every trust model",
         "",
-        f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}, replacing one user. Regret as a share of uniform play's "
-        "in the same runs (1: nothing was learned) ± one standard error; for offline learners the gap of the learned "
-        "policy as a share of uniform play's. A dash refuses, for the reason below.",
+        f"At epsilon {matrix.epsilon:g} and delta {matrix.delta:g}, for replacing one user. A cell is the regret as a "
+        "share of uniform play's in the same runs, ± one standard error: 0 is perfect, and at 1 nothing was learned. "
+        "For offline learners it is the gap of the learned policy, as a share of uniform play's. A dash is a "
+        "combination that is refused, for a reason that the last table gives.",
         "",
         "![The matrix](matrix.png)",
         "",
     ]
-    reasons: dict[str, list[str]] = {}
+    refusals: list[Refusal] = []
     for place in matrix.places:
         lines += [f"## {place.label}", "", "| learner | " + " | ".join(MODELS) + " |", "|---|" + "---|" * len(MODELS)]
         for learner in matrix.learners:
             cells = [matrix.cell(learner, model, place) for model in MODELS]
             if any(cell.refused is None for cell in cells):
-                lines.append(f"| {learner} | " + " | ".join(matrix.text(learner, m, place) for m in MODELS) + " |")
+                shares = (matrix.text(learner, model, place).replace(" ", "\u00a0") for model in MODELS)
+                lines.append(f"| {learner} | " + " | ".join(shares) + " |")
             for model, cell in zip(MODELS, cells, strict=True):
                 if cell.refused is not None:
-                    reasons.setdefault(first_reason(cell.refused), []).append(f"{learner}, {model}, {place.label}")
+                    refusals.append(Refusal(first_reason(cell.refused), learner, model, place.label))
         lines.append("")
-    lines += ["## Why cells refuse", ""]
-    lines += [f"- {reason}: *{'; '.join(cells)}*" for reason, cells in reasons.items()]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "## Why cells refuse", "", *refusal_table(refusals, len(matrix.places)), ""])
 
 
-def draw_matrix(matrix: Matrix) -> bytes:
+class Refusal(NamedTuple):
+    """A cell that was not run."""
+
+    reason: str
+    learner: str
+    model: str
+    place: str
+
+
+def refusal_table(refusals: Sequence[Refusal], places: int) -> list[str]:
+    """Lines of a table: a reason, and the learners, trust models and worlds for which it holds."""
+    where: dict[tuple[str, str], dict[str, list[str]]] = {}  # of a reason and a learner: a world and its trust models
+    for refusal in refusals:
+        where.setdefault((refusal.reason, refusal.learner), {}).setdefault(refusal.place, []).append(refusal.model)
+    rows: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (reason, learner), found in where.items():
+        for models in dict.fromkeys(tuple(models) for models in found.values()):
+            worlds = tuple(place for place, here in found.items() if tuple(here) == models)
+            rows.setdefault((reason, models, worlds), []).append(learner)
+    lines = ["| reason | learners | trust models | worlds |", "|---|---|---|---|"]
+    for (reason, models, worlds), learners in rows.items():
+        in_models = "all" if len(models) == len(MODELS) else ", ".join(models)
+        in_worlds = "all" if len(worlds) == places else "; ".join(worlds)
+        lines.append(f"| {reason} | {', '.join(learners)} | {in_models} | {in_worlds} |")
+    return lines
+
+
+def draw_matrix(matrix: Matrix, theme: str = "light") -> bytes:
     """One panel per world: learners by trust models, coloured by the share of uniform play's regret."""
-    picture = new_picture(2.6 * len(matrix.places) + 1.6, 0.36 * len(matrix.learners) + 1.4)
-    panels = picture.subplots(1, len(matrix.places), squeeze=False, sharey=True)[0]
+    panels = {
+        place.label: np.array([[_mean_share(matrix, each, m, place) for m in MODELS] for each in matrix.learners])
+        for place in matrix.places
+    }
+    return draw_shares(panels, matrix.learners, f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}", theme)
+
+
+def draw_shares(panels: Mapping[str, Floats], learners: Sequence[str], title: str, theme: str) -> bytes:
+    """Tables of shares (learners by trust models; NaN for a refusal) as a picture, three in a row."""
+    from discreet.pictures import THEMES, checked_theme
+
+    colours, across = THEMES[checked_theme(theme)], min(3, len(panels))
+    rows = -(-len(panels) // across)
+    picture = new_picture(2.3 * across + 1.6, (0.25 * len(learners) + 0.9) * rows + 0.4)
+    picture.set_facecolor(colours.paper)
+    every = picture.subplots(rows, across, squeeze=False, sharey=True)
     shown = None
-    for axes, place in zip(panels, matrix.places, strict=True):
-        values = np.array([[_mean_share(matrix, learner, m, place) for m in MODELS] for learner in matrix.learners])
+    for axes, (label, values) in zip(every.flat, panels.items(), strict=False):
+        axes.set_facecolor(colours.paper)
         shown = axes.imshow(np.clip(values, 0.0, 1.0), cmap="cividis", vmin=0, vmax=1, aspect="auto")
         for (row, column), value in np.ndenumerate(values):
-            text, ink = (f"{value:.2f}", "black" if value > 0.55 else "white") if np.isfinite(value) else ("–", "grey")
-            axes.text(column, row, text, ha="center", va="center", fontsize=6.5, color=ink)
-        axes.set_xticks(range(len(MODELS)), MODELS, rotation=30, fontsize=7)
-        axes.set_yticks(range(len(matrix.learners)), matrix.learners, fontsize=7)
-        axes.set_title(place.label, fontsize=8)
-    scale = picture.colorbar(shown, ax=list(panels), fraction=0.02, pad=0.01)
-    scale.set_label("share of uniform play's regret (1: nothing learned)", fontsize=7)
-    scale.ax.tick_params(labelsize=7)
-    picture.suptitle(f"epsilon {matrix.epsilon:g}, delta {matrix.delta:g}", fontsize=9)
-    return as_png(picture, dpi=140)
+            ink = colours.soft if np.isnan(value) else "black" if value > 0.55 else "white"
+            text = "–" if np.isnan(value) else f"{value:.2f}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
+        axes.set_xticks(range(len(MODELS)), MODELS, fontsize=8, color=colours.ink)
+        axes.set_yticks(range(len(learners)), learners, fontsize=8, color=colours.ink)
+        axes.set_title(label, fontsize=9, color=colours.ink)
+        axes.tick_params(color=colours.soft)
+        for spine in axes.spines.values():
+            spine.set_color(colours.soft)
+    for axes in every.flat[len(panels) :]:
+        axes.set_visible(False)
+    scale = picture.colorbar(shown, ax=list(every.flat), fraction=0.02, pad=0.01)
+    scale.set_label("share of uniform play's regret (1: nothing learned)", fontsize=8, color=colours.ink)
+    scale.ax.tick_params(labelsize=8, color=colours.soft, labelcolor=colours.ink)
+    picture.suptitle(title, fontsize=10, color=colours.ink)
+    return as_png(picture, dpi=150)
 
 
 def _mean_share(matrix: Matrix, learner: str, model: str, place: Place) -> float:

@@ -10,6 +10,7 @@ another version of this library, which might choose otherwise, goes on with the 
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -216,6 +217,20 @@ def policy_from(message: dict[str, Any]) -> AnyPolicy:
     if message["kind"] == "deterministic":
         return Policy(message["actions"])
     return StochasticPolicy(message["probabilities"])
+
+
+_LABELLED = ("states", "actions")
+
+
+def labelled_policy(study: Study, message: str) -> AnyPolicy:
+    """The policy of a stored message with the labels that the study declares."""
+    problem = study.declaration["problem"]
+    states, actions = (tuple(problem[name]) if isinstance(problem[name], list) else None for name in _LABELLED)
+    found = policy_from(json.loads(message))
+    if isinstance(found, Policy):
+        return Policy(found.actions, states, actions)
+    assert isinstance(found, StochasticPolicy)
+    return StochasticPolicy(found.probabilities, states, actions)
 
 
 def _learner(study: Study) -> Learner:

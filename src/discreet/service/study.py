@@ -148,6 +148,8 @@ def read_study(path: str | os.PathLike[str]) -> Study:
         if file.stat().st_size > _LARGEST:
             raise InvalidInput(f"{shortened(file)} is too large for a study: {_LARGEST >> 20} MiB are possible")
         text = file.read_bytes().decode()
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no study {shortened(file)}: write one with  discreet study new") from None
     except OSError as error:
         raise InvalidInput(
             f"study {shortened(file)} cannot be read: {error.strerror or 'the system refused'}"

@@ -20,6 +20,7 @@ FIRST_LINE, NEXT_LINE = 5.0, 60.0  # seconds, where nobody watches
 _IN_A_NOTEBOOK = 0.5
 _OFTEN = 12  # lines before they become rare
 _WIDTH = 24
+_BARS: list[None] = []  # one for each that is shown
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
 
@@ -39,6 +40,21 @@ def progress_bar(what: str, total: int, shown: bool) -> Iterator[Callable[[int],
     if not shown or _SILENT.get():
         yield lambda _amount: None
         return
+    with _seen():
+        yield from _shown(what, total)
+
+
+@contextmanager
+def _seen() -> Iterator[None]:
+    """While a bar is shown, nobody else need say that something is going on."""
+    _BARS.append(None)
+    try:
+        yield
+    finally:
+        _BARS.pop()
+
+
+def _shown(what: str, total: int) -> Iterator[Callable[[int], None]]:
     cell = notebook_cell()
     if cell is not None:
         work = Work(what, total)
@@ -52,6 +68,22 @@ def progress_bar(what: str, total: int, shown: bool) -> Iterator[Callable[[int],
         work, stream = Work(what, total), sys.stderr
         with _told_by_a_thread(lambda: print(work.line(), file=stream, flush=True), FIRST_LINE, NEXT_LINE):
             yield work.tick
+
+
+@contextmanager
+def still_at(what: str) -> Iterator[None]:
+    """Say after five seconds, and later now and then, that something is going on of which nobody knows the length."""
+    if _SILENT.get():
+        yield
+        return
+    began, stream = time.monotonic(), sys.stderr
+
+    def tell() -> None:
+        if not _BARS:
+            print(f"{what}: {_duration(time.monotonic() - began)} so far", file=stream, flush=True)
+
+    with _told_by_a_thread(tell, FIRST_LINE, NEXT_LINE):
+        yield
 
 
 class Work:

@@ -381,7 +381,9 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
             sizes=data.get("sizes", ""),
         )
     except OSError as error:
-        raise InvalidInput(f"cannot read results from {str(path)!r}: {error.strerror}") from None
+        raise InvalidInput(
+            f"cannot read results from {str(path)!r}: {error.strerror}; give a folder that save() wrote"
+        ) from None
     except (ValueError, KeyError, TypeError):
         raise InvalidInput(f"{str(path)!r} does not hold a result saved by discreet") from None
 

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.errors import InvalidInput, MissingExtra, Unsupported, check_name
 from discreet.policies import StochasticPolicy
 from discreet.types import ArrayLike, Floats, NDArray
 from discreet.validation import check_count
@@ -76,6 +76,7 @@ def frozen_lake(size: str = "4x4", slippery: bool = True, horizon: int = 50) -> 
         >>> discreet.worlds.frozen_lake(horizon=10).shape.actions
         4
     """
+    check_name("size of a lake", size, ("4x4", "8x8"))
     return from_gymnasium(_newest("FrozenLake"), horizon, map_name=size, is_slippery=slippery)
 
 
