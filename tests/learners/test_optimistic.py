@@ -94,13 +94,19 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
             n = max(1.0, float(visits[row]))
             r = min(1.0, max(0.0, float(rewards[row]) / n))
             reward = r + learner.reward_scale * (math.sqrt(2 * r * (1 - r) * width(n)) + width(n))
-            if horizon == 1:
-                reward = kl_bound(r, learner.arm_scale * width(n))
-            patient = learner.patience * math.sqrt(2 * math.log(1 + (1 + users) / (A * n))) if horizon == 1 else 0.0
+            share = math.log(1 + (1 + users) / (A * n))
+            patient = learner.patience * math.sqrt(2 * share) if horizon == 1 else 0.0
             if horizon > 1 and sd_t > 0:
                 widest = float(noise["transitions"][row[:2]].max())
                 patient = learner.patience * 2 / 3 * math.sqrt(2 * max(0.0, math.log(widest**2 / (10 * sd_t**2))))
-            reward += (1 + patient) * noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2) / n
+            plain = noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2)
+            reward += (1 + patient) * plain / n
+            if horizon == 1:
+                sd = (1 + patient * 2 / 3) * plain
+                tau = 1 / math.sqrt(1 + 4 * sd**2 / n)
+                sent = min(1.0, max(0.0, 0.5 + tau * (float(rewards[row]) / n - 0.5)))
+                coin = 0.5 + (kl_bound(sent, learner.arm_scale * share / n) - 0.5) / tau
+                reward = coin if learner.arm_scale > 0 else r + (1 + patient) * plain / n
             w = weights(row)
             m, future = sum(w), unseen * best
             if m > 0:
@@ -180,6 +186,34 @@ def test_a_bandit_is_patient_with_arms_that_had_less_than_their_share():
         assert agrees(state.values, small.policy(state), *reference(small, release, 1))
         for other in (replace(small, patience=0.0), replace(small, arm_scale=0.03)):
             assert not np.allclose(state.values, reference(other, release, 1)[1], rtol=0, atol=1e-6)
+
+
+def test_what_is_recommended_in_a_bandit_doubts_noise():
+    certain = replace(UCBVI(), **WITHOUT_BONUS, arm_scale=0.0)
+    for seed in range(4):
+        release = random_release(1, seed, noisy=True)
+        arrays = UCBVI().recommending(problem(True, horizon=1))
+        policy, values = plan_backwards(arrays, problem(True, horizon=1), stream(seed, 0, COINS), release)
+        assert agrees(values, policy, *reference(certain, release, 1, unseen=0.0, doubt=0.5))
+
+
+def test_the_bound_of_answered_bits_is_that_of_the_bits_as_they_were_sent():
+    """One arm, 200 users, epsilon 1: KL-UCB on the answers, decoded; with all of the noise that there is."""
+    tau, n, sent = math.tanh(0.5), 200.0, 0.61
+    decoded, variance = n * (sent - (1 - tau) / 2) / tau, n * (1 - tau**2) / (4 * tau**2)
+    statistics = {
+        "visits": Estimate(np.full((1, 1, 2), n), np.zeros((1, 1, 2))),
+        "transitions": Estimate(np.zeros((1, 1, 2, 1)), np.zeros((1, 1, 2))),
+        "rewards": Estimate(np.array([[[decoded, -10.0]]]), np.full((1, 1, 2), variance)),
+    }
+    arms = Problem(discreet.Shape(1, 2, 1, homogeneous=True), 400)
+    guarantee = build(discreet.NoPrivacy(), arms.shape, 400).guarantee
+    release = Release(statistics, 400, guarantee, lambda n, p: np.zeros((1, 1, 2)))
+    learner = UCBVI(arm_scale=1.0, noise_scale=1.0, patience=0.0)
+    state = learner.update(learner.init(arms, stream(0, 0, COINS)), release)
+    by_hand = kl_bound(sent, math.log(1 + 401 / (2 * n)) / n)
+    assert state.values[0, 0] == pytest.approx((by_hand - (1 - tau) / 2) / tau, abs=1e-6)
+    assert by_hand > sent + 0.01
 
 
 @pytest.mark.parametrize("knob", KNOBS)

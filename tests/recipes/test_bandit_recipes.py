@@ -7,11 +7,11 @@ import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
-from discreet.channels.schedule import PerPolicy, sizes
+from discreet.channels.schedule import Growing, PerPolicy, sizes
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.registry import make_learner
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.policies import Policy
+from discreet.policies import Policy, StochasticPolicy
 from discreet.privacy.guarantee import from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.choice import choose
@@ -120,9 +120,46 @@ def test_a_first_block_stands_out_of_its_noise_unless_there_are_many_arms():
     assert build(central(1.0), arms(5), T).schedule == PerPolicy(15, 0.5, 5)  # 8 (1 + 2/5) of them
     assert build(central(0.1), arms(5), T).schedule == PerPolicy(158, 0.5, 5)
     assert build(central(1.0), arms(50), T).schedule.first == 11  # 8 (1 + 2/50)
-    assert build(central(0.5), arms(50), T).schedule.first == 16  # 4% of all users
+    assert build(central(0.1), arms(50), T).schedule.first == 28  # 7% of all users for fifty arms
+    assert build(central(4.0), arms(2), T).schedule.first == 8  # hardly any noise: as many as tell something
+    assert build(central(4.0), arms(50), T).schedule.first == 2
     assert build(central(1.0), arms(50), 3).schedule.first == 1
     assert build(shuffle(1.0), arms(50), T).schedule.first == 8  # 2% of all users for fifty arms
+
+
+def test_users_who_answer_themselves_come_in_blocks_that_follow_the_arm():
+    """Eight rewards' worth of answers, 8 / tanh(epsilon / 2)^2, or less with many arms; 1/20 more each time."""
+    blocks = {e: build(discreet.Local(e), arms(2), T).schedule for e in (0.1, 1.0, 4.0)}
+    assert [schedule.first for schedule in blocks.values()] == [400, 37, 9]  # 4% of all users at epsilon 0.1
+    assert blocks[1.0].growth == 0.05
+    assert build(discreet.Local(4.0), arms(50), T).schedule.first == 1
+    assert build(discreet.Local(1.0), arms(2), 3).schedule.first == 1
+    assert build(discreet.Local(1e-9), arms(2), T).schedule.first == 400
+    given = build(discreet.Local(1.0, options={"growth": 0.3}), arms(2), T).schedule
+    assert given == Growing(1, 0.3)
+
+
+def test_policies_that_leave_a_choice_come_in_blocks_by_the_clock():
+    privatizer = build(discreet.Local(1.0), arms(2), 1_000)
+    intake = privatizer.take_in(SimulatedNoise(np.random.default_rng(0)), 1_000)
+    told, drawn = Policy(np.array([[1]])), StochasticPolicy(np.array([[[0.5, 0.5]]]))
+    intake.served = 200
+    assert intake.next_block(told) == privatizer.schedule.first
+    assert intake.next_block(drawn) == 4  # 2% of those who were served
+
+
+def test_answers_about_an_arm_leave_no_doubt_how_many_there_were():
+    found = discreet.simulate(
+        discreet.worlds.bernoulli_arms("0.9,0.2"), "ucbvi", discreet.Local(1.0), episodes=300, keep_release=True
+    )
+    (release,) = found.releases
+    assert release["visits"].values.sum() == pytest.approx(300)
+    assert not release["visits"].variance.any()
+    assert (release["rewards"].variance > 0).all()
+    mixed = discreet.simulate(
+        discreet.worlds.bernoulli_arms("0.9,0.2"), "ucbpo", discreet.Local(1.0), episodes=300, keep_release=True
+    )
+    assert (mixed.releases[0]["visits"].variance > 0).all()  # which arm she drew is hers
 
 
 @pytest.mark.parametrize("wrong", [{"first": 0}, {"growth": 0.0}, {"growth": float("nan")}, {"blocks": 3}])

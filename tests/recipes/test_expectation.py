@@ -100,7 +100,7 @@ def test_what_a_user_counts_for():
 
 def test_blocks_of_users_who_add_noise_themselves_grow_more_slowly_with_many_actions():
     assert made("local/sampled-step").schedule == Growing(1, 0.02)
-    assert made("local/sampled-step", ARMS).schedule == Growing(1, 0.004)
+    assert made("local/first-visit-laplace", ARMS).schedule == Growing(1, 0.004)
     assert made("local/sampled-step", ARMS, growth=0.5).schedule == Growing(1, 0.5)
 
 

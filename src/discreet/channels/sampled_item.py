@@ -317,7 +317,11 @@ class ReportRun(PlainRun):
             shares = domain.shares[h]
             for name, cells in (("visits", 2 * T), ("transitions", 2 * followed), ("rewards", T)):
                 worth = channel._reward_worth() if name == "rewards" else 1.0
-                self._variance[name][g] += reports * channel._variances(step, cells, shares, worth)[0]
+                noise = reports * channel._variances(step, cells, shares, worth)[0]
+                if name == "visits" and shape.horizon == 1 and channel.response == "kary":
+                    # Whatever is said in a bandit is said of the arm that was told: how many said it is no secret.
+                    noise = np.where(cells * shares >= 1.0, 0.0, noise)
+                self._variance[name][g] += noise
             false = (step.lie if channel.response == "unary" else (1 - step.weight) * shares) * (shares > 0)
             self._one_cell[g, :, :, 0] += reports * false / step.weight**2
             self._one_cell[g, :, :, 1] += reports * (false / step.weight) ** 2

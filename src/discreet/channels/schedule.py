@@ -118,11 +118,13 @@ class PerPolicy:
 
     Later ones have ``growth`` times the users that the policy has had. Policies and how many have followed them are
     public, so sizes are. Where there is no policy to ask about yet, ``policies`` of them are taken to come in turn.
+    Policies that leave a choice differ from block to block: for them there may be another schedule, ``mixed``.
     """
 
     first: int
     growth: float
     policies: int = 1
+    mixed: Growing | None = None
 
     def __post_init__(self) -> None:
         check_count("first", self.first)

@@ -30,7 +30,7 @@ from discreet.channels.user_side import Report, count_items, count_messages
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
-from discreet.policies import MIXED, AnyPolicy
+from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.release import ESTIMATES, LAYERS, SERVED_BY, Estimate, Layer, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
@@ -182,6 +182,8 @@ class Intake:
     def next_block(self, policy: AnyPolicy) -> int:
         """How many users the schedule has next, if they follow this policy."""
         schedule = self.privatizer.schedule
+        if isinstance(schedule, PerPolicy) and schedule.mixed is not None and not isinstance(policy, Policy):
+            return schedule.mixed.next_block(self.served, self.total_users)
         if isinstance(schedule, PerPolicy):
             return schedule.next_block_of(self._followed[policy], self.left)
         return schedule.next_block(self.served, self.total_users)

@@ -43,14 +43,23 @@ Where all rows have the same noise, drawn anew with every release, this changes 
 
 **Bandits** (worlds of one step) have no successors, and a reward that chance or noise made look bad is all that is
 known of an arm. There the reward is that of KL-UCB (Garivier and Cappe, "The KL-UCB algorithm for bounded stochastic
-bandits and beyond", 2011) instead of Bernstein's, and noise counts more for an arm that had less than its share:
+bandits and beyond", 2011) instead of Bernstein's, with the logarithm of an arm's share of users, and for coins that
+have the noise in them:
 
-    reward   = min(1, q + noise_scale (1 + patience sqrt(2 ln(1 + (1 + k) / (A n)))) sqrt(sd_r^2 + r^2 sd_n^2) / n)
-    q        = the largest q >= r with  n kl(r, q) <= arm_scale L(n),   kl(r, q) that of two coins
+    M        = ln(1 + (1 + k) / (A n))
+    sd       = noise_scale (1 + (2/3) patience sqrt(2 M)) sqrt(sd_r^2 + r^2 sd_n^2)
+    tau      = 1 / sqrt(1 + 4 sd^2 / n),        b = 1/2 + tau (R / n - 1/2) clipped to [0, 1]
+    reward   = min(1, 1/2 + (q - 1/2) / tau)
+    q        = the largest q >= b with  n kl(b, q) <= arm_scale M,   kl(b, q) that of two coins
 
-With few users in an arm, Bernstein's L(n) / n is far above 1 and makes everybody try every arm again and again; q is
-below 1 from the first user on. In longer worlds patience would cost more than it saves (RiverSwim-4 at (1, 1e-5): a
-fifth more regret).
+If users answer their reward bits by randomised response, and a true answer is likelier by tau than a false one, then
+R / n has a noise variance of (1 - tau^2) / (4 tau^2 n), and b is the mean of the answers as they were sent, which are
+coins themselves: their bound has all that is known, and is decoded afterwards. Other noise of that variance is treated
+alike. Without noise tau is 1 and b is r. With few users in an arm, Bernstein's L(n) / n is far above 1 and makes
+everybody try every arm again and again; q is below 1 from the first user on. Noise counts more for an arm that had less
+than its share; in longer worlds that would cost more than it saves (RiverSwim-4 at (1, 1e-5): a fifth more regret).
+With ``arm_scale`` 0 (recommending, and learners that bound chance themselves) the reward is r + sd / n, and all of
+patience counts.
 
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
@@ -88,7 +97,7 @@ _DOUBTED = 4.0  # how much more the range of what follows counts for a row that 
 _TELLS = 20.0  # moves after which a row weighs in full when it tells about others
 _SHOWN = 0.25  # how much a row that has shown another successor is doubted: it tells by its variance
 _OTHER = 0.5  # moves to another successor that show chance; less is a rest of noise
-_STAYING = 2 / 3  # of patience, for noise that stays
+_STAYING = 2 / 3  # of patience, for noise that stays and for coins that have noise in them
 _SELDOM = 10.0  # how many times as often others of the state were asked than a row that is doubted longer
 _LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
 
@@ -139,7 +148,7 @@ class UCBVI(PlansBackwards):
         threshold: Counts below this many deviations of noise are taken for zero.
         patience: How much longer a row is tried that noise may have made look bad: in bandits an arm that had less than
             its share of users, in longer worlds a row that was asked less often than others of its state.
-        arm_scale: In bandits: takes the place of ``reward_scale``.
+        arm_scale: In bandits: takes the place of ``reward_scale``; the theory's is 1.
 
     Examples:
         >>> import discreet
@@ -153,7 +162,7 @@ class UCBVI(PlansBackwards):
     noise_scale: float = 0.2
     threshold: float = 1.5
     patience: float = 1.5
-    arm_scale: float = 0.6
+    arm_scale: float = 0.9
     name: ClassVar[str] = "ucbvi"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
@@ -348,10 +357,16 @@ def bound_arms(learner: UCBVIArrays, statistics: Statistics) -> None:
             continue  # unseen
         n = max(1.0, statistics.visits[row])
         r = min(1.0, max(0.0, statistics.rewards[row] / n))
-        q = largest_mean(r, learner.arm_scale * fast_log(1.0 + users / n) / n)
-        patience = 1.0 + learner.patience * math.sqrt(2.0 * fast_log(1.0 + users / (arms * n)))
+        share = fast_log(1.0 + users / (arms * n))
         noise = math.sqrt(statistics.reward_noise[row] ** 2 + (r * statistics.visit_noise[row]) ** 2)
-        learner.reward[row] = min(1.0, q + learner.noise_scale * patience * noise / n)
+        patience = learner.patience * math.sqrt(2.0 * share)
+        if learner.arm_scale <= 0.0:
+            learner.reward[row] = min(1.0, r + learner.noise_scale * (1.0 + patience) * noise / n)
+            continue
+        noise *= learner.noise_scale * (1.0 + _STAYING * patience)
+        told = 1.0 / math.sqrt(1.0 + 4.0 * noise**2 / n)
+        said = min(1.0, max(0.0, 0.5 + told * (statistics.rewards[row] / n - 0.5)))
+        learner.reward[row] = min(1.0, 0.5 + (largest_mean(said, learner.arm_scale * share / n) - 0.5) / told)
 
 
 @fused

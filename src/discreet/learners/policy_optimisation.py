@@ -142,7 +142,7 @@ class UCBPO(PolicyOptimiser):
             range_scale=self.range_scale,
             noise_scale=self.noise_scale,
             threshold=self.threshold,
-            arm_scale=self.reward_scale,
+            arm_scale=2 * self.reward_scale,  # of a smaller logarithm
         )
 
 

@@ -9,21 +9,13 @@ Visits are public there and only a reward needs hiding, which moves one number b
   block allows, and a shuffler permutes the answers of a block. Alone in a block she has the whole epsilon by herself,
   so this is never noisier than the local model.
 
-**Blocks** follow the arm and not the clock. The first block of an arm has ``first`` users: 12 standard deviations of
-the noise in such a block where there are up to four arms, falling to 8 where there are many, so that a first look
-stands out of it; but the first blocks of all arms together have at most 4% of all users (2% behind a shuffler). Later
-blocks of an arm have ``growth`` times the users that the arm has had, so an arm that is played for long is released
-rarely, and carries little noise for the users it has had. These numbers were chosen by measured regret on bandits with
-2 (.5 and .6, .7 and .3, .45 and .4), 4, 6, 8, 12, 15, 30, 40 and 70 arms, none of which docs/bandits.md reports.
-
-In the local model there is nothing to gain: ``local/sampled-step`` already answers one bit of a user of a bandit, with
-the whole epsilon, and decodes visits to what they are.
+**Blocks** follow the arm and not the clock (:mod:`discreet.recipes.arm_blocks`). In the local model there is no
+recipe to add: ``local/sampled-step`` answers one bit of a user of a bandit, with the whole epsilon, in such blocks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +23,7 @@ from discreet.accumulators.sums import Blocks
 from discreet.channels.additive import Channel
 from discreet.channels.answered_bits import ResponseChannel
 from discreet.channels.arm_rewards import ArmRewardsChannel
-from discreet.channels.schedule import PerPolicy, sizes
+from discreet.channels.schedule import sizes
 from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.arm_reward import ArmReward, is_bandit
 from discreet.errors import Unsupported
@@ -40,38 +32,20 @@ from discreet.noise.calibration import calibrate_noise
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, parallel, shuffled
 from discreet.privacy.words import rounded_up
+from discreet.recipes.arm_blocks import GROWTH, TRIED_SHUFFLED, arm_blocks
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.shuffle import absent_share
 from discreet.recipes.trust import Privacy
 from discreet.shape import Shape
-from discreet.validation import check_count, check_positive
 
-_FIRST, _MOST = 8.0, 12.0  # standard deviations of the noise in an arm's first block: with many arms, with a few
-_TRIED = 0.04  # the share of all users that the first blocks of all arms may take ...
-_TRIED_SHUFFLED = 0.02  # ... and where noise grows with a block, so that a longer look shows less
-_GROWTH = 0.5
-_OPTIONS: dict[str, Any] = {"first": None, "growth": _GROWTH}
-
-
-def _schedule(
-    options: Options, deviation: Callable[[int], float], shape: Shape, episodes: int, tried: float = _TRIED
-) -> PerPolicy:
-    """Blocks that follow the arm; ``deviation`` is that of the noise in the rewards of a block of so many users."""
-    first = options["first"]
-    if first is None:
-        first = max(1, round(tried * episodes / shape.actions))
-        deviations = min(_MOST, _FIRST * (1.0 + 2.0 / shape.actions))
-        while (enough := max(1, round(deviations * deviation(first)))) < first:
-            first = enough
-    growth = check_positive("growth", options["growth"])
-    return PerPolicy(min(episodes, check_count("first", first)), growth, shape.actions)
+_OPTIONS: dict[str, Any] = {"first": None, "growth": GROWTH}
 
 
 def _central(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     encoder = ArmReward(shape)
     law = _quietest(encoder, privacy)
     rewards = Channel(encoder, law, Blocks())
-    schedule = _schedule(options, lambda _users: math.sqrt(law.variance), shape, episodes)
+    schedule = arm_blocks(options, lambda _users: math.sqrt(law.variance), shape, episodes)
     block = from_mechanism(law, encoder.sensitivity(), delta=privacy.delta, name="rewards of one arm in a block")
     guarantee = billboard(parallel(block, f"every user is in exactly one block ({schedule.describe()})"))
     return unnamed(shape, (ArmRewardsChannel(encoder, rewards),), schedule, guarantee, True, options)
@@ -97,8 +71,8 @@ def _shuffle(privacy: Privacy, shape: Shape, episodes: int, options: Options) ->
         shape, encoder, privacy.epsilon, privacy.delta, 1, absent_share(options), bool(options["bit_level"]),
         round_sizes=True,
     )  # fmt: skip
-    schedule = _schedule(
-        options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes, _TRIED_SHUFFLED
+    schedule = arm_blocks(
+        options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes, TRIED_SHUFFLED
     )
     # An arm that everybody plays has the largest blocks, the last users of all perhaps the smallest one.
     largest = max(sizes(replace(schedule, policies=1), episodes))

@@ -16,6 +16,7 @@ from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import RESPONSES, ReportChannel
 from discreet.channels.schedule import EveryEpisode, Growing, Schedule
 from discreet.channels.session import Privatizer
+from discreet.encoders.arm_reward import is_bandit
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
 from discreet.errors import Unsupported, unknown_name
@@ -25,6 +26,7 @@ from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, 
 from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
+from discreet.recipes.arm_blocks import answering_blocks
 from discreet.recipes.expectation import growing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
@@ -40,10 +42,12 @@ def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Option
         shape, privacy.epsilon, options["steps"], options["response"], bool(options["early_end"]),
         bool(options["own_actions"]),
     )  # fmt: skip
+    schedule: Schedule = growing(options, shape)
+    if is_bandit(shape) and options["growth"] is None:
+        schedule = answering_blocks(privacy.epsilon, shape, episodes, growing(options, shape))
     return Privatizer(
-        "local/sampled-step", shape, (channel,), growing(options, shape),
-        report_guarantee(channel), bool(options["masked"]), options,
-    )  # fmt: skip
+        "local/sampled-step", shape, (channel,), schedule, report_guarantee(channel), bool(options["masked"]), options
+    )
 
 
 def quietest_reports(

@@ -46,6 +46,8 @@ WORDS = {
     "the theory by index (the number of users) or released (counts)",
     "central/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
     "shuffle/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
+    "local/sampled-step:growth": "each block has this share of the users before it; auto takes 0.02 or less with many "
+    "actions, and in bandits 0.05 of the users that the arm has had",
     "central/arm-rewards:growth": "each later block of an arm has this share of the users that the arm has had",
     "shuffle/arm-rewards:growth": "each later block of an arm has this share of the users that the arm has had",
 }  # fmt: skip
