@@ -29,7 +29,6 @@ from discreet.reproduce.figure import AT, UNIFORM, VERSIONS, Claim, Figure, Job,
 
 PAPER = "Differentially private no-regret exploration in adversarial Markov decision processes"
 EPSILONS = (1.0, 10.0)
-_SLOW = 12  # runs of slow lines in the worlds beside the first, at most
 
 
 class Feedback(NamedTuple):
@@ -90,8 +89,7 @@ def _private(version: str, feedback: str, trust: str, epsilon: float, place: str
     return Job(
         version, f"{trust} {epsilon:g}{AT}{place}", f"{kind.name}, {letters}, ε={epsilon:g}", learner=kind.learner,
         model=model, epsilon=epsilon, recipe=recipes.get(version, "auto"), recipe_options=tree, row=place,
-        learner_options=_learner_options(version, feedback), most_runs=None if place == _LAYERED else _SLOW,
-        **PLACES[place],
+        learner_options=_learner_options(version, feedback), **PLACES[place],
     )  # fmt: skip
 
 
@@ -160,8 +158,7 @@ _DIFFERENCES = (
     "close. Losses are clipped to [-E', 1 + E'] before (4.2), which happens with probability delta at most.",
     "UC-O-REPS and UOB-REPS of earlier papers, which update in epochs, are not drawn: without privacy the paper's own "
     "learners with exact counts are.",
-    "Private lines of the paper's learner have twelve runs at most in worlds other than random layers. The panels of "
-    "auto draw one epsilon of each line; the table has all.",
+    "The panels of auto draw one epsilon of each line; the table has all.",
 )
 
 
