@@ -81,7 +81,7 @@ FROZEN_LAKE = Figure(
     "FrozenLake under central, shuffle and local privacy",
     NO_PAPER,
     _lake_jobs(),
-    {"quick": Scale(20_000, 8), "paper": Scale(100_000, 8)},
+    {"quick": Scale(20_000, 8), "paper": Scale(100_000, 20)},
     (
         *(_lake_learns(model) for model in _TRUST),
         Claim("order", "no privacy, central, shuffle, local: each has less regret than the next", _lake_order),

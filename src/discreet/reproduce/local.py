@@ -40,7 +40,7 @@ _SHORTER = {"quick": Scale(200_000, 10), "paper": Scale(100_000_000, 20)}
 _RARELY = {"growth": 0.02}  # a new policy when the users grew by 2%
 UNMASKED = {"masked": False, **_RARELY}
 _AS_PRINTED = {"prior": "published"}  # of LDP-PSRL; this library's own default is another
-_UCBVI = Job("reference", "ucbvi", "UCB-VI, no privacy", "random-mdp", "ucbvi", most_runs=10)
+_UCBVI = Job("reference", "ucbvi", "UCB-VI, no privacy", "random-mdp", "ucbvi")
 _IDLE = Job("reference", UNIFORM, UNIFORM, "random-mdp", UNIFORM)
 _REFERENCES = (_UCBVI, _IDLE)
 _DIFFERENCES = (
