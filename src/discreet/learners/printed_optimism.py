@@ -20,7 +20,8 @@ use.
 **Differences from the paper.** Q is not also bounded by the Q of the episode before, which holds nothing back while the
 bounds hold. E is 4 z times the largest deviation of the noise in a count, with z = sqrt(2 ln(2 (S + 2) rows K / beta))
 as for a normal law, which is less than the paper's own bound. Mean rewards are cut to [0, 1], and rows that nobody
-visited are worth H. The papers that compare with this one do not print its formulas.
+visited are worth H. The papers that compare with this one do not print its formulas; those above follow a description
+of it and were not checked against its text.
 """
 
 from __future__ import annotations
