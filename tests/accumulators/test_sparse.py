@@ -201,3 +201,10 @@ def test_the_tail_of_wide_noise_is_not_rounded_down(scale):
             true = beyond if least > 0 else 1 - beyond
             found = mpmath.mpf(tail_from(DiscreteLaplace(scale), least))
             assert true <= found <= true * (1 + mpmath.mpf("1e-11"))
+
+
+def test_cells_that_may_all_rise_are_not_taken_for_half_as_many():
+    """Of four cells that move any way two may be said to rise, and all four be one user's own."""
+    assert own_cells(Sensitivity.unit_shifts(2, 2)) == 2
+    with pytest.raises(Unsupported, match="how many cells one user can have"):
+        own_cells(Sensitivity.unit_shifts(2, 2, any_way=True))

@@ -74,6 +74,8 @@ def test_signs_have_half_the_noise_of_ones_less_zeros_if_it_is_laplace():
     assert (bits.cells_per_count()["signed_losses"], signed.cells_per_count()["signed_losses"]) == (2, 1)
     assert both[0].guarantee.epsilon == both[1].guarantee.epsilon
     assert both[1].statistics == {"transitions", "signed_losses"}
+    shorter = [len(sizes(built(1.0, split=0.1, cells=cells).schedule, K)) for cells in ("bits", "signed")]
+    assert shorter[1] / shorter[0] == pytest.approx(math.sqrt(2), rel=0.05)  # blocks follow the deviation of the noise
     gaussian = built(0.1, 1e-5, noise="gaussian", cells="signed")  # one cell may move by two: nothing is gained
     assert isinstance(gaussian.channels[1].encoder, LossBits)
     with pytest.raises(InvalidInput, match="cells"):

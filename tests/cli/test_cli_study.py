@@ -101,7 +101,8 @@ def test_an_early_end_and_what_cannot_be_ended_or_restored(tmp_path, capsys, rng
 
 
 def test_what_was_learned_is_a_policy_file_with_the_labels_of_the_study(tmp_path, capsys, rng):
-    file, out = declared(tmp_path), tmp_path / "policy.json"
+    labels = {"states = 2": 'states = ["calm", "tired"]', "actions = 2": 'actions = ["walk", "rest"]'}
+    file, out = declared(tmp_path, labels), tmp_path / "policy.json"
     assert run("study", "policy", file, "--out", out) == 2
     assert "discreet serve" in capsys.readouterr().err
     at = coordinator(file)
@@ -118,11 +119,10 @@ def test_what_was_learned_is_a_policy_file_with_the_labels_of_the_study(tmp_path
     assert "recommended at the end" in shown
     assert "differential privacy" in shown
     at = coordinator(file)
-    problem, policy = at.mechanism.study.declaration["problem"], load_policy(out)
+    policy = load_policy(out)
     assert policy.actions.tolist() == json.loads(at.published.row.policy)["actions"]
     at.stop()
-    labels = problem["states"] if isinstance(problem["states"], list) else None
-    assert policy.state_labels == (None if labels is None else tuple(labels))
+    assert (policy.state_labels, policy.action_labels) == (("calm", "tired"), ("walk", "rest"))
     other = tmp_path / "other.toml"
     other.write_text(file.read_text().replace("number = ", "number = 1"))
     assert run("study", "policy", other, "--db", places_of(file).database, "--out", tmp_path / "o.json") == 2

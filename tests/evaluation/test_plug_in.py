@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from small_worlds import SHAPE, A, H, S, world
 
+from discreet.evaluation import judging
+from discreet.evaluation import plug_in as plug_in_module
 from discreet.evaluation.interval import Interval, between
 from discreet.evaluation.limits import limits_of
 from discreet.evaluation.model import Model
 from discreet.evaluation.plug_in import plug_in
+from discreet.evaluation.private_mean import Moments
 from discreet.evaluation.redraws import redrawn
 from discreet.shape import Shape
 
@@ -33,7 +36,7 @@ def of_one_row(visits: int, went: int) -> Model:
 
 @pytest.mark.parametrize("visits", [8, 12, 30])
 def test_few_visits_are_enough_for_intervals_that_cover(visits):
-    """Exactly, over all outcomes of a row: at every chance above 0.93, where the variance alone is not."""
+    """Exactly, over all outcomes of a row: at every chance above 0.92, where the variance alone is not."""
     limits, policy = limits_of(ONE_STEP, False), np.ones((2, 2, 1))
     found = [plug_in(of_one_row(visits, went), ONE_STEP, limits, policy, 0.0).value for went in range(visits + 1)]
     plain = [
@@ -84,6 +87,13 @@ def test_where_the_first_order_fails_the_errors_of_redrawn_tables_decide():
     assert halves[1][0] > 1.3 * halves[1][1]
 
 
+def test_the_largest_error_of_redrawn_tables_is_the_least_half_width(monkeypatch):
+    errors = np.array([[0.1, 0.2], [0.4, 0.1], [0.0, 0.3]])
+    monkeypatch.setattr(plug_in_module, "_errors", lambda *_: errors)
+    found = plug_in(of_one_row(30, 15), ONE_STEP, limits_of(ONE_STEP, False), np.ones((2, 2, 1)), 0.0).value
+    assert (found.low, found.high) == (pytest.approx(0.1), pytest.approx(0.8))
+
+
 def test_an_impossible_interval_says_nothing():
     assert Interval(25.0, 24.0, 26.0).within(0.0, 20.0) == Interval(20.0, 0.0, 20.0)
     assert Interval(-3.0, -4.0, -2.0).within(0.0, 20.0) == Interval(0.0, 0.0, 20.0)
@@ -95,3 +105,10 @@ def test_ends_that_cross_allow_what_either_does():
     assert between((4.0, 1.0), (0.0, 2.0), 0.95) == Interval(2.0, -2.0, 5.0)
     assert between((1.0, 0.5), (0.0, 3.0), 0.95) == Interval(0.5, -3.0, 3.0)
     assert between((1.0, 1.5), (0.0, 3.0), 0.95, by_chance=1.2) == Interval(0.5, -0.5, 3.0)
+
+
+@pytest.mark.parametrize(("noise", "low"), [(0.8, -0.5), (0.6, -3.0)], ids=["by chance", "not by chance"])
+def test_ends_may_cross_by_the_noise_of_both(noise, low):
+    """They are one apart, and both have noise of that half-width: 1.13 together, or 0.85."""
+    ends = [judging._End(Moments(mean, 0.0, 0.0, 9), half, 0.0, noise, []) for mean, half in ((1.0, 1.5), (0.0, 3.0))]
+    assert judging._interval(ends, 0.95) == Interval(0.5, low, 3.0)

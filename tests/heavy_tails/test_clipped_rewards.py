@@ -305,3 +305,12 @@ def test_a_tree_that_releases_rarely_has_the_noise_of_the_nodes_that_a_release_s
     assert abs(shared - 1) < 5 * math.sqrt(10 / seen[:, 0].size), "the node of the first four users is in both"
     apart = (seen[:, 1] * seen[:, 2]).mean() / unit
     assert abs(apart) < 5 * math.sqrt(6 / seen[:, 0].size), "the nodes of twelve share nothing with those of seven"
+
+
+def test_a_node_that_closes_within_a_block_has_the_noise_of_its_last_user():
+    """Who comes later may be clipped at more; less noise than her own threshold asks for would not hide her."""
+    channel = tree_of(12, growth=0.5)
+    encoder, law = channel.encoder, channel.reward_law
+    assert encoder.threshold(7) < encoder.threshold(8), "or the nodes of twelve users could not be told apart"
+    for (_, variance, _), last in zip(noisy_zeros(channel, (5, 2, 5), 0), ((4, 5), (4, 6, 7), (8, 12)), strict=True):
+        assert variance == pytest.approx(law.variance * sum(encoder.threshold(user) ** 2 for user in last))

@@ -6,7 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from discreet.adversarial.encoders import LossTable
+from discreet.encoders.first_visit import FirstVisitTables
 from discreet.errors import Unsupported
+from discreet.heavy_tails.encoders import SignedFirstVisitTables
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
@@ -20,6 +23,7 @@ from discreet.noise import (
 )
 from discreet.privacy.profiles import BoundedProfile, NearGaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.shape import Moments, Shape, layered_shape
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
 
@@ -88,6 +92,21 @@ def test_cells_that_move_any_way_need_a_symmetric_law():
         with pytest.raises(Unsupported, match=r"use fair coins \(p = 0.5\)"):
             unfair.profile(Sensitivity.unit_shifts(2, 1, any_way=True).in_several_sums(times))
     unfair.profile(Sensitivity.unit_shifts(1, 0, any_way=True))  # a profile holds both directions of one cell
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        FirstVisitTables(Shape(2, 2, 3, homogeneous=True)),
+        SignedFirstVisitTables(Shape(2, 2, 3, rewards=(-1.0, 1.0), moments=Moments(1.0, 1.0)), 1.0),
+        LossTable(layered_shape((1, 2, 1), 2)),
+    ],
+    ids=lambda encoder: encoder.name,
+)
+def test_tables_whose_cells_move_any_way_say_so(encoder):
+    BinomialNoise(64).profile(encoder.sensitivity())
+    with pytest.raises(Unsupported, match="fair coins"):
+        BinomialNoise(64, 0.25).profile(encoder.sensitivity())
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(1.1), DiscreteGaussian(1.3), BinomialNoise(12, 0.25)], ids=str)

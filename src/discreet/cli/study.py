@@ -70,13 +70,7 @@ def check(
     typer.echo(declared.hash)
     print_facts(
         [
-            ("promise", mechanism.statement),
-            *(
-                [
-                    ("it rests on", f"the other people of a batch: {mechanism.crowd()}"),
-                    ("if both collude", _alone(mechanism)),
-                ] if declared.shuffled else []
-            ),
+            *_promised(mechanism),
             ("recipe", mechanism.privatizer.recipe),
             ("participants", f"{users['number']:,}, at most {_few(declared.most_reports, 'report')} of each"),
             ("releases", f"{calibration.releases:,}"),
@@ -99,6 +93,17 @@ def check(
 
 def _few(number: int, thing: str) -> str:
     return f"one {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def _promised(mechanism: Mechanism) -> list[tuple[str, str]]:
+    """What is promised and, behind a shuffler, whom it rests on."""
+    promise = [("promise", mechanism.statement)]
+    if mechanism.study.shuffled:
+        promise += [
+            ("it rests on", f"the other people of a batch: {mechanism.crowd()}"),
+            ("if both collude", _alone(mechanism)),
+        ]
+    return promise
 
 
 def _alone(mechanism: Mechanism) -> str:
@@ -195,7 +200,7 @@ def policy(
         [
             ("policy", f"{out}, {standing}"),
             ("reports counted", f"{row.served:,}"),
-            ("promise", prepare(declared, opened.recipe).statement),
+            *_promised(prepare(declared, opened.recipe)),
         ]
     )
     print_policy(found, most=_MOST_ROWS, file=out)
