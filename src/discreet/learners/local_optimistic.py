@@ -3,21 +3,37 @@ r"""LDP-OBI: optimism with bounds on the noise of every count, and signed estima
 Garcelon, Perchet, Pike-Burke, Pirotta, "Local differential privacy for regret minimization in reinforcement learning"
 (2021), algorithm 2. For each (state, action) with released rewards R, visits N, transitions N(s') and their sum N_p,
 and bounds c1, c2, c3, c4 on the noise in R, N, N_p and N(s') that hold for all releases at once; with S states,
-A actions, H steps, the episode k that is planned for, and a knob alpha above 1,
+A actions, H steps, the episode k that is planned for, and a knob alpha above 1, the paper plans with
 
     r        = R / (N + alpha c2),              p(s') = N(s') / (N_p + alpha c3)          (signed)
     beta_r   = u_r / sqrt(N + alpha c2)   + ((alpha + 1) c2 + c1) / (N + alpha c2)
     beta_p   = u_p / sqrt(N_p + alpha c3) + (S c4 + (alpha + 1) c3) / (N_p + alpha c3)
-    Q_h      = r + beta_r + w_h beta_p + p V_{h+1},       V_h = min(H - h, max(0, max_a Q_h)),   h = 0, ..., H - 1.
+    Q_h      = r + beta_r + (H - h) beta_p + p V_{h+1},   V_h = min(H - h, max(0, max_a Q_h)),   h = 0, ..., H - 1.
 
 ``constants`` says where the numbers come from:
 
 =====================  ==============================================================================================
 "tight"                c from the release's own any-time radii; u by Hoeffding and Weissman, peeled so that they hold
-                       always; w_h = H - h - 1, because that is all that V_{h+1} can be worth; times ``scale``
-"laplace", ...         the paper's c_k for its four randomisers, u_r = sqrt(2 L), u_p = sqrt(14 S L), w_h = H - h, with
-                       L = ln(4 pi^2 S A H k^3 / (3 delta)) and delta_k = 3 delta / (2 pi^2 k^2) in every c_k
+                       always; both times ``scale``, and the bounds below
+"laplace", ...         the formulas above with the paper's c_k for its four randomisers, u_r = sqrt(2 L),
+                       u_p = sqrt(14 S L), L = ln(4 pi^2 S A H k^3 / (3 delta)) and delta_k = 3 delta / (2 pi^2 k^2)
+                       in every c_k
 =====================  ==============================================================================================
+
+**Tight bounds.** The paper bounds every row by itself: S errors of c4 that are all worth H - h. Without noise that is
+still S H visits, and where the caps are reached, the plan prefers what was counted least, however bad it is. Tight ones
+use that rewards are at most 1, and what follows is within the values that follow: with V = V_{h+1}, its least and
+largest value v and W, and D the larger one of the sums over all states of V - v and of W - V,
+
+    reward   = min(1, max(0, R + c1) / n + u_r / sqrt(n) + 3 / n),                          n = N - c2
+    future   = N(.) V / N_p + c4 D / N_p + (W - v) (u_p / sqrt(m) + 3 / m), within [v, W],  m = N_p - c3
+    Q_h      = reward + future,         where n <= 0 the reward is 1, and where m <= 0 the future is W.
+
+Why they hold: the true counts have R* <= R + c1 and N* >= N - c2, so their mean is at most the first term. With e* the
+mean of V by true counts, e* - N(.) V / N_p is the sum over s' of (N*(s') - N(s')) (V(s') - e*) / N_p, because the true
+counts weigh V - e* to zero: at most c4 D / N_p, and nothing where V is flat. The terms with u are Hoeffding's for
+rewards, and half of Weissman's distance times the range of V. They hold for every V at once, so that signed estimates
+do no harm. The terms with 3 are for few visits, which a ``scale`` below 1 would believe.
 
 **Formal guarantees.** Everything is post-processing of a release. With "tight" and ``scale`` 1 the optimism holds with
 the stated failure probability wherever the release gives radii; a smaller ``scale`` is a heuristic that learns faster.
@@ -48,6 +64,8 @@ from discreet.validation import check_open_unit, check_positive
 
 CONSTANTS = ("tight", "laplace", "gaussian", "randomised-response", "bounded")
 _GIVEN = len(CONSTANTS)  # the bounds were computed outside, from a release that knows its own
+_NOTHING = 1e-9  # visits that tell nothing
+_FEW = 3.0  # visits whose rewards and moves may have been chance, whatever the scale
 _EPOCH = 1.5  # how much counts grow between two looks of a bound that holds always
 _UNIT_DEVIATION = 0.286275  # of bounded noise with radius one
 
@@ -66,8 +84,9 @@ class OBIArrays(NamedTuple):
     clock: Floats  # (1,) users whose releases were seen
     bounds: Floats  # (4, rows): c1, c2, c3, c4 where a release gives them, else zero
     reward: Floats  # (rows,) scratch: estimate plus bonus
-    inverse: Floats  # (rows,) scratch: one over N_p + alpha c3
-    bonus: Floats  # (rows,) scratch: beta_p
+    inverse: Floats  # (rows,) scratch: one over N_p + alpha c3; if tight one over N_p, zero where that says nothing
+    bonus: Floats  # (rows,) scratch: beta_p; if tight the part of chance, per unit of the range of V
+    noisy: Floats  # (rows,) scratch: if tight the part of noise, per unit of D
     q: Floats  # (S * A,) scratch: of one step
     table: Floats  # (S, A) the same numbers
 
@@ -79,7 +98,7 @@ class OBI(PlansBackwards):
     Args:
         constants: ``tight``, or the paper's: ``laplace``, ``gaussian``, ``randomised-response``, ``bounded``.
         scale: Of the tight bonuses; at 1 optimism is proved.
-        alpha: Above 1: how far denominators are raised.
+        alpha: Above 1: how far the paper's denominators are raised; the tight ones do not use it.
         failure_probability: With which a bound may not hold.
 
     Examples:
@@ -123,6 +142,7 @@ class OBI(PlansBackwards):
             reward=np.zeros(rows),
             inverse=np.zeros(rows),
             bonus=np.zeros(rows),
+            noisy=np.zeros(rows),
             q=q,
             table=q.reshape(shape.states, shape.actions),
         )
@@ -166,7 +186,10 @@ def _prepare(learner: OBIArrays, statistics: Statistics, coins: Stream, H: int) 
     S = statistics.transitions.shape[0]
     multiples = noise_multiples(learner, k, S, H, statistics.visit_noise[0])
     deviations = statistical_deviations(learner, k, S, H)
-    estimate_optimistically(learner, statistics, multiples, deviations)
+    if as_printed(learner):
+        estimate_as_printed(learner, statistics, multiples, deviations)
+    else:
+        estimate_tightly(learner, statistics, multiples, deviations)
 
 
 @fill_q.implement(OBIArrays)
@@ -174,11 +197,27 @@ def _fill_q(learner: OBIArrays, statistics: Statistics, following: Floats, h: in
     q = learner.q
     here = rows_of_step(learner.groups, h, q.shape[0])
     reward, inverse, bonus = learner.reward[here], learner.inverse[here], learner.bonus[here]
-    worth = left if as_printed(learner) else left - 1.0  # w_h
     sum_over_successors(statistics.transitions, here, following, q)
+    if as_printed(learner):
+        for i in range(q.shape[0]):
+            q[i] = q[i] * inverse[i] + reward[i] + left * bonus[i]
+        return 0.0, left
+    noisy = learner.noisy[here]
+    least, most, apart = how_values_differ(following)
     for i in range(q.shape[0]):
-        q[i] = q[i] * inverse[i] + reward[i] + worth * bonus[i]
+        future = q[i] * inverse[i] + (most - least) * bonus[i] + apart * noisy[i]
+        q[i] = reward[i] + min(most, max(least, future))
     return 0.0, left
+
+
+@inlined
+def how_values_differ(values: Floats) -> tuple[float, float, float]:
+    """The least and the largest value, and D: the most that the sum of |V - e| can be for an e between them."""
+    least, most, total = values[0], values[0], 0.0
+    for t in range(values.shape[0]):
+        least, most, total = min(least, values[t]), max(most, values[t]), total + values[t]
+    S = values.shape[0]
+    return least, most, max(total - S * least, S * most - total)
 
 
 @inlined
@@ -241,15 +280,15 @@ def peeled(log_time: float, events: float, failure: float) -> float:
 
 
 @inlined
-def estimate_optimistically(
+def estimate_as_printed(
     learner: OBIArrays, statistics: Statistics, multiples: Multiples, deviations: Deviations
 ) -> None:
-    """Estimates and bonuses of every row, into the learner's scratch space; bounds that were given are kept."""
-    reward, inverse, bonus, bounds = learner.reward, learner.inverse, learner.bonus, learner.bounds
+    """The paper's estimates and bonuses of every row, into the learner's scratch space."""
+    reward, inverse, bonus = learner.reward, learner.inverse, learner.bonus
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
-    (S, R), alpha, scale = transitions.shape, learner.alpha, learner.scale
+    (S, R), alpha = transitions.shape, learner.alpha
     (c_pair, c_successor, c_sum), (u_reward, u_transition) = multiples, deviations
     for row in range(R):
         inverse[row] = transitions[0, row]
@@ -257,14 +296,46 @@ def estimate_optimistically(
         for row in range(R):
             inverse[row] += transitions[t, row]
     for row in range(R):
-        c1 = max(1.0, scale * (bounds[0, row] + c_pair * reward_noise[row]))
-        c2 = max(1.0, scale * (bounds[1, row] + c_pair * visit_noise[row]))
+        c1 = max(1.0, c_pair * reward_noise[row])
+        c2 = max(1.0, c_pair * visit_noise[row])
         per_visit = 1.0 / max(visits[row] + alpha * c2, (alpha - 1.0) * c2)
         extra = u_reward * math.sqrt(per_visit) + ((alpha + 1.0) * c2 + c1) * per_visit
         reward[row] = rewards[row] * per_visit + extra
     for row in range(R):
-        c3 = max(1.0, scale * (bounds[2, row] + c_sum * transition_noise[row]))
-        c4 = max(1.0, scale * (bounds[3, row] + c_successor * transition_noise[row]))
+        c3 = max(1.0, c_sum * transition_noise[row])
+        c4 = max(1.0, c_successor * transition_noise[row])
         per_followed = 1.0 / max(inverse[row] + alpha * c3, (alpha - 1.0) * c3)
         inverse[row] = per_followed
         bonus[row] = u_transition * math.sqrt(per_followed) + (S * c4 + (alpha + 1.0) * c3) * per_followed
+
+
+@inlined
+def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Multiples, deviations: Deviations) -> None:
+    """The tight estimates and bonuses of every row; bounds that a release gave are kept."""
+    reward, inverse, bonus, noisy = learner.reward, learner.inverse, learner.bonus, learner.noisy
+    bounds, scale = learner.bounds, learner.scale
+    visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
+    visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
+    reward_noise = statistics.reward_noise
+    S, R = transitions.shape
+    (c_pair, c_successor, c_sum), (u_reward, u_transition) = multiples, deviations
+    for row in range(R):
+        inverse[row] = transitions[0, row]
+    for t in range(1, S):
+        for row in range(R):
+            inverse[row] += transitions[t, row]
+    for row in range(R):
+        c1 = scale * (bounds[0, row] + c_pair * reward_noise[row])
+        least = visits[row] - scale * (bounds[1, row] + c_pair * visit_noise[row])
+        per_visit = 1.0 / max(_NOTHING, least)
+        chance = u_reward * math.sqrt(per_visit) + _FEW * per_visit
+        reward[row] = min(1.0, max(0.0, rewards[row] + c1) * per_visit + chance)
+    for row in range(R):
+        followed = inverse[row]
+        least = followed - scale * (bounds[2, row] + c_sum * transition_noise[row])
+        c4 = scale * (bounds[3, row] + c_successor * transition_noise[row])
+        known = 1.0 if least > _NOTHING else 0.0
+        per_followed, at_most = 1.0 / max(_NOTHING, followed), 1.0 / max(_NOTHING, least)
+        inverse[row] = known * per_followed
+        bonus[row] = u_transition * math.sqrt(at_most) + _FEW * at_most
+        noisy[row] = c4 * per_followed
