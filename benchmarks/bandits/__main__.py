@@ -1,15 +1,19 @@
 """Measure every cell that is missing, then write the tables and the pictures of docs/bandits.md.
 
     python -m benchmarks.bandits [--tune] [--kept FOLDER] [--trust central shuffle local]
+    python -m benchmarks.bandits --trust local --bandit "5 arms" --epsilon 1 --runs 1000 --seed 3
 
 An interrupted measurement goes on where it stopped. ``--tune`` only prints how constants were chosen. The tables
-replace what stands between the two marks of the page.
+replace what stands between the two marks of the page. ``--bandit`` prints one cell with other seeds and more runs, ours
+and the tuned ones, and keeps nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.bandits import comparators
 from benchmarks.bandits.measure import HERE, Cell, Kept, fingerprint, play, simulate, tuned
@@ -53,14 +57,30 @@ def tune() -> None:
         print(f"{one.name} (has {one.tuned:g}): {line}", flush=True)
 
 
+def print_cell(trust: str, name: str, epsilon: float, runs: int, seed: int) -> None:
+    """One cell anew: ours with this seed, the tuned ones with the next."""
+    cells = {"discreet": simulate(trust, name, BANDITS[name], epsilon, runs, seed=seed)}
+    for one in comparators.of(trust):
+        cells[f"{one.name}, tuned"] = play(one, "tuned", BANDITS[name], epsilon, runs, seed + 1)
+    for who, cell in cells.items():
+        print(f"{who}: {cell.mean:.5f} ± {cell.error:.5f}, median {np.median(cell.regret):.5f}, worst {cell.worst:.3f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tune", action="store_true", help="print how constants were chosen, and nothing else")
     parser.add_argument("--kept", type=Path, default=ROOT / "build" / "bandits", help="where cells are kept")
     parser.add_argument("--trust", nargs="+", choices=list(EPSILONS), default=list(EPSILONS))
+    parser.add_argument("--bandit", choices=list(BANDITS), help="measure one cell of each trust model again")
+    parser.add_argument("--epsilon", type=float, default=1.0, help="of that cell")
+    parser.add_argument("--runs", type=int, default=1000, help="of that cell")
+    parser.add_argument("--seed", type=int, default=1, help="of that cell")
     chosen = parser.parse_args()
     if chosen.tune:
         tune()
+    elif chosen.bandit is not None:
+        for trust in chosen.trust:
+            print_cell(trust, chosen.bandit, chosen.epsilon, chosen.runs, chosen.seed)
     else:
         found = measured(Kept(chosen.kept), chosen.trust)
         if list(chosen.trust) == list(EPSILONS):

@@ -82,10 +82,13 @@ def play(
     return Cell(total, curve, f"constant {one.printed if version == 'printed' else one.tuned:g}")
 
 
-def simulate(trust: str, name: str, means: Floats, epsilon: float, runs: int | None = None, users: int = USERS) -> Cell:
+def simulate(
+    trust: str, name: str, means: Floats, epsilon: float, runs: int | None = None, users: int = USERS,
+    seed: int = OURS_SEED,
+) -> Cell:  # fmt: skip
     """UCBVI as it is by default, with the recipe that the library chooses; its epsilon is computed, and checked."""
     privacy, runs = OURS[trust](epsilon), OURS_RUNS[trust] if runs is None else runs
-    found = discreet.simulate(world_of(name, means), "ucbvi", privacy, episodes=users, runs=runs, seed=OURS_SEED)
+    found = discreet.simulate(world_of(name, means), "ucbvi", privacy, episodes=users, runs=runs, seed=seed)
     guarantee = found.guarantee
     assert not isinstance(guarantee, dict)
     assert guarantee.epsilon <= epsilon * (1 + 1e-9), guarantee.statement()

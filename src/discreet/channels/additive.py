@@ -53,6 +53,9 @@ class AdditiveRun(PlainRun):
     def __init__(self, channel: Channel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
         self._channel, self._shape, self._masked = channel, shape, masked
         self._run: Run = channel.accumulator.start(channel.encoder.size, row_shape(shape), channel.law, noise)
+        self._cells = channel.cells_per_count()  # the same for all releases
+        self._cells["followed"] = self._cells.get("transitions", 0) * shape.states
+        self._anytime = channel.law if isinstance(channel.law, AnytimeLaw) else None
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Take in a tally; cells that the policy or the encoder makes known zeros stay without noise."""
@@ -89,11 +92,9 @@ class AdditiveRun(PlainRun):
 
         Sums of fresh draws only: the noise of a tree comes and goes.
         """
-        law, copies = self._channel.law, self._run.copies.copy()
-        if not isinstance(self._channel.accumulator, Blocks | Total) or not isinstance(law, AnytimeLaw):
+        law, cells, copies = self._anytime, self._cells, self._run.copies.copy()
+        if law is None or not isinstance(self._channel.accumulator, Blocks | Total):
             return None
-        cells = self._channel.cells_per_count()
-        cells["followed"] = cells.get("transitions", 0) * self._shape.states
         return lambda statistic, failure_probability: np.asarray(
             law.anytime_radius(copies * cells[statistic], failure_probability)
         )

@@ -25,7 +25,7 @@ still S H visits, and where the caps are reached, the plan prefers what was coun
 use that rewards are at most 1, and what follows is within the values that follow: with V = V_{h+1}, its least and
 largest value v and W, and D the larger one of the sums over all states of V - v and of W - V,
 
-    reward   = min(1, max(0, R + c1) / n + u_r / sqrt(n) + 3 / n),                          n = N - c2
+    reward   = min(1, max(0, R + c1) / n + l u_r / sqrt(n) + 3 / n),                        n = N - c2
     future   = N(.) V / N_p + c4 D / N_p + (W - v) (u_p / sqrt(m) + 3 / m), within [v, W],  m = N_p - c3
     Q_h      = reward + future,         where n <= 0 the reward is 1, and where m <= 0 the future is W.
 
@@ -33,7 +33,8 @@ Why they hold: the true counts have R* <= R + c1 and N* >= N - c2, so their mean
 mean of V by true counts, e* - N(.) V / N_p is the sum over s' of (N*(s') - N(s')) (V(s') - e*) / N_p, because the true
 counts weigh V - e* to zero: at most c4 D / N_p, and nothing where V is flat. The terms with u are Hoeffding's for
 rewards, and half of Weissman's distance times the range of V. They hold for every V at once, so that signed estimates
-do no harm. The terms with 3 are for few visits, which a ``scale`` below 1 would believe.
+do no harm. The terms with 3 are for few visits, which a ``scale`` below 1 would believe, and l = sqrt(max(1, ln(1 + k /
+n))) for a row that had few of all users: without it one unlucky start is never corrected.
 
 **Formal guarantees.** Everything is post-processing of a release. With "tight" and ``scale`` 1 the optimism holds with
 the stated failure probability wherever the release gives radii; a smaller ``scale`` is a heuristic that learns faster.
@@ -313,7 +314,7 @@ def estimate_as_printed(
 def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Multiples, deviations: Deviations) -> None:
     """The tight estimates and bonuses of every row; bounds that a release gave are kept."""
     reward, inverse, bonus, noisy = learner.reward, learner.inverse, learner.bonus, learner.noisy
-    bounds, scale = learner.bounds, learner.scale
+    bounds, scale, users = learner.bounds, learner.scale, learner.clock[0]
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
@@ -328,7 +329,8 @@ def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Mult
         c1 = scale * (bounds[0, row] + c_pair * reward_noise[row])
         least = visits[row] - scale * (bounds[1, row] + c_pair * visit_noise[row])
         per_visit = 1.0 / max(_NOTHING, least)
-        chance = u_reward * math.sqrt(per_visit) + _FEW * per_visit
+        longer = math.sqrt(max(1.0, fast_log(1.0 + users * per_visit)))
+        chance = longer * u_reward * math.sqrt(per_visit) + _FEW * per_visit
         reward[row] = min(1.0, max(0.0, rewards[row] + c1) * per_visit + chance)
     for row in range(R):
         followed = inverse[row]
