@@ -99,7 +99,7 @@ def tight_reference(release, bounds, level_r, level_p):
                 n, followed = visits[g, s, a] - c2, transitions[g, s, a].sum()
                 m, reward, future = followed - c3, 1.0, high
                 if n > 0:
-                    longer = math.sqrt(max(1.0, math.log(1 + (release.users + 1) / n)))
+                    longer = math.sqrt(max(1.0, math.log(1 + (release.users + 1) / (A * n)) / 2))
                     reward = min(1.0, max(0.0, rewards[g, s, a] + c1) / n + longer * level_r / math.sqrt(n) + 3 / n)
                 if m > 0:
                     chance = (high - low) * (level_p / math.sqrt(m) + 3 / m)
@@ -139,8 +139,8 @@ def test_tight_constants_take_the_radii_of_the_release(scale, size, homogeneous)
         asked.append((name, failure_probability))
         return np.full((groups, S, A), {"rewards": 20.0, "visits": 30.0, "followed": 40.0, "transitions": 25.0}[name])
 
-    release = random_release(groups, seed=5, users=4000, radius_of=radius_of, size=size)
-    epoch = math.floor(math.log(4001 * H) / math.log(1.5)) + 1
+    release = random_release(groups, seed=5, users=40_000, radius_of=radius_of, size=size)
+    epoch = math.floor(math.log(40_001 * H) / math.log(1.5)) + 1
     level = math.log(8 * groups * S * A * (epoch + 1) * (epoch + 2) / DELTA)
     u_r, u_p = (scale * math.sqrt(0.75 * x) for x in (level, S * math.log(2) + level))
     bounds = [scale * c for c in (20.0, 30.0, 40.0, 25.0)]

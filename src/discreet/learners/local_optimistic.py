@@ -33,8 +33,9 @@ Why they hold: the true counts have R* <= R + c1 and N* >= N - c2, so their mean
 mean of V by true counts, e* - N(.) V / N_p is the sum over s' of (N*(s') - N(s')) (V(s') - e*) / N_p, because the true
 counts weigh V - e* to zero: at most c4 D / N_p, and nothing where V is flat. The terms with u are Hoeffding's for
 rewards, and half of Weissman's distance times the range of V. They hold for every V at once, so that signed estimates
-do no harm. The terms with 3 are for few visits, which a ``scale`` below 1 would believe, and l = sqrt(max(1, ln(1 + k /
-n))) for a row that had few of all users: without it one unlucky start is never corrected.
+do no harm. The terms with 3 are for few visits, which a ``scale`` below 1 would believe, and
+l = sqrt(max(1, ln(1 + k / (A n)) / 2)) is for a row that had less than its share of users: without it one unlucky start
+is rarely corrected. Both make bounds wider, so they need no proof.
 
 **Formal guarantees.** Everything is post-processing of a release. With "tight" and ``scale`` 1 the optimism holds with
 the stated failure probability wherever the release gives radii; a smaller ``scale`` is a heuristic that learns faster.
@@ -314,7 +315,7 @@ def estimate_as_printed(
 def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Multiples, deviations: Deviations) -> None:
     """The tight estimates and bonuses of every row; bounds that a release gave are kept."""
     reward, inverse, bonus, noisy = learner.reward, learner.inverse, learner.bonus, learner.noisy
-    bounds, scale, users = learner.bounds, learner.scale, learner.clock[0]
+    bounds, scale, share = learner.bounds, learner.scale, learner.clock[0] / learner.table.shape[1]
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
@@ -329,7 +330,7 @@ def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Mult
         c1 = scale * (bounds[0, row] + c_pair * reward_noise[row])
         least = visits[row] - scale * (bounds[1, row] + c_pair * visit_noise[row])
         per_visit = 1.0 / max(_NOTHING, least)
-        longer = math.sqrt(max(1.0, fast_log(1.0 + users * per_visit)))
+        longer = math.sqrt(max(1.0, 0.5 * fast_log(1.0 + share * per_visit)))
         chance = longer * u_reward * math.sqrt(per_visit) + _FEW * per_visit
         reward[row] = min(1.0, max(0.0, rewards[row] + c1) * per_visit + chance)
     for row in range(R):
