@@ -86,6 +86,7 @@ from discreet.compiled import fused
 from discreet.learners.base import PlansBackwards, Problem, fill_q, plan_backwards, prepare
 from discreet.planning.backward import sum_over_successors
 from discreet.planning.coins import largest_mean
+from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, spread_over_few
 from discreet.policies import Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
@@ -134,6 +135,7 @@ class UCBVIArrays(NamedTuple):
     mean: Floats  # (padded S * A,) E
     spread: Floats  # (padded S * A,) sums of w (V - E)^2
     deviation: Floats  # (padded S * A,) sums of (V - E)^2 over w > 0
+    few: FewSuccessors  # where the weights above zero are, if they are few and nothing is noisy
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ class UCBVI(PlansBackwards):
             mean=np.zeros(padded),
             spread=np.zeros(padded),
             deviation=np.zeros(padded),
+            few=few_successors(shape.groups, shape.states, shape.actions),
         )
 
     def arrays_after(self, problem: Problem, release: Release) -> UCBVIArrays:
@@ -303,10 +306,22 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
         per_range[row] = range_scale * (1.0 + doubted * doubt) * min(1.0, width) + threshold * noise
         per_deviation[row] = noise
         inverse[row] = known * per_move if inverse[row] > 0.0 else 0.0
+    learner.few.listed[0] = 0
+    if not noisy(transition_noise):
+        list_successors(learner.few, weights, learner.table.size)
     if learner.bandit:
         bound_arms(learner, statistics)
     elif learner.staying > 0.0:
         doubt_noise_that_stays(learner, statistics)
+
+
+@fused
+def noisy(deviations: Floats) -> bool:
+    """Whether any row has noise."""
+    most = 0.0
+    for row in range(deviations.shape[0]):
+        most = max(most, deviations[row])
+    return most > 0.0
 
 
 @fused
@@ -386,8 +401,12 @@ def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
         for i in range(padded):
             q[i] = reward[i]
         return
-    sum_over_successors(learner.weights, here, following, mean)
-    spread_over_successors(learner, here, following)
+    if learner.few.listed[0] == 1:
+        group = h if learner.groups > 1 else 0
+        spread_over_few(learner.few, group, learner.weights[:, here], inverse, following, mean, spread)
+    else:
+        sum_over_successors(learner.weights, here, following, mean)
+        spread_over_successors(learner, here, following)
     for i in range(padded):
         bonus = math.sqrt(per_variance[i] * spread[i] * inverse[i]) + per_deviation[i] * math.sqrt(deviation[i])
         future = min(best, mean[i] + bonus + per_range[i] * (best - mean[i]))

@@ -21,7 +21,7 @@ from discreet.channels.session import Privatizer
 from discreet.compiled import inlined, kernel
 from discreet.encoders.base import by_successor, encode_into, marginals_into
 from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
-from discreet.planning.backward import evaluate
+from discreet.planning.few_successors import evaluate_by_few, true_successors
 from discreet.release import Statistics
 from discreet.simulation.block_loop import RunRecord, empty_record
 from discreet.streams import COINS, NOISE, USERS, Stream, stream
@@ -35,6 +35,7 @@ class Truth(NamedTuple):
     """The exact tables of the world and its optimal value: regret is computed from them, and no learner sees them."""
 
     transitions: Floats
+    successors: Integers
     means: Floats
     start: Floats
     optimal_value: float
@@ -90,7 +91,7 @@ def run_episodes(
     encoder, law = channel.encoder.arrays(), channel.law.kernel()
     accumulator = channel.accumulator.arrays(channel.encoder.size)  # type: ignore[union-attr]
     planner = learner.arrays(Problem(world.shape, episodes))
-    truth = Truth(np.array(world.transitions), np.array(world.means), np.array(world.start), world.optimal_value)
+    truth = _truth(world)
     parts = (world.arrays(), truth, encoder, law, accumulator, planner, streams, tables)
     done = 0
     while done < episodes:
@@ -104,6 +105,12 @@ def run_episodes(
     return record
 
 
+def _truth(world: TabularWorld) -> Truth:
+    transitions = np.array(world.transitions)
+    successors = true_successors(transitions)
+    return Truth(transitions, successors, np.array(world.means), np.array(world.start), world.optimal_value)
+
+
 def _only_channel(privatizer: Privatizer) -> Channel | ContinualChannel:
     (channel,) = privatizer.channels
     assert isinstance(channel, Channel | ContinualChannel)
@@ -114,7 +121,8 @@ def _gap_of_plan(world: TabularWorld, planner: Any, parts: tuple[Any, ...]) -> f
     """The gap of what the planner makes of the last statistics."""
     *_, streams, tables = parts
     plan_into(planner, tables.statistics, streams.coins, tables.values, tables.actions)
-    evaluate(parts[1].transitions, parts[1].means, tables.actions, tables.values)
+    truth: Truth = parts[1]
+    evaluate_by_few(truth.transitions, truth.successors, truth.means, tables.actions, tables.values)
     return max(0.0, world.optimal_value - float(world.start @ tables.values[0]))
 
 
@@ -165,7 +173,7 @@ def _episode_loop(
         plan_into(learner, statistics, streams.coins, values, actions)
         if _deploy(actions, deployed):
             switches += 1.0 if k > 0 else 0.0
-            evaluate(truth.transitions, truth.means, deployed, values)
+            evaluate_by_few(truth.transitions, truth.successors, truth.means, deployed, values)
             gap = _gap(truth.start, values, truth.optimal_value)
         total += gap
         if k + 1 == marks[mark]:
