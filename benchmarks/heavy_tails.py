@@ -1,6 +1,7 @@
 """Heavy-tailed rewards in numbers: ``python -m benchmarks.heavy_tails [PART ...]``, all parts if none is named.
 
 ``grid``    plain and heavy learners like for like: eight worlds, three targets, pooled steps and laws per step
+``steps``   laws per step that do differ from step to step, with visits borrowed from other steps and without
 ``users``   laws per step with 80,000 users; the local model at epsilon 4 and 1
 ``order``   the declared moment at alpha = 1.2, which is a public knob
 ``arms``    a bandit with heavy-tailed rewards
@@ -29,6 +30,7 @@ from discreet.heavy_tails.worlds import around
 from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
 from discreet.policies import uniform_policy
 from discreet.recipes.trust import Privacy
+from discreet.types import Floats
 from discreet.worlds import river_swim
 from discreet.worlds.tabular import TabularWorld
 
@@ -93,6 +95,36 @@ def random_world(seed: int, alpha: float) -> TabularWorld:
     return TabularWorld(f"random-{seed}", transitions, law, np.eye(6)[0], 10, (-1.0, 1.0), moments)
 
 
+def differing_worlds(alpha: float) -> Iterator[tuple[str, TabularWorld]]:
+    """Six states, three actions, ten steps, laws drawn as above; and a river whose actions change places at random."""
+    for seed, name, rewards_differ, moves_differ in (
+        (201, "rewards and successors", True, True), (202, "rewards", True, False), (203, "successors", False, True)
+    ):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        transitions = rng.dirichlet(np.full(6, 0.3), size=(10 if moves_differ else 1, 6, 3))
+        means = rng.uniform(0, 1, size=(10 if rewards_differ else 1, 6, 3)) ** 3
+        yield name, _per_step(name, transitions, means, alpha)
+    flowing, rng = river_swim(5, 10, rewards="stable", alpha=alpha), np.random.default_rng(204)
+    here, places = np.arange(5)[:, None], rng.permuted(np.tile(np.arange(2), (10, 5, 1)), axis=2)
+    means = np.asarray(flowing.rewards.means)
+    yield "places of actions", _per_step(
+        "places", np.array([flowing.transitions[0][here, place] for place in places]),
+        np.array([means[0][here, place] for place in places]), alpha,
+    )  # fmt: skip
+    # Two states; the second action pays 1 at the fifth step and nothing at others, where the first one pays .3.
+    means = np.zeros((10, 2, 3))
+    means[:, :, 0], means[4, :, 0], means[4, :, 1], means[:, :, 2] = 0.3, 0.0, 1.0, 0.2
+    yield "one step only", _per_step("one", np.full((1, 2, 3, 2), 0.5), means, alpha)
+
+
+def _per_step(name: str, transitions: Floats, means: Floats, alpha: float) -> TabularWorld:
+    """A world of ten steps; what does not differ is given once."""
+    S, A = means.shape[1:]
+    transitions, means = np.broadcast_to(transitions, (10, S, A, S)), np.broadcast_to(means, (10, S, A))
+    law, moments = around("stable", means, alpha, 1.0, None)
+    return TabularWorld(f"differ-{name}", transitions, law, np.eye(S)[0], 10, (-1.0, 1.0), moments)
+
+
 def arms(alpha: float) -> TabularWorld:
     means = np.array([[[0.8, 0.55, 0.5, 0.3, 0.1]]])
     law, moments = around("stable", means, alpha, 1.0, None)
@@ -119,6 +151,15 @@ def grid() -> None:
 
 def _laws(world: TabularWorld, homogeneous: bool) -> TabularWorld:
     return world if homogeneous else world.with_time(homogeneous=False)
+
+
+def steps() -> None:
+    learners = {"ucbvi": UCBVI(), "apart": HeavyUCBVI(borrow=False), "heavy-ucbvi": HeavyUCBVI()}
+    for target in ("none", "(1, 1e-5)"):
+        for alpha in (1.8, 1.2):
+            for what, world in differing_worlds(alpha):
+                for name, learner in learners.items():
+                    row(f"differ in {what}, {target}, alpha {alpha:g}, {name}", world, learner, TARGETS[target])
 
 
 def users() -> None:
@@ -163,7 +204,7 @@ def theory() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "grid": grid, "users": users, "order": orders, "arms": bandits, "theory": theory
+    "grid": grid, "steps": steps, "users": users, "order": orders, "arms": bandits, "theory": theory
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from discreet.errors import InvalidInput
 from discreet.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI, reward_widths
 from discreet.heavy_tails.theory import Bonuses, moments_or_range, printed_reward_terms, reward_bound
 from discreet.learners import UCBPO, UCBVI
-from discreet.learners.base import Problem
+from discreet.learners.base import Problem, as_statistics
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.registry import build
@@ -141,23 +141,28 @@ def test_rewards_with_a_range_have_a_second_moment():
     assert moments_or_range(SHAPE) == SHAPE.moments
 
 
+def widths_of(problem, seen, tail_scale=0.1):
+    """The widths of rewards by what a release says, with a scale of one half."""
+    return reward_widths(problem, seen, as_statistics(seen), 0.5, tail_scale)
+
+
 def test_the_width_of_a_reward_by_hand():
     """u = 3, v = 1/2, tau = 2, B = 400: a tenth of sqrt(3 * 20) / 4 and of 400 / 4 count; below, those of a range."""
     B = np.array([[[400.0], [1.0]]])
-    widths = reward_widths(PROBLEM, release(public={"thresholds": B}), 0.5, 0.1)
+    widths = widths_of(PROBLEM, release(public={"thresholds": B}))
     per = [math.log(1 + 51 / n) / n for n in (40, 9)]
     heavy = 0.5 * (0.1 * math.sqrt(3 * 20) / 4 * math.sqrt(2 * per[0]) + 10 * per[0])
     ranged = [0.5 * (math.sqrt(r * (1 - r) * 2 * x) + x) for r, x in zip((25 / 40, 0.5), per, strict=True)]
     assert 0.1 * math.sqrt(3 * 20) / 4 < math.sqrt(25 / 40 * 15 / 40)  # so the spread of a range counts
     assert widths[0] == pytest.approx(ranged[0] + 0.5 * 9 * per[0])
     assert widths[1] == pytest.approx(ranged[1])
-    assert reward_widths(PROBLEM, release(public={"thresholds": B}), 0.5, 1.0)[0] == pytest.approx(
+    assert widths_of(PROBLEM, release(public={"thresholds": B}), 1.0)[0] == pytest.approx(
         0.5 * (math.sqrt(3 * 20) / 4 * math.sqrt(2 * per[0]) + 100 * per[0])
     )
     assert heavy < widths[0]
-    np.testing.assert_allclose(reward_widths(PROBLEM, release(), 0.5, 0.1), ranged)
+    np.testing.assert_allclose(widths_of(PROBLEM, release()), ranged)
     reported = release(public={"thresholds": B, "variance_per_visit": np.full((1, 2, 1), 25.0)})
-    assert reward_widths(PROBLEM, reported, 0.5, 0.1)[1] == pytest.approx(0.5 * (3 * math.sqrt(2 * per[1]) + per[1]))
+    assert widths_of(PROBLEM, reported)[1] == pytest.approx(0.5 * (3 * math.sqrt(2 * per[1]) + per[1]))
 
 
 @pytest.mark.parametrize(("heavy", "plain"), [(HeavyUCBVI(), UCBVI()), (HeavyUCBPO(10.0), UCBPO())], ids=["vi", "po"])
@@ -176,7 +181,7 @@ def test_no_cap_on_the_declared_moment_makes_a_reward_certain_or_hopeless():
     for order in (0.125, 0.13, 0.18):
         shape = replace(SHAPE, moments=Moments(9.4, order))
         B = np.full((1, 2, 1), 20.0)
-        widths.append(reward_widths(Problem(shape, 50), release(public={"thresholds": B}), 0.5, 0.1)[0])
+        widths.append(widths_of(Problem(shape, 50), release(public={"thresholds": B}))[0])
     assert widths[0] == pytest.approx(widths[1], rel=0.02)
     assert widths[0] == pytest.approx(widths[2], rel=0.2)
 
@@ -291,3 +296,5 @@ def test_knobs_are_checked():
             make(error_scale=-1)
         with pytest.raises(InvalidInput, match="tail_scale"):
             make(tail_scale=-1)
+        with pytest.raises(InvalidInput, match="borrow"):
+            make(borrow=0.5)

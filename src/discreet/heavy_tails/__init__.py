@@ -9,6 +9,7 @@ from __future__ import annotations
 # Which station of the flow a file stands for; one that is named like a station needs no entry.
 STATIONS = {
     "channel": "channels",
+    "other_steps": "learners",
     "printed_local": "encoders",
     "printed_tables": "encoders",
     "raw_counts": "channels",

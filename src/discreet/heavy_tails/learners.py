@@ -20,6 +20,11 @@ whether or not the world looks deterministic; ``error_scale`` is that of the noi
 are so noisy here that without it one run in ten never tries again what once looked bad. For rewards with a range
 Heavy-UCBVI is UCBVI.
 
+**Laws per step.** Visits of the same state and action at other steps count as far as laws look alike there
+(:mod:`discreet.heavy_tails.other_steps`): N, C, R and n above are those of a row together with what it borrows. Steps
+that do differ are told apart after a while, and then learned each by itself. ``borrow=False`` keeps them apart from the
+beginning.
+
 UCBVI plays the greedy policy of Q with ties broken at random; UCBPO updates pi <- pi exp(n eta Q) with Q in units of
 rewards and eta = eta_scale sqrt(2 ln A / (tau^2 H^2 K)).
 
@@ -47,8 +52,9 @@ import numpy as np
 
 from discreet.compiled import kernel
 from discreet.errors import check_name
+from discreet.heavy_tails.other_steps import with_other_steps
 from discreet.heavy_tails.theory import CLIPS, Bonuses, evaluate_policy, moments_or_range, plan_greedily, reward_bound
-from discreet.learners.base import PlannedState, Problem, Replans, as_statistics, no_statistics
+from discreet.learners.base import PlannedState, Problem, Replans, as_statistics, no_statistics, plan_into
 from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
 from discreet.planning.backward import act_greedily
@@ -56,7 +62,7 @@ from discreet.policies import MIXED, Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
-from discreet.validation import check_not_negative, check_positive
+from discreet.validation import check_flag, check_not_negative, check_positive
 
 _ALL = frozenset({"visits", "transitions", "rewards"})
 FORMS = ("bernstein", "theorem", "printed")
@@ -64,12 +70,14 @@ _RANGE = 0.4  # of bonus_scale: how much of the range of what follows a row with
 _REPORTED = 0.6  # of the deviation that a visit adds where users report a few of their steps at random
 
 
-def reward_widths(problem: Problem, release: Release, scale: float, tail_scale: float) -> Floats:
+def reward_widths(
+    problem: Problem, release: Release, statistics: Statistics, scale: float, tail_scale: float
+) -> Floats:
     """How far the mean reward of every row may be off by chance, in units of the range of means, (rows,)."""
     shape, public = problem.shape, release.public
-    n = np.maximum(1.0, release["visits"].values.reshape(-1))
+    n = np.maximum(1.0, statistics.visits)
     width = np.log1p((1.0 + release.users) / n) / n
-    r = np.clip(release["rewards"].values.reshape(-1) / n, 0.0, 1.0)
+    r = np.clip(statistics.rewards / n, 0.0, 1.0)
     spread, largest = np.sqrt(r * (1.0 - r)), np.ones(1)
     if "thresholds" in public:
         moments, B = moments_or_range(shape), np.asarray(public["thresholds"], np.float64).reshape(-1)
@@ -93,12 +101,14 @@ class Optimism:
     bonuses: str
     clip: str
     uniform: bool
+    borrow: bool
 
     def __post_init__(self) -> None:
         check_not_negative("tail_scale", self.tail_scale)
         check_not_negative("patience", self.patience)
         check_name("form of bonuses", self.bonuses, FORMS)
         check_name("clip", self.clip, CLIPS)
+        check_flag("borrow", self.borrow)
         self.theory()  # which checks the other knobs
 
     @property
@@ -136,7 +146,24 @@ class Optimism:
         rows = shape.groups * shape.states * shape.actions
         if release is None:
             return no_statistics(rows, shape.states), np.zeros(rows)
-        return as_statistics(release), reward_widths(problem, release, self.bonus_scale, self.tail_scale)
+        statistics = self.statistics(problem, release)
+        return statistics, reward_widths(problem, release, statistics, self.bonus_scale, self.tail_scale)
+
+    def statistics(self, problem: Problem, release: Release) -> Statistics:
+        """Those of a release, with what rows learn from other steps if only a moment of rewards is bounded."""
+        if self.borrow and problem.shape.moments is not None:
+            return with_other_steps(problem.shape, release)
+        return as_statistics(release)
+
+    def recommend(self, problem: Problem, coins: Stream, release: Release | None) -> Policy:
+        """The best policy of the estimated world, without bonus."""
+        if release is None or self.proved:
+            return recommended(problem, coins, release)
+        shape = problem.shape
+        values = np.zeros((shape.horizon + 1, shape.states))
+        actions = np.zeros((shape.horizon, shape.states), np.int64)
+        plan_into(UCBVI().recommending(problem), self.statistics(problem, release), coins.copy(), values, actions)
+        return Policy(actions)
 
 
 @dataclass(frozen=True)
@@ -152,6 +179,7 @@ class HeavyUCBVI(Replans):
         failure_probability: Of the proved bonuses.
         bonuses: ``bernstein``, ``theorem`` or ``printed``.
         clip: ``each`` clips reward and future apart, ``sum`` together, as printed.
+        borrow: Whether rows learn from other steps that look alike, where laws are per step.
 
     Examples:
         >>> import discreet
@@ -167,6 +195,7 @@ class HeavyUCBVI(Replans):
     failure_probability: float = 0.1
     bonuses: str = "bernstein"
     clip: str = "each"
+    borrow: bool = True
     name: ClassVar[str] = "heavy-ucbvi"
     needs: ClassVar[frozenset[str]] = _ALL
 
@@ -187,12 +216,12 @@ class HeavyUCBVI(Replans):
 
     def recommend(self, state: PlannedState) -> Policy:
         """The best policy of the estimated world, without bonus."""
-        return recommended(state.problem, state.coins, state.release)
+        return self._optimism().recommend(state.problem, state.coins, state.release)
 
     def _optimism(self) -> Optimism:
         return Optimism(
             self.bonus_scale, self.tail_scale, self.error_scale, self.threshold, self.patience,
-            self.failure_probability, self.bonuses, self.clip, uniform=False,
+            self.failure_probability, self.bonuses, self.clip, uniform=False, borrow=self.borrow,
         )  # fmt: skip
 
 
@@ -212,6 +241,7 @@ class HeavyUCBPO(PolicyOptimiser):
         failure_probability: Of the proved bonuses.
         bonuses: ``bernstein``, ``theorem`` or ``printed``.
         clip: ``each`` clips reward and future apart, ``sum`` together, as printed.
+        borrow: Whether rows learn from other steps that look alike, where laws are per step.
 
     Examples:
         >>> import discreet
@@ -228,6 +258,7 @@ class HeavyUCBPO(PolicyOptimiser):
     failure_probability: float = 0.1
     bonuses: str = "bernstein"
     clip: str = "each"
+    borrow: bool = True
     name: ClassVar[str] = "heavy-ucbpo"
     needs: ClassVar[frozenset[str]] = _ALL | {MIXED}
 
@@ -246,6 +277,10 @@ class HeavyUCBPO(PolicyOptimiser):
             _evaluate(optimism.arrays(problem, release), statistics, widths, probabilities, q)
         return q
 
+    def recommend(self, state: PolicyState) -> Policy:
+        """The best policy of the estimated world, without bonus."""
+        return self._optimism().recommend(state.problem, state.coins, state.release)
+
     def largest_value(self, problem: Problem) -> float:
         """tau per step, in units of tau or, with Bernstein's bonus, of the range of means."""
         unit = 1.0 if self._optimism().proved else problem.shape.reward_span
@@ -254,7 +289,7 @@ class HeavyUCBPO(PolicyOptimiser):
     def _optimism(self) -> Optimism:
         return Optimism(
             self.bonus_scale, self.tail_scale, self.error_scale, self.threshold, self.patience,
-            self.failure_probability, self.bonuses, self.clip, uniform=True,
+            self.failure_probability, self.bonuses, self.clip, uniform=True, borrow=self.borrow,
         )  # fmt: skip
 
 

@@ -62,6 +62,11 @@ def printed_knobs(kind: str) -> dict[str, Any]:
     return {**PRINTED, **(_TUNED_RATE if kind == "po" else {})}
 
 
+def _knobs(version: str, kind: str) -> dict[str, Any]:
+    """The paper's learner as printed; where only noise is repaired every step is learned by itself, as in the paper."""
+    return {"published": printed_knobs(kind), "certified": {"borrow": False}}.get(version, {})
+
+
 def _clear(version: str, kind: str) -> Job:
     """The line without privacy of a drawing."""
     learner, word, _, _ = _LEARNERS[kind]
@@ -69,7 +74,7 @@ def _clear(version: str, kind: str) -> Job:
     recipe = {"thresholds": "index", "truncated": True, "growth": _RARELY} if printed else {}
     return Job(
         version, kind, f"{word}, no privacy", learner=learner, recipe="none/heavy-tailed", recipe_options=recipe,
-        learner_options=printed_knobs(kind) if printed else {}, per_step=version != "ours", **_WORLD,
+        learner_options=_knobs(version, kind), per_step=version != "ours", **_WORLD,
     )  # fmt: skip
 
 
@@ -82,7 +87,7 @@ def _private(version: str, kind: str, trust: str, epsilon: float) -> Job:
     return Job(
         version, f"{kind} {trust} {epsilon:g}", f"{word}, {letters}, ε={epsilon:g}", learner=learner, model=model,
         epsilon=epsilon, delta=1e-5 if ours and model == "central" else 0.0, recipe=recipe,
-        learner_options=printed_knobs(kind) if printed else {}, per_step=not ours, recipe_options=growth, **_WORLD,
+        learner_options=_knobs(version, kind), per_step=not ours, recipe_options=growth, **_WORLD,
     )  # fmt: skip
 
 
