@@ -53,7 +53,7 @@ by the cut; all of them vanish without privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -71,7 +71,7 @@ from discreet.learners.reward_bounds import (
     shares_of_states,
 )
 from discreet.planning.backward import spread_over_successors, sum_over_successors
-from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, spread_over_few
+from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
 from discreet.policies import Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
@@ -151,16 +151,8 @@ class UCBVI(PlansBackwards):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        for knob in (
-            "reward_scale",
-            "spread_scale",
-            "range_scale",
-            "noise_scale",
-            "threshold",
-            "patience",
-            "arm_scale",
-        ):
-            check_not_negative(knob, getattr(self, knob))
+        for knob in fields(self):
+            check_not_negative(knob.name, getattr(self, knob.name))
 
     def arrays(self, problem: Problem) -> UCBVIArrays:
         """Constants and scratch space; the clock stands at zero users."""
@@ -301,15 +293,6 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
         bound_arms(scales, statistics, users, learner.table.shape[1], reward)
     elif learner.staying > 0.0:
         doubt_noise_that_stays(learner, statistics)
-
-
-@fused
-def noisy(deviations: Floats) -> bool:
-    """Whether any row has noise."""
-    most = 0.0
-    for row in range(deviations.shape[0]):
-        most = max(most, deviations[row])
-    return most > 0.0
 
 
 @fused
