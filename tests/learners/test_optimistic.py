@@ -71,6 +71,14 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
     def width(x):
         return math.log(1 + (1 + users) / x) / x
 
+    def bonus(r, n, clock):
+        e = math.log(1 + clock / n) / n
+        e = learner.reward_scale * (math.sqrt(2 * r * (1 - r) * e) + e)
+        return e / (1 + (e / (1 - r)) ** 4) ** 0.25 if r < 1 else 0.0
+
+    def bonus_with_noise(r, n):
+        return learner.reward_scale * (math.sqrt(2 * r * (1 - r) * width(n)) + width(n))
+
     def weights(row):
         return [max(0.0, float(x) - learner.threshold * float(noise["transitions"][row])) for x in transitions[row]]
 
@@ -84,7 +92,7 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
     mixed = 1 + sum(weight(w) for w in counted.values() if not repeats(w))
     Q, V = np.zeros((horizon, S, A)), np.zeros((horizon + 1, S))
     for h in reversed(range(horizon)):
-        following, best = V[h + 1], max(V[h + 1])
+        following, best, afar = V[h + 1], max(V[h + 1]), np.zeros((S, A))
         for s, a in np.ndindex(S, A):
             row = (h if groups > 1 else 0, s, a)
             sd_n, sd_t, sd_r = (float(noise[name][row]) for name in ("visits", "transitions", "rewards"))
@@ -93,13 +101,17 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
                 continue
             n = max(1.0, float(visits[row]))
             r = min(1.0, max(0.0, float(rewards[row]) / n))
-            reward = r + learner.reward_scale * (math.sqrt(2 * r * (1 - r) * width(n)) + width(n))
+            met = sum(max(0.0, float(x)) for x in visits[row[:2]])
+            here = bonus(r, n, min(1 + users, (1 + met) / A))
+            reward = r + (bonus_with_noise(r, n) if sd_r > 0 else here)
             share = math.log(1 + (1 + users) / (A * n))
             patient = learner.patience * math.sqrt(2 * share) if horizon == 1 else 0.0
             if horizon > 1 and sd_t > 0:
                 widest = float(noise["transitions"][row[:2]].max())
                 patient = learner.patience * 2 / 3 * math.sqrt(2 * max(0.0, math.log(widest**2 / (10 * sd_t**2))))
             plain = noise_scale * math.sqrt(sd_r**2 + r**2 * sd_n**2)
+            if horizon > 1 and sd_r == 0:
+                afar[s, a] = bonus(r, n, 1 + users) - here
             reward += (1 + patient) * plain / n
             if horizon == 1:
                 sd = (1 + patient * 2 / 3) * plain
@@ -120,7 +132,7 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
                 future += (1 + patient) * noise_scale * sd_t * math.sqrt(apart) / m
                 future += (1 + patient) * noise_scale * learner.threshold * sd_t * (best - mean) / m
             Q[h, s, a] = min(1.0, reward) + min(best, future)
-        V[h] = np.minimum(horizon - h, Q[h].max(axis=1))
+        V[h] = np.minimum(horizon - h, Q[h].max(axis=1) + afar[np.arange(S), Q[h].argmax(axis=1)])
     return Q, V
 
 
@@ -173,6 +185,32 @@ def test_the_plan_in_a_world_almost_without_chance(homogeneous, noisy):
         release = nearly_certain(1 if homogeneous else H, seed, noisy)
         state = learner.update(learner.init(problem(homogeneous), stream(seed, 0, COINS)), release)
         assert agrees(state.values, learner.policy(state), *reference(learner, release, H))
+
+
+def seldom_met() -> Release:
+    """Exact counts of 2,000 users. State 0 leads to 1, where 104 came: 100 took action 0, which paid 60 of them."""
+    visits, transitions = np.array([[[104.0, 1896.0], [100.0, 4.0]]]), np.zeros((1, 2, 2, 2))
+    transitions[0, 0, 0, 1], transitions[0, 0, 1, 0], transitions[0, 1, :, 1] = 104.0, 1896.0, visits[0, 1]
+    rewards = np.array([[[0.0, 189.6], [60.0, 0.0]]])
+    tables = {"visits": visits, "transitions": transitions, "rewards": rewards}
+    exact = np.zeros((1, 2, 2))
+    guarantee = build(discreet.NoPrivacy(), discreet.Shape(2, 2, 2, homogeneous=True), 2000).guarantee
+    return Release({name: Estimate(t, exact) for name, t in tables.items()}, 2000, guarantee, lambda n, p: exact)
+
+
+def test_actions_are_compared_by_the_visits_of_their_state_and_states_by_all_users():
+    def bound(r, n, users):
+        e = math.log(1 + users / n) / n
+        e = 0.5 * (math.sqrt(2 * r * (1 - r) * e) + e)
+        return r + (e**-4 + (1 - r) ** -4) ** -0.25
+
+    two = Problem(discreet.Shape(2, 2, 2, homogeneous=True), 2000)
+    state = UCBVI().update(UCBVI().init(two, stream(0, 0, COINS)), seldom_met())
+    assert UCBVI().policy(state).actions[1, 1] == 0
+    assert state.values[1, 1] == pytest.approx(bound(0.6, 100, 2001), abs=1e-6)
+    # The twin: with all users in both, four visits in vain would not be enough.
+    assert bound(0.6, 100, 105 / 2) > bound(0.0, 4, 105 / 2) + 0.1
+    assert bound(0.6, 100, 2001) < bound(0.0, 4, 2001)
 
 
 KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold", "patience")

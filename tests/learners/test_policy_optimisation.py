@@ -63,6 +63,22 @@ def test_many_updates_do_not_overflow():
     np.testing.assert_allclose(state.policy.probabilities[0, 0], [1.0, 0.0])
 
 
+def test_the_value_of_a_state_has_the_logarithm_of_all_users():
+    """One state and two steps: both actions paid 30 of 60, so Q of the first step has their bound from afar in it."""
+
+    def bound(clock):
+        e = np.log(1 + clock / 60) / 60
+        e = 0.5 * (np.sqrt(e / 2) + e)
+        return 0.5 + (e**-4 + 0.5**-4) ** -0.25
+
+    problem = Problem(Shape(1, 2, 2, homogeneous=True, start=0), 1000)
+    told = release([[[60.0, 60.0]]], [[[[60.0], [60.0]]]], [[[30.0, 30.0]]], 999)
+    learner = UCBPO()
+    q = learner.optimistic_q(learner.init(problem, stream(0, 0, COINS)), told)
+    np.testing.assert_allclose(q[1], bound(121 / 2), rtol=1e-9)
+    np.testing.assert_allclose(q[0], bound(121 / 2) + bound(1000), rtol=1e-9)
+
+
 def test_what_is_recommended_is_the_best_of_what_was_seen_and_no_mixture():
     learner = UCBPO()
     told = release([[[1000.0, 0.0]]], [[[[0.0], [0.0]]]], [[[500.0, 0.0]]], 50)

@@ -11,8 +11,7 @@ the scales of the knobs,
     w_t      = max(0, C_t - threshold sd_t),   m = sum of w_t,        counts that stand out of the noise
     L(x)     = ln(1 + (1 + k) / x)
     r        = R / n clipped to [0, 1];   E, Var: mean and variance of V under w / m
-    reward   = min(1, r + reward_scale (sqrt(2 r (1 - r) L(n) / n) + L(n) / n)
-                        + noise_scale sqrt(sd_r^2 + r^2 sd_n^2) / n)
+    reward   = min(1, r + b + noise_scale sqrt(sd_r^2 + r^2 sd_n^2) / n)
     future   = min(max V, E + spread_scale sqrt(2 Var L(m) / m) + range_scale (1 + 4 d) (max V - E) min(1, L(m) / m)
                         + noise_scale sd_t sqrt(sum over w_t > 0 of (V_t - E)^2) / m
                         + noise_scale threshold sd_t (max V - E) / m)
@@ -21,16 +20,13 @@ the scales of the knobs,
 A row with N < 1/2 + sd_n is *unseen*: its reward is 1 and its future max V, as is the future of a row with m = 0. The
 last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V.
 
-**How far a few equal successors are believed.** Seven moves that all led to one state may be a rule or chance. A row
-that has shown another successor (m - max w_t >= 1/2) tells most by Var; for one that has *repeated itself* so far, the
-other rows tell which it is. Each row with m > 1 weighs min(1, m / 20); with ``alike`` the weight of the other rows that
-repeated themselves and ``mixed`` one more than the weight of all that did not,
+**Rewards.** With noise b = reward_scale (sqrt(2 r (1 - r) L(n) / n) + L(n) / n), Bernstein's width. Without noise it is
+never above 1 - r, and has the logarithm of the visits of the row's own state; the value of a state has that of all
+users instead. Rewards of bandits (worlds of one step) are bounded as coins by KL-UCB. The formulas, and why, are in
+:mod:`discreet.learners.reward_bounds`.
 
-    d        = mixed / (mixed + m alike) for a row that repeated itself, 1/4 for all others.
-
-If the chance of leading elsewhere is anything between 0 and 1, a row with chance repeats itself in m moves with
-probability 1 / (m + 1): d is about the probability that this one has chance, by Bayes' rule. Where every row is certain
-d vanishes soon; where none is it stays near one, until the row has shown something else.
+**Successors.** A few moves that all led to one state may be a rule or chance. d, between 0 and 1, is about the
+probability that it is chance, by what the other rows of the world have shown: :mod:`discreet.learners.certain_rows`.
 
 **Noise that stays.** Where users are asked only about the rows that they play (the local model, focused blocks), the
 noise of a row is drawn while the row is played and stays as it is afterwards: a row that it made look bad is not played
@@ -40,26 +36,6 @@ state were asked more than ten times as often, every noise_scale of the row is m
     1 + (2/3) patience sqrt(2 ln(largest sd_t^2 in the state / (10 sd_t^2))).
 
 Where all rows have the same noise, drawn anew with every release, this changes nothing.
-
-**Bandits** (worlds of one step) have no successors, and a reward that chance or noise made look bad is all that is
-known of an arm. There the reward is that of KL-UCB (Garivier and Cappe, "The KL-UCB algorithm for bounded stochastic
-bandits and beyond", 2011) instead of Bernstein's, with the logarithm of an arm's share of users, and for coins that
-have the noise in them:
-
-    M        = ln(1 + (1 + k) / (A n))
-    sd       = noise_scale (1 + (2/3) patience sqrt(2 M)) sqrt(sd_r^2 + r^2 sd_n^2)
-    tau      = 1 / sqrt(1 + 4 sd^2 / n),        b = 1/2 + tau (R / n - 1/2) clipped to [0, 1]
-    reward   = min(1, 1/2 + (q - 1/2) / tau)
-    q        = the largest q >= b with  n kl(b, q) <= arm_scale M,   kl(b, q) that of two coins
-
-If users answer their reward bits by randomised response, and a true answer is likelier by tau than a false one, then
-R / n has a noise variance of (1 - tau^2) / (4 tau^2 n), and b is the mean of the answers as they were sent, which are
-coins themselves: their bound has all that is known, and is decoded afterwards. Other noise of that variance is treated
-alike. Without noise tau is 1 and b is r. With few users in an arm, Bernstein's L(n) / n is far above 1 and makes
-everybody try every arm again and again; q is below 1 from the first user on. Noise counts more for an arm that had less
-than its share; in longer worlds that would cost more than it saves (RiverSwim-4 at (1, 1e-5): a fifth more regret).
-With ``arm_scale`` 0 (recommending, and learners that bound chance themselves) the reward is r + sd / n, and all of
-patience counts.
 
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
@@ -77,16 +53,25 @@ by the cut; all of them vanish without privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from discreet.compiled import fused
 from discreet.learners.base import PlansBackwards, Problem, fill_q, plan_backwards, prepare
-from discreet.planning.backward import sum_over_successors
-from discreet.planning.coins import largest_mean
-from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, spread_over_few
+from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
+from discreet.learners.reward_bounds import (
+    STAYING,
+    ArmScales,
+    at_most,
+    bernstein,
+    bound_arms,
+    look_from_afar,
+    shares_of_states,
+)
+from discreet.planning.backward import spread_over_successors, sum_over_successors
+from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
 from discreet.policies import Policy
 from discreet.release import Release, Statistics
 from discreet.streams import Stream, fast_log
@@ -95,10 +80,6 @@ from discreet.validation import check_not_negative
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
 _DOUBTED = 4.0  # how much more the range of what follows counts for a row that repeated itself, and may be chance
-_TELLS = 20.0  # moves after which a row weighs in full when it tells about others
-_SHOWN = 0.25  # how much a row that has shown another successor is doubted: it tells by its variance
-_OTHER = 0.5  # moves to another successor that show chance; less is a rest of noise
-_STAYING = 2 / 3  # of patience, for noise that stays and for coins that have noise in them
 _SELDOM = 10.0  # how many times as often others of the state were asked than a row that is doubted longer
 _LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
 
@@ -124,6 +105,7 @@ class UCBVIArrays(NamedTuple):
     unseen: float  # what a row is worth that was not seen: 1 everything that is possible, 0 nothing
     clock: Floats  # (1,) users whose releases were seen
     reward: Floats  # (rows,) scratch, as all that follow: the optimistic reward
+    afar: Floats  # (rows,) how much larger it is by the users of the whole world than by those of its state
     weights: Floats  # (S, rows) counts above the noise, by successor
     most: Floats  # (rows,) the largest of them
     inverse: Floats  # (rows,) one over their sum; zero where nothing is known
@@ -169,16 +151,8 @@ class UCBVI(PlansBackwards):
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
 
     def __post_init__(self) -> None:
-        for knob in (
-            "reward_scale",
-            "spread_scale",
-            "range_scale",
-            "noise_scale",
-            "threshold",
-            "patience",
-            "arm_scale",
-        ):
-            check_not_negative(knob, getattr(self, knob))
+        for knob in fields(self):
+            check_not_negative(knob.name, getattr(self, knob.name))
 
     def arrays(self, problem: Problem) -> UCBVIArrays:
         """Constants and scratch space; the clock stands at zero users."""
@@ -195,12 +169,13 @@ class UCBVI(PlansBackwards):
             threshold=self.threshold,
             patience=self.patience if shape.horizon == 1 else 0.0,
             arm_scale=self.arm_scale,
-            staying=_STAYING * self.patience if shape.horizon > 1 else 0.0,
+            staying=STAYING * self.patience if shape.horizon > 1 else 0.0,
             doubted=_DOUBTED,
             bandit=shape.horizon == 1,
             unseen=1.0,
             clock=np.zeros(1),
             reward=np.zeros(room),
+            afar=np.zeros(room),
             weights=np.zeros((shape.states, room)),
             most=np.zeros(room),
             inverse=np.zeros(room),
@@ -243,6 +218,8 @@ def _fill_q(
     learner: UCBVIArrays, statistics: Statistics, following: Floats, h: int, left: float
 ) -> tuple[float, float]:
     optimistic_values(learner, following, h)
+    if learner.reward_scale > 0.0 and not learner.bandit:
+        look_from_afar(learner.table, learner.afar[h * learner.table.size if learner.groups > 1 else 0 :])
     return -np.inf, left
 
 
@@ -253,7 +230,7 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     Rows run innermost and nothing branches, so all of it vectorises; noise would make every branch a coin flip.
     """
     # Arrays are taken out of the tuples once, before the loops.
-    reward, weights, most, inverse = learner.reward, learner.weights, learner.most, learner.inverse
+    reward, afar, weights, most, inverse = learner.reward, learner.afar, learner.weights, learner.most, learner.inverse
     per_variance, per_range, per_deviation = learner.per_variance, learner.per_range, learner.per_deviation
     visits, visit_noise = statistics.visits, statistics.visit_noise
     rewards, reward_noise = statistics.rewards, statistics.reward_noise
@@ -286,23 +263,25 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     doubted, mixed, alike = learner.doubted, 1.0, 0.0
     if doubted > 0.0:
         mixed, alike = kinds_of_rows(most, inverse, R)
+    shares_of_states(visits, users, learner.table.shape[1], afar)
     for row in range(R):
         n, m = max(1.0, visits[row]), max(1e-9, inverse[row])
         over_both = 1.0 / (n * m)  # one division for two reciprocals
         per_visit, per_move = over_both * m, over_both * n
         known = 1.0 if visits[row] >= 0.5 + visit_noise[row] else 0.0
         r = min(1.0, max(0.0, rewards[row] * per_visit))
-        width = fast_log(1.0 + users * per_visit) * per_visit
-        chance = reward_scale * (math.sqrt(2.0 * r * (1.0 - r) * width) + width)
+        wide = bernstein(reward_scale, r, per_visit, fast_log(1.0 + users * per_visit))
+        here = at_most(1.0 - r, bernstein(reward_scale, r, per_visit, fast_log(1.0 + afar[row] * per_visit)))
+        clear = reward_noise[row] <= 0.0
         noise = noise_scale * per_visit * math.sqrt(reward_noise[row] ** 2 + (r * visit_noise[row]) ** 2)
         if patience > 0.0:
             noise *= 1.0 + patience * math.sqrt(2.0 * fast_log(1.0 + share * per_visit))
-        reward[row] = known * min(1.0, r + chance + noise) + (1.0 - known) * unseen
+        reward[row] = known * min(1.0, r + (here if clear else wide) + noise) + (1.0 - known) * unseen
+        afar[row] = known * (at_most(1.0 - r, wide) - here) if clear else 0.0
         width = fast_log(1.0 + users * per_move) * per_move
         noise = noise_scale * transition_noise[row] * per_move
         per_variance[row] = spread * width
-        others = max(0.0, alike - telling(inverse[row]))
-        doubt = mixed / (mixed + inverse[row] * others) if inverse[row] - most[row] < _OTHER else _SHOWN
+        doubt = doubt_of_row(most[row], inverse[row], mixed, alike)
         per_range[row] = range_scale * (1.0 + doubted * doubt) * min(1.0, width) + threshold * noise
         per_deviation[row] = noise
         inverse[row] = known * per_move if inverse[row] > 0.0 else 0.0
@@ -310,35 +289,10 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     if not noisy(transition_noise):
         list_successors(learner.few, weights, learner.table.size)
     if learner.bandit:
-        bound_arms(learner, statistics)
+        scales = ArmScales(noise_scale, patience, learner.arm_scale)
+        bound_arms(scales, statistics, users, learner.table.shape[1], reward)
     elif learner.staying > 0.0:
         doubt_noise_that_stays(learner, statistics)
-
-
-@fused
-def noisy(deviations: Floats) -> bool:
-    """Whether any row has noise."""
-    most = 0.0
-    for row in range(deviations.shape[0]):
-        most = max(most, deviations[row])
-    return most > 0.0
-
-
-@fused
-def kinds_of_rows(most: Floats, counted: Floats, rows: int) -> tuple[float, float]:
-    """One more than the weight of rows that have shown several successors, and the weight of those that repeat."""
-    mixed, alike = 1.0, 0.0
-    for row in range(rows):
-        weight, repeats = telling(counted[row]), counted[row] - most[row] < _OTHER
-        mixed += 0.0 if repeats else weight
-        alike += weight if repeats else 0.0
-    return mixed, alike
-
-
-@fused
-def telling(moves: float) -> float:
-    """The weight of a row with so many moves when it tells about others."""
-    return min(1.0, moves / _TELLS) if moves > 1.0 else 0.0
 
 
 @fused
@@ -364,27 +318,6 @@ def doubt_noise_that_stays(learner: UCBVIArrays, statistics: Statistics) -> None
 
 
 @fused
-def bound_arms(learner: UCBVIArrays, statistics: Statistics) -> None:
-    """Optimistic rewards of a world of one step, in a loop of its own: a search for q does not vectorise."""
-    users, arms = 1.0 + learner.clock[0], learner.table.shape[1]
-    for row in range(statistics.visits.shape[0]):
-        if statistics.visits[row] < 0.5 + statistics.visit_noise[row]:
-            continue  # unseen
-        n = max(1.0, statistics.visits[row])
-        r = min(1.0, max(0.0, statistics.rewards[row] / n))
-        share = fast_log(1.0 + users / (arms * n))
-        noise = math.sqrt(statistics.reward_noise[row] ** 2 + (r * statistics.visit_noise[row]) ** 2)
-        patience = learner.patience * math.sqrt(2.0 * share)
-        if learner.arm_scale <= 0.0:
-            learner.reward[row] = min(1.0, r + learner.noise_scale * (1.0 + patience) * noise / n)
-            continue
-        noise *= learner.noise_scale * (1.0 + _STAYING * patience)
-        told = 1.0 / math.sqrt(1.0 + 4.0 * noise**2 / n)
-        said = min(1.0, max(0.0, 0.5 + told * (statistics.rewards[row] / n - 0.5)))
-        learner.reward[row] = min(1.0, 0.5 + (largest_mean(said, learner.arm_scale * share / n) - 0.5) / told)
-
-
-@fused
 def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
     """Q of every (state, action) at step h, followed by values ``following``, into the learner's scratch space."""
     q, mean, spread, deviation = learner.q, learner.mean, learner.spread, learner.deviation
@@ -406,41 +339,8 @@ def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
         spread_over_few(learner.few, group, learner.weights[:, here], inverse, following, mean, spread)
     else:
         sum_over_successors(learner.weights, here, following, mean)
-        spread_over_successors(learner, here, following)
+        spread_over_successors(learner.weights, here, inverse, following, mean, spread, deviation)
     for i in range(padded):
         bonus = math.sqrt(per_variance[i] * spread[i] * inverse[i]) + per_deviation[i] * math.sqrt(deviation[i])
         future = min(best, mean[i] + bonus + per_range[i] * (best - mean[i]))
         q[i] = reward[i] + (future if inverse[i] > 0.0 else unseen * best)
-
-
-@fused
-def spread_over_successors(learner: UCBVIArrays, here: slice, following: Floats) -> None:
-    """From sums of w V in ``mean`` to E, and the sums of squares around it, two successors at a time.
-
-    Around E, and not the difference of E V^2 and (E V)^2, of which a variance near zero would keep half of the digits.
-    """
-    mean, spread, deviation = learner.mean, learner.spread, learner.deviation
-    weights, inverse, padded = learner.weights, learner.inverse[here], mean.shape[0]
-    S = following.shape[0]
-    opening = 2 - S % 2
-    one, x = weights[0, here], following[0]
-    if opening == 1:
-        for i in range(padded):
-            mean[i] *= inverse[i]
-            first = (x - mean[i]) ** 2
-            spread[i] = one[i] * first
-            deviation[i] = first if one[i] > 0.0 else 0.0
-    else:
-        two, y = weights[1, here], following[1]
-        for i in range(padded):
-            mean[i] *= inverse[i]
-            first, second = (x - mean[i]) ** 2, (y - mean[i]) ** 2
-            spread[i] = one[i] * first + two[i] * second
-            deviation[i] = (first if one[i] > 0.0 else 0.0) + (second if two[i] > 0.0 else 0.0)
-    for t in range(opening, S, 2):
-        one, x = weights[t, here], following[t]
-        two, y = weights[t + 1, here], following[t + 1]
-        for i in range(padded):
-            first, second = (x - mean[i]) ** 2, (y - mean[i]) ** 2
-            spread[i] += one[i] * first + two[i] * second
-            deviation[i] += (first if one[i] > 0.0 else 0.0) + (second if two[i] > 0.0 else 0.0)

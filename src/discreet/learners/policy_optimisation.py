@@ -2,9 +2,9 @@ r"""UCBPO: improve a stochastic policy a little after every release, along optim
 
 Optimistic policy optimisation (Shani, Efroni, Rosenberg, Mannor 2020; Chowdhury and Zhou 2022 on private counts). With
 the optimistic reward and future of a row as in :mod:`discreet.learners.optimistic`, A actions, H steps (h counts from
-0) and K episodes,
+0), K episodes, and ``more`` what a reward is worth more from afar (:mod:`discreet.learners.reward_bounds`),
 
-    Q_h(s, a) = reward + future of V_{h+1},     V_h(s) = sum_a pi_h(a | s) Q_h(s, a),
+    Q_h(s, a) = reward + future of V_{h+1},     V_h(s) = sum_a pi_h(a | s) (Q_h(s, a) + more),
     pi_h(a | s)  <-  pi_h(a | s) exp(n eta Q_h(s, a)) / normaliser,     eta = eta_scale sqrt(2 ln A / (H^2 K)),
 
 for the n users that acted since the last update: the same Q would have been used for each of them.
@@ -154,10 +154,11 @@ def _evaluate(learner: UCBVIArrays, statistics: Statistics, probabilities: Float
     values = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         left = float(H - h)
+        more = learner.afar[h * S * A if learner.groups > 1 else 0 :]
         optimistic_values(learner, values[h + 1], h)
         for s in range(S):
             value = 0.0
             for a in range(A):
                 q[h, s, a] = learner.table[s, a]
-                value += probabilities[h, s, a] * q[h, s, a]
+                value += probabilities[h, s, a] * (q[h, s, a] + more[s * A + a])
             values[h, s] = min(left, value)

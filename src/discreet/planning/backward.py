@@ -152,6 +152,48 @@ def sum_over_successors(transitions: Floats, here: slice, following: Floats, q: 
             q[i] += one[i] * x + two[i] * y
 
 
+@fused
+def spread_over_successors(
+    weights: Floats,
+    here: slice,
+    inverse: Floats,
+    following: Floats,
+    mean: Floats,
+    spread: Floats,
+    deviation: Floats,
+) -> None:
+    """From sums of w V in ``mean`` to the means E, and the sums of squares around them, two successors at a time.
+
+    With w the ``weights[:, here]`` and ``inverse`` one over their sums, ``spread`` gets the sums of w (V - E)^2 and
+    ``deviation`` those of (V - E)^2 over w > 0.
+    Around E, and not the difference of E V^2 and (E V)^2, of which a variance near zero would keep half of the digits.
+    """
+    padded = mean.shape[0]
+    S = following.shape[0]
+    opening = 2 - S % 2
+    one, x = weights[0, here], following[0]
+    if opening == 1:
+        for i in range(padded):
+            mean[i] *= inverse[i]
+            first = (x - mean[i]) ** 2
+            spread[i] = one[i] * first
+            deviation[i] = first if one[i] > 0.0 else 0.0
+    else:
+        two, y = weights[1, here], following[1]
+        for i in range(padded):
+            mean[i] *= inverse[i]
+            first, second = (x - mean[i]) ** 2, (y - mean[i]) ** 2
+            spread[i] = one[i] * first + two[i] * second
+            deviation[i] = (first if one[i] > 0.0 else 0.0) + (second if two[i] > 0.0 else 0.0)
+    for t in range(opening, S, 2):
+        one, x = weights[t, here], following[t]
+        two, y = weights[t + 1, here], following[t + 1]
+        for i in range(padded):
+            first, second = (x - mean[i]) ** 2, (y - mean[i]) ** 2
+            spread[i] += one[i] * first + two[i] * second
+            deviation[i] += (first if one[i] > 0.0 else 0.0) + (second if two[i] > 0.0 else 0.0)
+
+
 @inlined
 def act_greedily(q: Floats, lowest: float, highest: float, coins: Stream, values: Floats, actions: Integers) -> None:
     """The best action of every state, exact ties broken at random, and its value within [lowest, highest].

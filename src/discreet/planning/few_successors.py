@@ -41,6 +41,15 @@ def few_successors(groups: int, states: int, actions: int) -> FewSuccessors:
 
 
 @fused
+def noisy(deviations: Floats) -> bool:
+    """Whether any row has noise."""
+    most = 0.0
+    for row in range(deviations.shape[0]):
+        most = max(most, deviations[row])
+    return most > 0.0
+
+
+@fused
 def list_successors(few: FewSuccessors, weights: Floats, pairs: int) -> None:
     """List the counts above zero of ``weights`` (S, rows), ``pairs`` rows a group, or give up if there are too many."""
     few.listed[0] = 0
