@@ -22,11 +22,11 @@ from discreet.release import SIDE_BY_SIDE, Estimate, Release
 from discreet.shape import Shape
 from discreet.streams import COINS, stream
 
-H, S, A = 4, 3, 3
+H, S, A = 4, 4, 3
 
 
 def released(groups: int, seed: int = 0, noise: float = 12.0, lasts: bool = True, users: int = 400) -> Release:
-    """Counts of rows that were seen often, seldom and never, with noise."""
+    """Counts of rows that were seen often, seldom and, one in twelve, never; with noise."""
     rng = np.random.default_rng(seed)
     rows = (groups, S, A)
     visits = rng.choice([30.0, 100.0, 300.0], rows)
@@ -140,6 +140,14 @@ def test_once_noise_is_small_only_the_plan_is_left():
     release = released(1, noise=0.0)
     visits = Estimate(np.maximum(release["visits"].values, 50.0), release["visits"].variance)
     assert isinstance(updated(replace(release, statistics={**release.statistics, "visits": visits})).policy, Policy)
+
+
+def test_while_much_has_not_been_seen_the_plan_leads_there():
+    release = released(1)
+    visits = release["visits"].values.copy()
+    visits[0, 1, 1] = 0.0  # two of twelve rows
+    statistics = {**release.statistics, "visits": Estimate(visits, release["visits"].variance)}
+    assert isinstance(updated(replace(release, statistics=statistics)).policy, Policy)
 
 
 def test_prefix_sums_say_that_their_noise_lasts_and_blocks_do_not():

@@ -13,9 +13,10 @@ noise as in :mod:`discreet.learners.optimistic`,
     policy    = the best action with probability 0.3, else one of the undecided ones, each as likely as the others.
 
 Of A actions one is the unluckiest, so A counts by its logarithm. Once noise is small against the differences of Q only
-the best action is left, and the policy is the plan. Where noise adds up from block to block every row that is asked
-about costs noise, and one plan at a time learns more: nothing is shared out there, nor without noise, nor where each
-user has a policy of her own, nor in bandits.
+the best action is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan leads
+to where nobody has been, and users who draw their actions would not get there: it is followed as it is. Where noise
+adds up from block to block every row that is asked about costs noise, and one plan at a time learns more: nothing is
+shared out there, nor without noise, nor where each user has a policy of her own, nor in bandits.
 
 **Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
 """
@@ -35,6 +36,7 @@ from discreet.streams import Stream
 from discreet.types import Floats, Integers
 
 _WITHIN = 0.7  # deviations of noise by which one of two actions may be behind
+_UNSEEN = 0.1  # of all rows: where so many have not been seen, the plan is followed
 _BEST = 0.3  # of the users, at every step, take the best action without a draw
 
 
@@ -42,10 +44,13 @@ def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedSta
     """The plan of the state with undecided actions shared out; ``arrays`` are those of its learner, made anew."""
     if not isinstance(state.policy, Policy):
         return state
-    actions, shape = np.array(state.policy.actions), state.problem.shape
+    statistics, shape = as_statistics(release), state.problem.shape
+    if np.mean(statistics.visits < 0.5 + statistics.visit_noise) >= _UNSEEN:
+        return state
+    actions = np.array(state.policy.actions)
     probabilities = np.zeros((shape.horizon, shape.states, shape.actions))
     within = _WITHIN * math.sqrt(math.log2(shape.actions))
-    _share_out(arrays, as_statistics(release), state.coins.copy(), state.values, actions, within, probabilities)
+    _share_out(arrays, statistics, state.coins.copy(), state.values, actions, within, probabilities)
     if np.count_nonzero(probabilities) == actions.size:
         return state
     return state._replace(policy=StochasticPolicy(probabilities))
