@@ -20,6 +20,9 @@ from discreet.validation import check_array, check_count, check_positive
 ESTIMATES = "estimates"
 # Among what a learner needs: it asks for one step at a time where a recipe answers that, see :class:`Layer`.
 LAYERS = "layers"
+# Among what a learner needs: nothing more, but its blocks play side by side what noise does not tell apart yet, so that
+# noise which lasts does it less harm than others. "auto" reckons with that.
+SIDE_BY_SIDE = "undecided actions side by side"
 # What serves a need as well as the statistic of that name: losses above one half in place of the losses themselves.
 SERVED_BY = {"observed_losses": "signed_losses"}
 
@@ -92,7 +95,8 @@ class Release:
     (group, state, action[, successor]). Rewards are in units of the declared range, so each lies in [0, 1].
     ``thresholded`` says that small counts were set to zero before they left; estimates are then not unbiased.
     ``public`` carries what was declared public and needs no noise. ``width_of`` bounds the noise in sums of cells, and
-    ``widths_of`` that of single statistics where their noises differ.
+    ``widths_of`` that of single statistics where their noises differ. ``noise_lasts`` says that these are prefix sums,
+    whose noise hardly grows from release to release and hardly changes, either.
     """
 
     statistics: Mapping[str, Estimate]
@@ -103,6 +107,7 @@ class Release:
     public: Mapping[str, Floats] = field(default_factory=dict)
     radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
     widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)
+    noise_lasts: bool = False
 
     def __repr__(self) -> str:
         return one_line("Release", " ".join(self.statistics), counted(self.users, "user"), self.guarantee.brief())

@@ -22,6 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 from discreet.accumulators.base import DeviceNoise, NoiseSource
 from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.channels.base import AnyChannel, MessageChannel, MessageRun, WidthOf
+from discreet.channels.continual import ContinualChannel
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
@@ -32,7 +33,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
 from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import ESTIMATES, LAYERS, SERVED_BY, Estimate, Layer, Linear, Release, Request
+from discreet.release import ESTIMATES, LAYERS, SERVED_BY, SIDE_BY_SIDE, Estimate, Layer, Linear, Release, Request
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
@@ -103,7 +104,7 @@ class Privatizer:
     def check(self, needs: frozenset[str]) -> None:
         """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
         released = self.statistics
-        unserved = needs - released - {MIXED, ESTIMATES, LAYERS}
+        unserved = needs - released - {MIXED, ESTIMATES, LAYERS, SIDE_BY_SIDE}
         missing = {need for need in unserved if SERVED_BY.get(need) not in released}
         if missing:
             raise Unsupported(
@@ -343,6 +344,7 @@ class Intake:
             public=public,
             radius_of=self._runs[0].radius_now() if len(self._runs) == 1 else None,
             widths_of=widths_of,
+            noise_lasts=all(isinstance(channel, ContinualChannel) for channel in self.privatizer.channels),
         )
 
 

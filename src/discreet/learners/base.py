@@ -43,11 +43,12 @@ class Learner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The statistics that it uses; and three words on how.
+        """The statistics that it uses; and four words on how.
 
         ``discreet.policies.MIXED``: it deploys several actions at once. ``discreet.release.ESTIMATES``: it plans with
         point estimates; recipes may divide their budget and their users differently for it.
         ``discreet.release.LAYERS``: it asks for one step at a time; "auto" takes a recipe that answers this, if any.
+        ``discreet.release.SIDE_BY_SIDE``: blocks play several actions that noise does not tell apart.
         """
 
     def init(self, problem: Problem, coins: Stream) -> Any:

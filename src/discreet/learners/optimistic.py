@@ -37,6 +37,9 @@ state were asked more than ten times as often, every noise_scale of the row is m
 
 Where all rows have the same noise, drawn anew with every release, this changes nothing.
 
+**Blocks with noise that lasts** (prefix sums): actions that noise does not tell apart yet are played side by side, see
+:mod:`discreet.learners.undecided`.
+
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
 unseen rows are worth nothing.
@@ -59,7 +62,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import fused
-from discreet.learners.base import PlansBackwards, Problem, fill_q, plan_backwards, prepare
+from discreet.learners.base import PlannedState, PlansBackwards, Problem, fill_q, plan_backwards, prepare
 from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
 from discreet.learners.reward_bounds import (
     STAYING,
@@ -70,10 +73,11 @@ from discreet.learners.reward_bounds import (
     look_from_afar,
     shares_of_states,
 )
+from discreet.learners.undecided import shared_out
 from discreet.planning.backward import spread_over_successors, sum_over_successors
 from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
 from discreet.policies import Policy
-from discreet.release import Release, Statistics
+from discreet.release import SIDE_BY_SIDE, Release, Statistics
 from discreet.streams import Stream, fast_log
 from discreet.types import Floats
 from discreet.validation import check_not_negative
@@ -148,7 +152,7 @@ class UCBVI(PlansBackwards):
     patience: float = 1.5
     arm_scale: float = 0.9
     name: ClassVar[str] = "ucbvi"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards"})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", SIDE_BY_SIDE})
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -195,6 +199,14 @@ class UCBVI(PlansBackwards):
         arrays = self.arrays(problem)
         arrays.clock[0] = release.users
         return arrays
+
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
+        """The plan from this release; undecided actions are shared out among many users where noise lasts."""
+        planned = super().update(state, release)
+        block = release.users - (state.release.users if state.release is not None else 0)
+        if not release.noise_lasts or block < 2 or state.problem.shape.horizon == 1:
+            return planned
+        return shared_out(self.arrays_after(state.problem, release), planned, release)
 
     def recommending(self, problem: Problem) -> UCBVIArrays:
         """The arrays of the plan without bonus: noise counts against a row, and unseen rows are worth nothing."""

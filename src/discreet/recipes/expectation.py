@@ -12,7 +12,9 @@ how often a user visits a row that her policy plays. With S states, A actions an
 
 R makes long blocks dear, because a policy that turns out to be bad is followed for a whole block; e_b makes many blocks
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
-blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared.
+blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared. A
+learner that plays side by side what noise does not tell apart asks about such rows again; for it, in worlds of more
+than one step, their variance counts 1.4 min(1, 2 / A) times: the more actions, the more others lose by bad luck.
 Focused blocks carry the noise of a release of 0.85 S sqrt(A) rows, with laws per step H times as many. The noise of
 users who add it themselves does not depend on blocks at all. So all kinds of recipes are compared by one formula, which
 also chooses the number of blocks.
@@ -39,6 +41,7 @@ from discreet.channels.focused import FocusedChannel
 from discreet.channels.schedule import Equal, Growing, GrowThenEqual, Schedule, sizes
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
+from discreet.release import SIDE_BY_SIDE
 from discreet.shape import Shape
 from discreet.types import Floats
 from discreet.validation import check_count
@@ -57,9 +60,12 @@ def noise_of(privatizer: Privatizer, episodes: int = 0) -> float:
     return sum(channel.noise_per_row() for channel in privatizer.channels)
 
 
-def expected_regret(privatizer: Privatizer, episodes: int) -> float:
+def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str] = frozenset()) -> float:
     """The regret that this privatizer is expected to leave, as a share of the regret of uniform play."""
-    noises = [noise_after(channel) for channel in privatizer.channels]
+    persists = _PERSISTS
+    if SIDE_BY_SIDE in needs and privatizer.shape.horizon > 1:
+        persists *= min(1.0, 2 / privatizer.shape.actions)
+    noises = [noise_after(channel, persists) for channel in privatizer.channels]
     return expected_share(
         privatizer.shape,
         sizes(privatizer.schedule, episodes),
@@ -120,10 +126,10 @@ def visits_per_user(shape: Shape, encoder: Encoder) -> float:
     return shape.horizon / shape.states
 
 
-def noise_after(channel: AnyChannel) -> NoiseAfter:
-    """How the noise in a row's counts grows with releases and users."""
+def noise_after(channel: AnyChannel, persists: float = _PERSISTS) -> NoiseAfter:
+    """How the noise in a row's counts grows with releases and users; that of prefix sums counts ``persists`` times."""
     if isinstance(channel, ContinualChannel):
-        unit = _PERSISTS * channel.law.variance * counts_per_row(channel.encoder)
+        unit = persists * channel.law.variance * counts_per_row(channel.encoder)
         errors = channel.accumulator.errors()
         return lambda releases, _users: unit * errors[np.minimum(releases.astype(np.int64), len(errors) - 1)]
     if isinstance(channel, FocusedChannel):

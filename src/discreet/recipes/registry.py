@@ -10,6 +10,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from discreet.channels.session import Privatizer
@@ -199,5 +200,5 @@ def _chosen(
     wider = [recipe for model in TRUSTS_LESS.get(privacy.model, ()) for recipe in _known(problems, model)]
     return choose(
         _known(problems, privacy.model), wider if foretold or LAYERS in needs else (), privacy, shape, episodes, needs,
-        expected_regret if foretold else noise_of,
+        partial(expected_regret, needs=needs) if foretold else noise_of,
     )  # fmt: skip

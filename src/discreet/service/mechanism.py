@@ -14,7 +14,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -258,7 +258,8 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     served = [each for each in served if _is_served(each.name, study, learner)]
     if not served:
         raise Unsupported(f"no recipe of the {study.model} model serves this study: name one in [privacy] to see why")
-    return choose(served, (), target, study.shape, study.total, learner.needs, expected_regret)
+    score = partial(expected_regret, needs=learner.needs)
+    return choose(served, (), target, study.shape, study.total, learner.needs, score)
 
 
 def _is_served(recipe: str, study: Study, learner: Learner) -> bool:

@@ -1,0 +1,105 @@
+r"""Actions that noise does not tell apart yet, played side by side by the users of one block.
+
+Where policies stay for a block of users, one deterministic plan tells about one action of every state and step, with
+one draw of noise. Prefix sums (:mod:`discreet.channels.continual`) keep that draw: a row (state, action) that it made
+look bad is not played any more, and nothing corrects it (lock-in). There it costs nothing to ask about several rows at
+once, because noise hardly grows with the number of releases. So a block follows a stochastic policy. With the
+optimistic Q of a plan, V its best value in the state, V' the values of the next step, E the mean of V' under the
+estimated successors of the row, and N, R, sd_n, sd_t, sd_r the row's released visits and rewards and the deviations of
+noise as in :mod:`discreet.learners.optimistic`,
+
+    u^2       = (sd_r^2 + r^2 sd_n^2) / N^2 + (sd_t / m)^2 sum over t of (V'_t - E)^2     noise in Q
+    undecided = actions with min(1 + max V', Q + 0.7 sqrt(log2 A) u) >= V; for rows that nobody has seen u = 0
+    policy    = the best action with probability 0.3, else one of the undecided ones, each as likely as the others.
+
+Of A actions one is the unluckiest, so A counts by its logarithm. Once noise is small against the differences of Q only
+the best action is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan leads
+to where nobody has been, and users who draw their actions would not get there: it is followed as it is. Where noise
+adds up from block to block every row that is asked about costs noise, and one plan at a time learns more: nothing is
+shared out there, nor without noise, nor where each user has a policy of her own, nor in bandits.
+
+**Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.compiled import inlined, kernel
+from discreet.learners.base import PlannedState, as_statistics, fill_q, prepare
+from discreet.policies import Policy, StochasticPolicy
+from discreet.release import Release, Statistics
+from discreet.streams import Stream
+from discreet.types import Floats, Integers
+
+_WITHIN = 0.7  # deviations of noise by which one of two actions may be behind
+_UNSEEN = 0.1  # of all rows: where so many have not been seen, the plan is followed
+_BEST = 0.3  # of the users, at every step, take the best action without a draw
+
+
+def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedState:
+    """The plan of the state with undecided actions shared out; ``arrays`` are those of its learner, made anew."""
+    if not isinstance(state.policy, Policy):
+        return state
+    statistics, shape = as_statistics(release), state.problem.shape
+    if np.mean(statistics.visits < 0.5 + statistics.visit_noise) >= _UNSEEN:
+        return state
+    actions = np.array(state.policy.actions)
+    probabilities = np.zeros((shape.horizon, shape.states, shape.actions))
+    within = _WITHIN * math.sqrt(math.log2(shape.actions))
+    _share_out(arrays, statistics, state.coins.copy(), state.values, actions, within, probabilities)
+    if np.count_nonzero(probabilities) == actions.size:
+        return state
+    return state._replace(policy=StochasticPolicy(probabilities))
+
+
+@kernel
+def _share_out(
+    learner: Any,
+    statistics: Statistics,
+    coins: Stream,
+    values: Floats,
+    actions: Integers,
+    within: float,
+    probabilities: Floats,
+) -> None:
+    """Fill ``probabilities`` (H, S, A), given the plan and its values."""
+    H, S, A = probabilities.shape
+    prepare(learner, statistics, coins, H)
+    for h in range(H):
+        following = values[h + 1]
+        fill_q(learner, statistics, following, h, float(H - h))
+        highest = 1.0 + following.max()
+        for s in range(S):
+            best, undecided = learner.table[s].max(), 0
+            for a in range(A):
+                q = learner.table[s, a]
+                reach = min(highest, q + within * _noise_in_q(learner, statistics, following, h, s * A + a))
+                if q == best or reach >= best:
+                    probabilities[h, s, a] = 1.0
+                    undecided += 1
+            for a in range(A):
+                probabilities[h, s, a] *= (1.0 - _BEST) / undecided
+            probabilities[h, s, actions[h, s]] += _BEST
+
+
+@inlined
+def _noise_in_q(learner: Any, statistics: Statistics, following: Floats, h: int, pair: int) -> float:
+    """u of a (state, action) at step h; zero if nobody has seen the row."""
+    row = pair + (h * learner.table.size if learner.groups > 1 else 0)
+    visits, visit_noise = statistics.visits[row], statistics.visit_noise[row]
+    ends = following.max() <= 0.0  # nothing follows, as after the last step
+    if visits < 0.5 + visit_noise or not (ends or learner.inverse[row] > 0.0):
+        return 0.0
+    n = max(1.0, visits)
+    r = min(1.0, max(0.0, statistics.rewards[row] / n))
+    variance = (statistics.reward_noise[row] ** 2 + (r * visit_noise) ** 2) / n**2
+    if not ends:
+        squares = 0.0
+        for t in range(following.shape[0]):
+            squares += (following[t] - learner.mean[pair]) ** 2
+        variance += (statistics.transition_noise[row] * learner.inverse[row]) ** 2 * squares
+    return math.sqrt(variance)
