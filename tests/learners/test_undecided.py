@@ -74,7 +74,7 @@ def expected_policy(release: Release, actions: np.ndarray, values: np.ndarray) -
                     u = (sd_r**2 + (mean * sd_n) ** 2) / max(1, n) ** 2
                     if highest > 1:
                         u += (sd_t / m) ** 2 * ((following - weights @ following / m) ** 2).sum()
-                reach[s, a] = min(highest, q[s, a] + 0.7 * math.sqrt(math.log2(A) * u))
+                reach[s, a] = min(highest, q[s, a] + min(1.0, math.log2(A) / 2) * math.sqrt(u))
             undecided = reach[s] >= q[s].max() - 1e-12
             out[h, s] = 0.7 * undecided / undecided.sum()
             out[h, s, actions[h, s]] += 0.3

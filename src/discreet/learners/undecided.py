@@ -9,14 +9,14 @@ estimated successors of the row, and N, R, sd_n, sd_t, sd_r the row's released v
 noise as in :mod:`discreet.learners.optimistic`,
 
     u^2       = (sd_r^2 + r^2 sd_n^2) / N^2 + (sd_t / m)^2 sum over t of (V'_t - E)^2     noise in Q
-    undecided = actions with min(1 + max V', Q + 0.7 sqrt(log2 A) u) >= V; for rows that nobody has seen u = 0
+    undecided = actions with min(1 + max V', Q + min(1, log2(A) / 2) u) >= V; u = 0 for rows that nobody has seen
     policy    = the best action with probability 0.3, else one of the undecided ones, each as likely as the others.
 
-Of A actions one is the unluckiest, so A counts by its logarithm. Once noise is small against the differences of Q only
-the best action is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan leads
-to where nobody has been, and users who draw their actions would not get there: it is followed as it is. Where noise
-adds up from block to block every row that is asked about costs noise, and one plan at a time learns more: nothing is
-shared out there, nor without noise, nor where each user has a policy of her own, nor in bandits.
+Of A actions one is the unluckiest, so A counts. Once noise is small against the differences of Q only the best action
+is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan leads to where nobody
+has been, and users who draw their actions would not get there: it is followed as it is. Where noise adds up from block
+to block every row that is asked about costs noise, and one plan at a time learns more: nothing is shared out there, nor
+without noise, nor where each user has a policy of her own, nor in bandits.
 
 **Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
 """
@@ -35,7 +35,7 @@ from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 
-_WITHIN = 0.7  # deviations of noise by which one of two actions may be behind
+_WITHIN = 0.5  # deviations of noise by which one of two actions may be behind
 _UNSEEN = 0.1  # of all rows: where so many have not been seen, the plan is followed
 _BEST = 0.3  # of the users, at every step, take the best action without a draw
 
@@ -49,7 +49,7 @@ def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedSta
         return state
     actions = np.array(state.policy.actions)
     probabilities = np.zeros((shape.horizon, shape.states, shape.actions))
-    within = _WITHIN * math.sqrt(math.log2(shape.actions))
+    within = min(1.0, _WITHIN * math.log2(shape.actions))
     _share_out(arrays, statistics, state.coins.copy(), state.values, actions, within, probabilities)
     if np.count_nonzero(probabilities) == actions.size:
         return state
