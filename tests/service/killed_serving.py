@@ -42,9 +42,11 @@ from tests.service.soundness import heads_are_a_chain, the_ledger_is_sound
 from discreet.cli.serve import serve
 from discreet.cli.study import open_coordinator
 from discreet.ledger.chain import canonical
+from discreet.policies import Policy, StochasticPolicy
 from discreet.saved_arrays import from_bytes
 from discreet.service.app import Service  # noqa: F401
 from discreet.service.database import Database
+from discreet.service.mechanism import policy_from
 from discreet.service.places import new_study, places_of
 from discreet.service.study import read_study
 
@@ -128,7 +130,10 @@ class Crowd:
         assert self.heads.setdefault(message["round"], head) == head, "two heads for one round"
         cell = (len(self.made) * 611) % (STATES * STATES)
         first, second = divmod(cell, STATES)
-        actions = message["policy"]["actions"]
+        policy = policy_from(message["policy"])
+        if isinstance(policy, StochasticPolicy):  # any action that it may draw
+            policy = Policy(policy.probabilities.argmax(axis=2))
+        actions = policy.actions.tolist()
         report: dict[str, Any] = {"kind": "items", "steps": [0], "items": [2 * cell]}
         if self.model != "local":
             report = {"kind": "record", "steps": [[first, actions[0][first], 0], [second, actions[1][second], 0]]}
