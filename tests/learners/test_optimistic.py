@@ -216,6 +216,12 @@ def test_actions_are_compared_by_the_visits_of_their_state_and_states_by_all_use
 KNOBS = ("reward_scale", "spread_scale", "range_scale", "noise_scale", "threshold", "patience")
 
 
+def test_more_is_cut_where_the_noise_of_many_successors_may_stand_out():
+    for states, times in ((2, 1.0), (10, 1.0), (100, math.sqrt(2.0))):
+        arrays = UCBVI(threshold=0.8).arrays(Problem(discreet.Shape(states, 2, 3), 50))
+        assert arrays.threshold == pytest.approx(0.8 * times)
+
+
 def test_a_bandit_is_patient_with_arms_that_had_less_than_their_share():
     small = UCBVI(arm_scale=0.02, noise_scale=0.02, patience=1.5)
     for seed in range(1, 4):  # with 0 the best arm always paid

@@ -18,7 +18,8 @@ the scales of the knobs,
     Q        = reward + future
 
 A row with N < 1/2 + sd_n is *unseen*: its reward is 1 and its future max V, as is the future of a row with m = 0. The
-last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V.
+last term undoes a wrong cut: what was cut weighs at most about threshold * sd_t visits, and may be worth max V. With
+more than 10 states ``threshold`` is sqrt(ln S / ln 10) times the knob's, as the largest of S draws of noise grows.
 
 **Rewards.** With noise b = reward_scale (sqrt(2 r (1 - r) L(n) / n) + L(n) / n), Bernstein's width. Without noise it is
 never above 1 - r, and has the logarithm of the visits of the row's own state; the value of a state has that of all
@@ -67,6 +68,7 @@ from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
 from discreet.learners.reward_bounds import (
     STAYING,
     ArmScales,
+    any_clear,
     at_most,
     bernstein,
     bound_arms,
@@ -79,12 +81,13 @@ from discreet.planning.few_successors import FewSuccessors, few_successors, list
 from discreet.policies import Policy
 from discreet.release import SIDE_BY_SIDE, Release, Statistics
 from discreet.streams import Stream, fast_log
-from discreet.types import Floats
+from discreet.types import Floats, Integers
 from discreet.validation import check_not_negative
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
 _DOUBTED = 4.0  # how much more the range of what follows counts for a row that repeated itself, and may be chance
 _SELDOM = 10.0  # how many times as often others of the state were asked than a row that is doubted longer
+_SUCCESSORS = 10  # with more than so many the cut grows as the largest of that many draws of noise does
 _LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
 
 
@@ -109,7 +112,8 @@ class UCBVIArrays(NamedTuple):
     unseen: float  # what a row is worth that was not seen: 1 everything that is possible, 0 nothing
     clock: Floats  # (1,) users whose releases were seen
     reward: Floats  # (rows,) scratch, as all that follow: the optimistic reward
-    afar: Floats  # (rows,) how much larger it is by the users of the whole world than by those of its state
+    afar: Floats  # (rows,) how much larger it is by the users of the whole world than by those of its state ...
+    clear: Integers  # (1,) ... where this is 1: some row has no noise in its rewards
     weights: Floats  # (S, rows) counts above the noise, by successor
     most: Floats  # (rows,) the largest of them
     inverse: Floats  # (rows,) one over their sum; zero where nothing is known
@@ -133,7 +137,7 @@ class UCBVI(PlansBackwards):
         spread_scale: Scale of the bonus for the deviation of what follows.
         range_scale: Scale of the bonus for the range of what follows.
         noise_scale: How many deviations of noise are added.
-        threshold: Counts below this many deviations of noise are taken for zero.
+        threshold: Counts below this many deviations of noise are taken for zero (more with more than ten states).
         patience: How much longer a row is tried that noise may have made look bad: in bandits an arm that had less than
             its share of users, in longer worlds a row that was asked less often than others of its state.
         arm_scale: In bandits: takes the place of ``reward_scale``; the theory's is 1.
@@ -170,7 +174,7 @@ class UCBVI(PlansBackwards):
             spread_scale=self.spread_scale,
             range_scale=self.range_scale,
             noise_scale=self.noise_scale,
-            threshold=self.threshold,
+            threshold=self.threshold * more_to_cut(shape.states),
             patience=self.patience if shape.horizon == 1 else 0.0,
             arm_scale=self.arm_scale,
             staying=STAYING * self.patience if shape.horizon > 1 else 0.0,
@@ -180,6 +184,7 @@ class UCBVI(PlansBackwards):
             clock=np.zeros(1),
             reward=np.zeros(room),
             afar=np.zeros(room),
+            clear=np.zeros(1, np.int64),
             weights=np.zeros((shape.states, room)),
             most=np.zeros(room),
             inverse=np.zeros(room),
@@ -219,6 +224,11 @@ def recommended(problem: Problem, coins: Stream, release: Release | None) -> Pol
     return plan_backwards(UCBVI().recommending(problem), problem, coins.copy(), release)[0]
 
 
+def more_to_cut(states: int) -> float:
+    """How many times higher counts are cut because the noise of so many successors may stand out."""
+    return math.sqrt(max(1.0, math.log(states) / math.log(_SUCCESSORS)))
+
+
 @prepare.implement(UCBVIArrays)
 def _prepare(learner: UCBVIArrays, statistics: Statistics, coins: Stream, H: int) -> None:
     estimate_model(learner, statistics)
@@ -230,7 +240,7 @@ def _fill_q(
     learner: UCBVIArrays, statistics: Statistics, following: Floats, h: int, left: float
 ) -> tuple[float, float]:
     optimistic_values(learner, following, h)
-    if learner.reward_scale > 0.0 and not learner.bandit:
+    if learner.clear[0] == 1:
         look_from_afar(learner.table, learner.afar[h * learner.table.size if learner.groups > 1 else 0 :])
     return -np.inf, left
 
@@ -242,7 +252,7 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     Rows run innermost and nothing branches, so all of it vectorises; noise would make every branch a coin flip.
     """
     # Arrays are taken out of the tuples once, before the loops.
-    reward, afar, weights, most, inverse = learner.reward, learner.afar, learner.weights, learner.most, learner.inverse
+    reward, weights, most, inverse = learner.reward, learner.weights, learner.most, learner.inverse
     per_variance, per_range, per_deviation = learner.per_variance, learner.per_range, learner.per_deviation
     visits, visit_noise = statistics.visits, statistics.visit_noise
     rewards, reward_noise = statistics.rewards, statistics.reward_noise
@@ -275,21 +285,17 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     doubted, mixed, alike = learner.doubted, 1.0, 0.0
     if doubted > 0.0:
         mixed, alike = kinds_of_rows(most, inverse, R)
-    shares_of_states(visits, users, learner.table.shape[1], afar)
     for row in range(R):
         n, m = max(1.0, visits[row]), max(1e-9, inverse[row])
         over_both = 1.0 / (n * m)  # one division for two reciprocals
         per_visit, per_move = over_both * m, over_both * n
         known = 1.0 if visits[row] >= 0.5 + visit_noise[row] else 0.0
         r = min(1.0, max(0.0, rewards[row] * per_visit))
-        wide = bernstein(reward_scale, r, per_visit, fast_log(1.0 + users * per_visit))
-        here = at_most(1.0 - r, bernstein(reward_scale, r, per_visit, fast_log(1.0 + afar[row] * per_visit)))
-        clear = reward_noise[row] <= 0.0
+        chance = bernstein(reward_scale, r, per_visit, fast_log(1.0 + users * per_visit))
         noise = noise_scale * per_visit * math.sqrt(reward_noise[row] ** 2 + (r * visit_noise[row]) ** 2)
         if patience > 0.0:
             noise *= 1.0 + patience * math.sqrt(2.0 * fast_log(1.0 + share * per_visit))
-        reward[row] = known * min(1.0, r + (here if clear else wide) + noise) + (1.0 - known) * unseen
-        afar[row] = known * (at_most(1.0 - r, wide) - here) if clear else 0.0
+        reward[row] = known * min(1.0, r + chance + noise) + (1.0 - known) * unseen
         width = fast_log(1.0 + users * per_move) * per_move
         noise = noise_scale * transition_noise[row] * per_move
         per_variance[row] = spread * width
@@ -297,6 +303,10 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
         per_range[row] = range_scale * (1.0 + doubted * doubt) * min(1.0, width) + threshold * noise
         per_deviation[row] = noise
         inverse[row] = known * per_move if inverse[row] > 0.0 else 0.0
+    learner.clear[0] = 0
+    if reward_scale > 0.0 and not learner.bandit and any_clear(reward_noise):
+        learner.clear[0] = 1
+        bound_clear_rewards(learner, statistics)
     learner.few.listed[0] = 0
     if not noisy(transition_noise):
         list_successors(learner.few, weights, learner.table.size)
@@ -305,6 +315,25 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
         bound_arms(scales, statistics, users, learner.table.shape[1], reward)
     elif learner.staying > 0.0:
         doubt_noise_that_stays(learner, statistics)
+
+
+@fused
+def bound_clear_rewards(learner: UCBVIArrays, statistics: Statistics) -> None:
+    """Rewards of rows without noise in them, here and from afar, in a loop of its own: few releases have any."""
+    reward, afar, visits = learner.reward, learner.afar, statistics.visits
+    scale, users = learner.reward_scale, 1.0 + learner.clock[0]
+    shares_of_states(visits, users, learner.table.shape[1], afar)
+    for row in range(visits.shape[0]):
+        known = visits[row] >= 0.5 + statistics.visit_noise[row]
+        if statistics.reward_noise[row] > 0.0 or not known:
+            afar[row] = 0.0
+            continue
+        per_visit = 1.0 / max(1.0, visits[row])
+        r = min(1.0, max(0.0, statistics.rewards[row] * per_visit))
+        here = at_most(1.0 - r, bernstein(scale, r, per_visit, fast_log(1.0 + afar[row] * per_visit)))
+        wide = at_most(1.0 - r, bernstein(scale, r, per_visit, fast_log(1.0 + users * per_visit)))
+        noise = learner.noise_scale * per_visit * r * statistics.visit_noise[row]
+        reward[row], afar[row] = min(1.0, r + here + noise), wide - here
 
 
 @fused

@@ -154,11 +154,11 @@ def _evaluate(learner: UCBVIArrays, statistics: Statistics, probabilities: Float
     values = np.zeros((H + 1, S))
     for h in range(H - 1, -1, -1):
         left = float(H - h)
-        more = learner.afar[h * S * A if learner.groups > 1 else 0 :]
+        more, clear = learner.afar[h * S * A if learner.groups > 1 else 0 :], float(learner.clear[0])
         optimistic_values(learner, values[h + 1], h)
         for s in range(S):
             value = 0.0
             for a in range(A):
                 q[h, s, a] = learner.table[s, a]
-                value += probabilities[h, s, a] * (q[h, s, a] + more[s * A + a])
+                value += probabilities[h, s, a] * (q[h, s, a] + clear * more[s * A + a])
             values[h, s] = min(left, value)

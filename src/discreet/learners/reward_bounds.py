@@ -84,6 +84,15 @@ def at_most(left: float, width: float) -> float:
 
 
 @fused
+def any_clear(deviations: Floats) -> bool:
+    """Whether some row has no noise."""
+    least = 1.0
+    for row in range(deviations.shape[0]):
+        least = min(least, deviations[row])
+    return least <= 0.0
+
+
+@fused
 def shares_of_states(visits: Floats, users: float, actions: int, shares: Floats) -> None:
     """K of every row, into ``shares``."""
     for first in range(0, visits.shape[0], actions):
