@@ -21,7 +21,7 @@ ESTIMATES = "estimates"
 # Among what a learner needs: it asks for one step at a time where a recipe answers that, see :class:`Layer`.
 LAYERS = "layers"
 # Among what a learner needs: nothing more, but its blocks play side by side what noise does not tell apart yet, so that
-# noise which lasts does it less harm than others. "auto" reckons with that.
+# noise which lasts does less harm to it than to other learners. "auto" reckons with that.
 SIDE_BY_SIDE = "undecided actions side by side"
 # What serves a need as well as the statistic of that name: losses above one half in place of the losses themselves.
 SERVED_BY = {"observed_losses": "signed_losses"}

@@ -175,6 +175,16 @@ def test_for_rewards_with_a_range_they_are_the_plain_learners(heavy, plain):
     np.testing.assert_allclose(getattr(after[0], which), getattr(after[1], which), rtol=1e-12)
 
 
+def test_without_noise_the_plain_learner_bounds_rewards_more_narrowly():
+    shape, seen = Shape(2, 1, 3, True, (0.0, 1.0)), release()
+    heavy, plain = (
+        learner.update(learner.init(Problem(shape, 50), stream(0, 0, COINS)), seen).values
+        for learner in (HeavyUCBVI(), UCBVI())
+    )
+    assert (heavy >= plain).all()
+    assert (heavy[:3] > plain[:3] + 0.01).any()
+
+
 def test_no_cap_on_the_declared_moment_makes_a_reward_certain_or_hopeless():
     """The width is continuous in v: no cliff between two orders that are both valid."""
     widths = []

@@ -17,8 +17,11 @@ jumped with the declared v). Where users report a few steps by randomised respon
 to the variance. ``bonus_scale`` is also the factor of the deviation of what follows, and 0.4 of it that of its range,
 whether or not the world looks deterministic; ``error_scale`` is that of the noise, and ``threshold`` is UCBVI's.
 ``patience`` is that of UCBVI in bandits, and half of it counts in longer worlds, by visits and not by noise: rewards
-are so noisy here that without it one run in ten never tries again what once looked bad. For rewards with a range
-Heavy-UCBVI is UCBVI.
+are so noisy here that without it one run in ten never tries again what once looked bad.
+
+For rewards with a range, with noise in them and several steps, Q is that of UCBVI. Without noise, and in bandits, UCBVI
+bounds rewards more narrowly (:mod:`discreet.learners.reward_bounds`), and only UCBVI plays undecided actions side by
+side (:mod:`discreet.learners.undecided`).
 
 **Laws per step.** Visits of the same state and action at other steps count as far as laws look alike there
 (:mod:`discreet.heavy_tails.other_steps`): N, C, R and n above are those of a row together with what it borrows. Steps

@@ -25,8 +25,8 @@ are returned are those of the row plus the borrowed ones, with the noise that is
 release can be done with them.
 
 **The variance of one visit** is sum_t p_t (1 - p_t) for successors, by the shares of the pair over all steps. For
-clipped rewards it is known up to a factor f only, s^2 = f D with D = u B^(1-v) in units of the range of means. f is the
-number with
+clipped rewards it is known up to a factor f only, s^2 = f D with D = u B^(1-v) in units of the range of means, at
+least 0.05 (0.25 where nothing was clipped). f is the number with
 
     mean of (d_i^2 - T - E_i + f D / n_i) / (D / n_i) = f      over the half of the rows with fewest visits,
 

@@ -69,7 +69,7 @@ class Learner(Protocol):
 
 @runtime_checkable
 class CompiledLearner(Learner, Protocol):
-    """A learner that can also replan inside the compiled loop, after every episode. Its policies are deterministic."""
+    """A learner that can also replan inside the compiled loop, after every episode: one action for everybody."""
 
     def arrays(self, problem: Problem) -> Any:
         """Constants and scratch space: a NamedTuple that :func:`plan_into` knows. Not shared between threads."""

@@ -9,14 +9,15 @@ estimated successors of the row, and N, R, sd_n, sd_t, sd_r the row's released v
 noise as in :mod:`discreet.learners.optimistic`,
 
     u^2       = (sd_r^2 + r^2 sd_n^2) / N^2 + (sd_t / m)^2 sum over t of (V'_t - E)^2     noise in Q
-    undecided = actions with min(1 + max V', Q + min(1, log2(A) / 2) u) >= V; u = 0 for rows that nobody has seen
+    undecided = actions with min(1 + max V', Q + min(1, log2(A) / 2) u) >= V
     policy    = the best action with probability 0.3, else one of the undecided ones, each as likely as the others.
 
-Of A actions one is the unluckiest, so A counts. Once noise is small against the differences of Q only the best action
-is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan leads to where nobody
-has been, and users who draw their actions would not get there: it is followed as it is. Where noise adds up from block
-to block every row that is asked about costs noise, and one plan at a time learns more: nothing is shared out there, nor
-without noise, nor where each user has a policy of her own, nor in bandits.
+u is 0 for a row that nobody has seen, or none of whose successors stands out of the noise: it counts for the best that
+may follow already. Of A actions one is the unluckiest, so A counts. Once noise is small against the differences of Q
+only the best action is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan
+leads to where nobody has been, and users who draw their actions would not get there: it is followed as it is. Where
+noise adds up from block to block every row that is asked about costs noise, and one plan at a time learns more: nothing
+is shared out there, nor without noise, nor where each user has a policy of her own, nor in bandits.
 
 **Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
 """
@@ -88,7 +89,7 @@ def _share_out(
 
 @inlined
 def _noise_in_q(learner: Any, statistics: Statistics, following: Floats, h: int, pair: int) -> float:
-    """u of a (state, action) at step h; zero if nobody has seen the row."""
+    """u of a (state, action) at step h; zero if nobody has seen the row or where it leads."""
     row = pair + (h * learner.table.size if learner.groups > 1 else 0)
     visits, visit_noise = statistics.visits[row], statistics.visit_noise[row]
     ends = following.max() <= 0.0  # nothing follows, as after the last step
