@@ -82,6 +82,16 @@ def test_how_much_steps_differ_is_found_in_the_counts(differ):
         assert differ**2 < common < 2.5 * differ**2
 
 
+@pytest.mark.parametrize("differ", [0.05, 0.2])
+def test_of_two_steps_many_pairs_tell_how_much_they_differ(differ):
+    """With 1,000 pairs T is known to a twentieth; rounds that swing from side to side end at a third of it."""
+    rng, shape = np.random.default_rng(5), (2, 1000)
+    averages = differ * rng.normal(size=shape) + np.sqrt(0.1 / 500) * rng.normal(size=shape)
+    visits, spread = np.full(shape, 500.0), np.full(shape, 0.1)
+    rows = Rows(averages[..., None], visits, spread, np.zeros(shape), np.ones(shape, bool))
+    assert 0.8 < np.median(differences(rows, 0.25, fitted=False).variance) / differ**2 < 1.3
+
+
 def test_alike_steps_share_their_visits_and_others_keep_theirs():
     """Rewards and successors are judged apart, and the last step has no successors."""
     own, first = as_statistics(release()).visits, slice(-S * A)

@@ -31,7 +31,7 @@ least 0.05 (0.25 where nothing was clipped). f is the number with
     mean of (d_i^2 - T - E_i + f D / n_i) / (D / n_i) = f      over the half of the rows with fewest visits,
 
 where what one visit does matters most and T least; it lies in [0.02, 4]. (Stable rewards: about .1 at alpha = 1.2, .35
-at 1.8.) T, T_i and f are found together in four rounds from T = 0 and f = .1.
+at 1.8.) T, T_i and f are found together in four rounds from T = 0 and f = .1 (of two steps, by half of the way).
 
 **Formal guarantees.** Post-processing of a release. No bound on regret is proved. Without noise a row borrows at most
 s^2 / T_i visits, so its own ones outweigh them in the end wherever its law differs: either T stays above zero for all
@@ -131,7 +131,9 @@ def differences(rows: Rows, most: float, fitted: bool) -> Differences:
             return Differences(np.full(T.shape, most), errors, factor)
         both = errors + 1 / np.maximum(total, _TINY)
         weights = np.where(compared, 1 / (common + both), 0.0) ** 2
-        common = max(0.0, float((weights * (squares - both)).sum() / weights.sum()))
+        found = max(0.0, float((weights * (squares - both)).sum() / weights.sum()))
+        # Of two steps each is all that the other is compared with: E has T once more, and rounds would swing for ever.
+        common = found if len(T) > 2 else (common + found) / 2
         doubt = _DOUBT * math.sqrt(2 / float(weights.sum()))
         T = np.where(compared, np.maximum(common + doubt, squares - _APART * both), common + doubt)
         T = np.minimum(T, most)
