@@ -150,7 +150,7 @@ def test_the_fast_loop_keeps_the_same_books_as_the_other(homogeneous, learner):
 def test_what_is_recommended_is_not_what_explores(loop):
     """With a bonus that drowns everything the deployed policies wander, and the recommended one earns."""
     world = certain_world(homogeneous=True)
-    drowned = UCBVI(reward_scale=1e3)
+    drowned = UCBVI(reward_scale=1e3, range_scale=1e3)
     records = [loop(world, drowned, build(FAST, world.shape, 300), 300, 7, run, lambda _n: None) for run in range(8)]
     final, deployed = (np.array([getattr(r, name) for r in records]) for name in ("final_gap", "deployed_gap"))
     assert (final < 1e-12).all()
