@@ -99,7 +99,7 @@ def tight_reference(release, bounds, level_r, level_p):
                 n, followed = visits[g, s, a] - c2, transitions[g, s, a].sum()
                 m, reward, future = followed - c3, 1.0, high
                 if n > 0:
-                    longer = math.sqrt(max(1.0, math.log(1 + (release.users + 1) / (A * n)) / 2))
+                    longer = math.sqrt(max(1.0, math.log(1 + (release.users + 1) / (A * n))))
                     reward = min(1.0, max(0.0, rewards[g, s, a] + c1) / n + longer * level_r / math.sqrt(n) + 3 / n)
                 if m > 0:
                     chance = (high - low) * (level_p / math.sqrt(m) + 3 / m)

@@ -34,8 +34,8 @@ mean of V by true counts, e* - N(.) V / N_p is the sum over s' of (N*(s') - N(s'
 counts weigh V - e* to zero: at most c4 D / N_p, and nothing where V is flat. The terms with u are Hoeffding's for
 rewards, and half of Weissman's distance times the range of V. They hold for every V at once, so that signed estimates
 do no harm. The terms with 3 are for few visits, which a ``scale`` below 1 would believe, and
-l = sqrt(max(1, ln(1 + k / (A n)) / 2)) is for a row that had less than its share of users: without it one unlucky start
-is rarely corrected. Both make bounds wider, so they need no proof.
+l = sqrt(max(1, ln(1 + k / (A n)))) is for a row that had less than its share of users: without it one unlucky start is
+rarely corrected. Both make bounds wider, so they need no proof.
 
 **Formal guarantees.** Everything is post-processing of a release. With "tight" and ``scale`` 1 the optimism holds with
 the stated failure probability wherever the release gives radii; a smaller ``scale`` is a heuristic that learns faster.
@@ -330,7 +330,7 @@ def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Mult
         c1 = scale * (bounds[0, row] + c_pair * reward_noise[row])
         least = visits[row] - scale * (bounds[1, row] + c_pair * visit_noise[row])
         per_visit = 1.0 / max(_NOTHING, least)
-        longer = math.sqrt(max(1.0, 0.5 * fast_log(1.0 + share * per_visit)))
+        longer = math.sqrt(max(1.0, fast_log(1.0 + share * per_visit)))
         chance = longer * u_reward * math.sqrt(per_visit) + _FEW * per_visit
         reward[row] = min(1.0, max(0.0, rewards[row] + c1) * per_visit + chance)
     for row in range(R):
