@@ -87,21 +87,33 @@ def test_a_plan_by_few_successors_is_the_plan_by_all(noise, listed):
     np.testing.assert_array_equal(plans[0][1], plans[1][1])
 
 
+def some_successors() -> np.ndarray:
+    """Transitions with one to four successors of sixteen."""
+    rng = np.random.default_rng(10)
+    transitions = np.zeros((2, 16, 3, 16))
+    for row in transitions.reshape(-1, 16):
+        count = rng.integers(1, 5)
+        row[rng.choice(16, count, replace=False)] = rng.dirichlet(np.ones(count))
+    return transitions
+
+
 def test_values_by_few_successors_are_the_same_to_the_last_bit():
-    world = deep_sea(7)
-    transitions, means = np.array(world.transitions), np.array(world.means)
-    actions = np.random.default_rng(9).integers(0, world.shape.actions, (world.shape.horizon, world.shape.states))
-    values, by_few = (np.full((world.shape.horizon + 1, world.shape.states), 3.0) for _ in range(2))
+    transitions, rng = some_successors(), np.random.default_rng(9)
+    means, actions = rng.random((2, 16, 3)), rng.integers(0, 3, (2, 16))
+    values, by_few, by_fewer = (np.full((3, 16), 3.0) for _ in range(3))
     successors = true_successors(transitions)
-    assert successors.shape[3] < world.shape.states
+    assert successors.shape[3] == 4
     evaluate(transitions, means, actions, values)
     evaluate_by_few(transitions, successors, means, actions, by_few)
     np.testing.assert_array_equal(values, by_few)
+    evaluate_by_few(transitions, successors[..., :3].copy(), means, actions, by_fewer)
+    assert np.abs(by_fewer - values).max() > 0.01  # the comparison sees that a successor is missing
 
 
 def test_true_successors_have_all_of_the_probability_or_are_not_listed():
-    transitions = np.array(deep_sea(6).transitions)
+    transitions = some_successors()
     listed = np.take_along_axis(transitions, true_successors(transitions), axis=3)
     np.testing.assert_allclose(listed.sum(axis=3), 1.0)
+    assert true_successors(np.array(deep_sea(6).transitions)).shape[3] == 1
     dense = np.full((1, 12, 2, 12), 1 / 12)
     assert true_successors(dense).shape[3] == 0

@@ -20,8 +20,9 @@ A actions, H steps, the episode k that is planned for, and a knob alpha above 1,
                        in every c_k
 =====================  ==============================================================================================
 
-**Tight bounds.** The paper bounds every row by itself: S errors of c4 that are all worth H - h. Without noise that is
-still S H visits, and where the caps are reached, the plan prefers what was counted least, however bad it is. Tight ones
+**Tight bounds.** The formulas above hold for all values up to H - h: S errors of c4 count in full wherever they lead,
+and Q, by which actions are chosen, is not capped. With our floor of c at 1 that is S + 3 visits even where there is no
+noise, and above the cap the action with the widest bonus is played, which is the one that was counted least. Tight ones
 use that rewards are at most 1, and what follows is within the values that follow: with V = V_{h+1}, its least and
 largest value v and W, and D the larger one of the sums over all states of V - v and of W - V,
 
@@ -282,6 +283,17 @@ def peeled(log_time: float, events: float, failure: float) -> float:
 
 
 @inlined
+def count_followed(transitions: Floats, followed: Floats) -> None:
+    """N_p of every row: the sum of its successors."""
+    S, R = transitions.shape
+    for row in range(R):
+        followed[row] = transitions[0, row]
+    for t in range(1, S):
+        for row in range(R):
+            followed[row] += transitions[t, row]
+
+
+@inlined
 def estimate_as_printed(
     learner: OBIArrays, statistics: Statistics, multiples: Multiples, deviations: Deviations
 ) -> None:
@@ -292,11 +304,7 @@ def estimate_as_printed(
     reward_noise = statistics.reward_noise
     (S, R), alpha = transitions.shape, learner.alpha
     (c_pair, c_successor, c_sum), (u_reward, u_transition) = multiples, deviations
-    for row in range(R):
-        inverse[row] = transitions[0, row]
-    for t in range(1, S):
-        for row in range(R):
-            inverse[row] += transitions[t, row]
+    count_followed(transitions, inverse)
     for row in range(R):
         c1 = max(1.0, c_pair * reward_noise[row])
         c2 = max(1.0, c_pair * visit_noise[row])
@@ -319,13 +327,9 @@ def estimate_tightly(learner: OBIArrays, statistics: Statistics, multiples: Mult
     visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
     visit_noise, transition_noise = statistics.visit_noise, statistics.transition_noise
     reward_noise = statistics.reward_noise
-    S, R = transitions.shape
+    R = visits.shape[0]
     (c_pair, c_successor, c_sum), (u_reward, u_transition) = multiples, deviations
-    for row in range(R):
-        inverse[row] = transitions[0, row]
-    for t in range(1, S):
-        for row in range(R):
-            inverse[row] += transitions[t, row]
+    count_followed(transitions, inverse)
     for row in range(R):
         c1 = scale * (bounds[0, row] + c_pair * reward_noise[row])
         least = visits[row] - scale * (bounds[1, row] + c_pair * visit_noise[row])
