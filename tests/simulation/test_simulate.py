@@ -19,7 +19,7 @@ from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.release import Request
 from discreet.simulation.block_loop import checkpoints, run_blocks
-from discreet.simulation.episode_loop import compiles, run_episodes
+from discreet.simulation.episode_loop import _truth, compiles, run_episodes
 from discreet.simulation.run import Interrupted, _in_threads, world_of_run
 from discreet.streams import COINS, generator
 
@@ -144,6 +144,12 @@ def test_the_fast_loop_keeps_the_same_books_as_the_other(homogeneous, learner):
     assert slow.deployed_gap == pytest.approx(fast.deployed_gap, abs=1e-12)
     assert slow.switches > 0
     assert slow.regret[-1] > 0
+
+
+def test_the_fast_loop_knows_every_successor():
+    truth = _truth(discreet.worlds.make_world("chain", states=12, horizon=5))
+    assert 1 < truth.successors.shape[3] < 12
+    np.testing.assert_allclose(np.take_along_axis(truth.transitions, truth.successors, axis=3).sum(axis=3), 1.0)
 
 
 @pytest.mark.parametrize("loop", [run_blocks, run_episodes])
