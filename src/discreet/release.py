@@ -23,6 +23,9 @@ LAYERS = "layers"
 # Among what a learner needs: nothing more, but its blocks play side by side what noise does not tell apart yet, so that
 # noise which lasts does less harm to it than to other learners. "auto" reckons with that.
 SIDE_BY_SIDE = "undecided actions side by side"
+# Among what a learner needs: nothing more, but it tries everything at random in a long first block, if it is given one,
+# and weighs blocks by what they tell, so that noise which adds up does less harm to it than to other learners.
+OPENING = "a first block at random"
 # What serves a need as well as the statistic of that name: losses above one half in place of the losses themselves.
 SERVED_BY = {"observed_losses": "signed_losses"}
 
@@ -96,7 +99,8 @@ class Release:
     ``thresholded`` says that small counts were set to zero before they left; estimates are then not unbiased.
     ``public`` carries what was declared public and needs no noise. ``width_of`` bounds the noise in sums of cells, and
     ``widths_of`` that of single statistics where their noises differ. ``noise_lasts`` says that these are prefix sums,
-    whose noise hardly grows from release to release and hardly changes, either.
+    whose noise hardly grows from release to release and hardly changes, either; ``noise_adds`` that these are plain
+    sums over blocks, each with noise of its own: what a block brought is the difference of two releases.
     """
 
     statistics: Mapping[str, Estimate]
@@ -108,6 +112,7 @@ class Release:
     radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
     widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)
     noise_lasts: bool = False
+    noise_adds: bool = False
 
     def __repr__(self) -> str:
         return one_line("Release", " ".join(self.statistics), counted(self.users, "user"), self.guarantee.brief())

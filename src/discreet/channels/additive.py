@@ -34,6 +34,11 @@ class Channel(Tabular):
                 "fractions: encode rewards as bits (rounded=True)"
             )
 
+    @property
+    def noise_adds(self) -> bool:
+        """Where every block has noise of its own."""
+        return isinstance(self.accumulator, Blocks) and self.law.variance > 0
+
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AdditiveRun:
         """Begin a run."""
         return AdditiveRun(self, shape, noise, masked)

@@ -92,6 +92,11 @@ class ResponseChannel(Tabular):
     round_sizes: bool = False
 
     @property
+    def noise_adds(self) -> bool:
+        """Every batch has noise of its own."""
+        return True
+
+    @property
     def answers(self) -> frozenset[type]:
         """Requests for one step, where steps are counted apart; otherwise whole tables only."""
         return frozenset({Layer}) if not self.shape.homogeneous or self.shape.horizon == 1 else frozenset()

@@ -81,6 +81,10 @@ class AnyChannel(Protocol):
     def mixes(self) -> bool:
         """Whether it serves policies that draw actions or components, or only those that say one action."""
 
+    @property
+    def noise_adds(self) -> bool:
+        """Whether releases are plain sums over blocks, each of which has noise of its own."""
+
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ChannelRun:
         """Begin a run. ``masked``: counts that the public policy makes known zeros carry no noise."""
 
@@ -156,6 +160,11 @@ class Tabular:
     def mixes(self) -> bool:
         """Any policy is served, unless a channel says otherwise."""
         return True
+
+    @property
+    def noise_adds(self) -> bool:
+        """Not said, unless a channel says it: noise may last, or be counted by users."""
+        return False
 
     def noise_per_row(self: _Noisy) -> float:
         """The noise variance in all counts of one (state, action) of one release."""

@@ -113,6 +113,27 @@ class GrowThenEqual:
 
 
 @dataclass(frozen=True)
+class OpeningThenEqual:
+    """One long first block, in which learners try everything at random, then ``blocks`` blocks of equal size."""
+
+    opening: int
+    blocks: int
+
+    def __post_init__(self) -> None:
+        check_count("opening", self.opening)
+        check_count("blocks", self.blocks)
+
+    def next_block(self, served: int, total: int) -> int:
+        """The opening, then the blocks of all who are left after it."""
+        opening = min(self.opening, total)
+        return opening if served == 0 else Equal(self.blocks).next_block(served - opening, total - opening)
+
+    def describe(self) -> str:
+        """The schedule in words, with the opening and the number of blocks."""
+        return f"a first block of {self.opening} users, then {self.blocks} equal blocks"
+
+
+@dataclass(frozen=True)
 class PerPolicy:
     """Blocks that follow the policy and not the clock: the first one of a policy has ``first`` users.
 

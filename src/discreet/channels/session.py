@@ -25,7 +25,7 @@ from discreet.channels.base import AnyChannel, MessageChannel, MessageRun, Width
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
-from discreet.channels.schedule import EveryEpisode, PerPolicy, SameUsers, Schedule
+from discreet.channels.schedule import EveryEpisode, OpeningThenEqual, PerPolicy, SameUsers, Schedule
 from discreet.channels.shuffled_item import ItemRun
 from discreet.channels.user_side import Report, count_items, count_messages
 from discreet.encoders.base import Context, Encoder
@@ -33,7 +33,18 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.notebook import counted, one_line
 from discreet.policies import MIXED, AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.release import ESTIMATES, LAYERS, SERVED_BY, SIDE_BY_SIDE, Estimate, Layer, Linear, Release, Request
+from discreet.release import (
+    ESTIMATES,
+    LAYERS,
+    OPENING,
+    SERVED_BY,
+    SIDE_BY_SIDE,
+    Estimate,
+    Layer,
+    Linear,
+    Release,
+    Request,
+)
 from discreet.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.shape import Shape
 from discreet.trajectories import Users
@@ -97,6 +108,11 @@ class Privatizer:
             )
 
     @property
+    def opening(self) -> int:
+        """How many users its long first block has, in which learners act at random; zero if it has none."""
+        return self.schedule.opening if isinstance(self.schedule, OpeningThenEqual) else 0
+
+    @property
     def statistics(self) -> frozenset[str]:
         """The statistics that a release has."""
         return frozenset().union(*(channel.encoder.statistics for channel in self.channels))
@@ -104,7 +120,7 @@ class Privatizer:
     def check(self, needs: frozenset[str]) -> None:
         """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
         released = self.statistics
-        unserved = needs - released - {MIXED, ESTIMATES, LAYERS, SIDE_BY_SIDE}
+        unserved = needs - released - {MIXED, ESTIMATES, LAYERS, SIDE_BY_SIDE, OPENING}
         missing = {need for need in unserved if SERVED_BY.get(need) not in released}
         if missing:
             raise Unsupported(
@@ -345,6 +361,7 @@ class Intake:
             radius_of=self._runs[0].radius_now() if len(self._runs) == 1 else None,
             widths_of=widths_of,
             noise_lasts=all(isinstance(channel, ContinualChannel) for channel in self.privatizer.channels),
+            noise_adds=all(channel.noise_adds for channel in self.privatizer.channels),
         )
 
 

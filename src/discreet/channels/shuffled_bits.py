@@ -153,6 +153,11 @@ class ShuffledChannel(Tabular):
     bit_level: bool = False
 
     @property
+    def noise_adds(self) -> bool:
+        """Every batch has noise of its own, and releases hold all of them unless they hold the last alone."""
+        return not self.latest
+
+    @property
     def answers(self) -> frozenset[type]:
         """The narrow requests that its noise bits are known for."""
         return self.noise.answers

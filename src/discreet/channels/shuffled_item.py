@@ -77,6 +77,11 @@ class ItemChannel(Tabular):
     absent: float = 0.0
 
     @property
+    def noise_adds(self) -> bool:
+        """Every batch has noise of its own."""
+        return True
+
+    @property
     def law(self) -> ShuffledItems:
         """What a batch of the usual size does to an item, if the policy has one action in each state."""
         return self.counted(self.block, self.fewest)

@@ -9,6 +9,7 @@ its knobs touches privacy: whatever it computes from a release is post-processin
 * ``Replans``: the state is a plan, made anew from every release by ``plan``;
 * ``PlansBackwards``: the plan is a backward induction in compiled code, by two kernels, ``prepare`` and ``fill_q``.
   Such a learner also runs inside the compiled loop over episodes.
+* ``WeighsBlocks``: such a learner that weighs blocks by what they tell, where every block has noise of its own.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.compiled import dispatch
+from discreet.learners.weighed_blocks import Books, weigh
 from discreet.planning.backward import act_greedily
-from discreet.policies import AnyPolicy, Policy
+from discreet.policies import AnyPolicy, Policy, uniform_policy
 from discreet.release import Release, Request, Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
@@ -32,6 +34,7 @@ class Problem(NamedTuple):
 
     shape: Shape
     episodes: int
+    opening: int = 0  # users of the first block, where the recipe has a long one for acting at random
 
 
 class Learner(Protocol):
@@ -43,12 +46,13 @@ class Learner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The statistics that it uses; and four words on how.
+        """The statistics that it uses; and five words on how.
 
         ``discreet.policies.MIXED``: it deploys several actions at once. ``discreet.release.ESTIMATES``: it plans with
         point estimates; recipes may divide their budget and their users differently for it.
         ``discreet.release.LAYERS``: it asks for one step at a time; "auto" takes a recipe that answers this, if any.
         ``discreet.release.SIDE_BY_SIDE``: blocks play several actions that noise does not tell apart.
+        ``discreet.release.OPENING``: a long first block acts at random, and blocks are weighed by what they tell.
         """
 
     def init(self, problem: Problem, coins: Stream) -> Any:
@@ -143,6 +147,7 @@ class PlannedState(NamedTuple):
     values: Floats  # (H + 1, S) as planned
     release: Release | None = None  # the last one
     kept: Mask | None = None  # (H, S): where the policy does what users did; None if it never does by itself
+    books: Books | None = None  # what blocks have told, each weighed, where noise adds up
 
 
 class Replans(HoldsPolicy, ABC):
@@ -190,6 +195,24 @@ class PlansBackwards(Replans):
     def recommend(self, state: PlannedState) -> Policy:
         """The plan of ``recommending``, from the last release."""
         return plan_backwards(self.recommending(state.problem), state.problem, state.coins.copy(), state.release)[0]
+
+
+class WeighsBlocks(PlansBackwards):
+    """A learner that weighs blocks where every block adds noise, and begins at random where the first one is long."""
+
+    def init(self, problem: Problem, coins: Stream) -> PlannedState:
+        """The plan of somebody who knows nothing; all actions alike for a long first block."""
+        state = super().init(problem, coins)
+        return state._replace(policy=uniform_policy(problem.shape)) if problem.opening else state
+
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
+        """The plan from all blocks so far, each weighed by how much it can tell."""
+        known, books = weigh(state.books, release, state.policy, state.problem.shape)
+        return self.replan(state, known)._replace(books=books)
+
+    def replan(self, state: PlannedState, release: Release) -> PlannedState:
+        """The plan from a release whose blocks have been weighed."""
+        return self.plan(state.problem, state.coins, release)
 
 
 def plan_backwards(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> tuple[Policy, Floats]:

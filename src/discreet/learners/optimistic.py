@@ -41,6 +41,10 @@ Where all rows have the same noise, drawn anew with every release, this changes 
 **Blocks with noise that lasts** (prefix sums): actions that noise does not tell apart yet are played side by side, see
 :mod:`discreet.learners.undecided`.
 
+**Blocks with noise of their own** (focused blocks apart) are weighed by how much they can tell about a row, see
+:mod:`discreet.learners.weighed_blocks`; N, C_t, R and sd are those of the weighted sums then. Where the recipe has a
+long first block, everybody acts at random in it (:mod:`discreet.recipes.expectation`).
+
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
 unseen rows are worth nothing.
@@ -63,7 +67,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import fused
-from discreet.learners.base import PlannedState, PlansBackwards, Problem, fill_q, plan_backwards, prepare
+from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, plan_backwards, prepare
 from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
 from discreet.learners.reward_bounds import (
     STAYING,
@@ -79,7 +83,7 @@ from discreet.learners.undecided import shared_out
 from discreet.planning.backward import spread_over_successors, sum_over_successors
 from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
 from discreet.policies import Policy
-from discreet.release import SIDE_BY_SIDE, Release, Statistics
+from discreet.release import OPENING, SIDE_BY_SIDE, Release, Statistics
 from discreet.streams import Stream, fast_log
 from discreet.types import Floats, Integers
 from discreet.validation import check_not_negative
@@ -129,7 +133,7 @@ class UCBVIArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UCBVI(PlansBackwards):
+class UCBVI(WeighsBlocks):
     """Optimistic value iteration on released counts; per step or time-homogeneous, as the release is.
 
     Args:
@@ -156,7 +160,7 @@ class UCBVI(PlansBackwards):
     patience: float = 1.5
     arm_scale: float = 0.9
     name: ClassVar[str] = "ucbvi"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", SIDE_BY_SIDE})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", SIDE_BY_SIDE, OPENING})
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -205,9 +209,9 @@ class UCBVI(PlansBackwards):
         arrays.clock[0] = release.users
         return arrays
 
-    def update(self, state: PlannedState, release: Release) -> PlannedState:
+    def replan(self, state: PlannedState, release: Release) -> PlannedState:
         """The plan from this release; undecided actions are shared out among many users where noise lasts."""
-        planned = super().update(state, release)
+        planned = super().replan(state, release)
         block = release.users - (state.release.users if state.release is not None else 0)
         if not release.noise_lasts or block < 2 or state.problem.shape.horizon == 1:
             return planned

@@ -57,11 +57,11 @@ import numpy as np
 
 from discreet.compiled import inlined
 from discreet.errors import check_name
-from discreet.learners.base import PlannedState, PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, prepare
 from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
 from discreet.policies import MIXED, AnyPolicy, Mixture, Policy
-from discreet.release import SIDE_BY_SIDE, Release, Statistics
+from discreet.release import OPENING, SIDE_BY_SIDE, Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
 from discreet.types import Floats
 from discreet.validation import check_count, check_not_negative, check_open_unit
@@ -89,7 +89,7 @@ class PSRLArrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PSRL(PlansBackwards):
+class PSRL(WeighsBlocks):
     """Posterior sampling on released counts; per step or time-homogeneous, as the release is.
 
     Args:
@@ -109,7 +109,7 @@ class PSRL(PlansBackwards):
     noise_scale: float = 0.6
     draws: int = 8
     name: ClassVar[str] = "psrl"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED, SIDE_BY_SIDE})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED, SIDE_BY_SIDE, OPENING})
 
     def __post_init__(self) -> None:
         check_name("prior", self.prior, PRIORS)
@@ -145,7 +145,7 @@ class PSRL(PlansBackwards):
         arrays.clock[0] = release.users
         return arrays
 
-    def update(self, state: PlannedState, release: Release) -> PlannedState:
+    def replan(self, state: PlannedState, release: Release) -> PlannedState:
         """The best policies of several worlds, if many users will follow them before the next release."""
         block = release.users - (state.release.users if state.release is not None else 0)
         draws = min(self.draws, block)

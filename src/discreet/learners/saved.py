@@ -11,6 +11,7 @@ refused by name.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ import numpy as np
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Learner, PlannedState, Problem, Replans
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
+from discreet.learners.weighed_blocks import COUNTS, Books, weighed
 from discreet.policies import StochasticPolicy, policy_of, policy_tables
-from discreet.release import Release
+from discreet.release import Estimate, Release
 from discreet.saved_arrays import Saved, copies, from_bytes, taken_from, to_bytes, under
 from discreet.types import NDArray
 
@@ -31,7 +33,7 @@ def save_state(learner: Learner, state: Any) -> bytes:
     arrays |= under("policy", Saved(policy_tables(state.policy), {})).public
     if isinstance(state, PolicyState):
         return to_bytes(arrays | copies(log_weights=state.log_weights, users=state.users))
-    return to_bytes(arrays | copies(values=state.values))
+    return to_bytes(arrays | copies(values=state.values) | _tables(state.books))
 
 
 def load_state(learner: Learner, problem: Problem, release: Release | None, content: bytes) -> Any:
@@ -56,9 +58,29 @@ def load_state(learner: Learner, problem: Problem, release: Release | None, cont
                 raise KeyError("probabilities")
             users = int(arrays["users"])
             return PolicyState(problem, policy, arrays["log_weights"], users, arrays["coins"], seen)
-        return PlannedState(problem, arrays["coins"], policy, arrays["values"], seen)
+        books = _books(arrays, seen)
+        known = seen if books is None else weighed(books)
+        return PlannedState(problem, arrays["coins"], policy, arrays["values"], known, books=books)
     except KeyError:
         raise InvalidInput(f"the saved state is not one of {learner.name}: restore it from a whole copy") from None
+
+
+def _tables(books: Books | None) -> dict[str, NDArray[Any]]:
+    """The weighted sums of a learner that weighs blocks; nothing for others."""
+    if books is None:
+        return {}
+    return copies(
+        largest=books.largest,
+        **{name: sums.values for name, sums in books.sums.items()},
+        **{f"{name}_noise": sums.variance for name, sums in books.sums.items()},
+    )
+
+
+def _books(arrays: Mapping[str, NDArray[Any]], release: Release | None) -> Books | None:
+    if "largest" not in arrays or release is None:
+        return None
+    sums = {name: Estimate(arrays[name], arrays[f"{name}_noise"]) for name in COUNTS}
+    return Books(release, sums, arrays["largest"])
 
 
 def check_savable(learner: Learner) -> None:

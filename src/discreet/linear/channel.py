@@ -132,6 +132,11 @@ class LinearChannel:
         """The data are there already, whatever policy collected them."""
         return True
 
+    @property
+    def noise_adds(self) -> bool:
+        """Every question has an answer of its own; nothing adds up."""
+        return False
+
     def cells_per_count(self) -> dict[str, int]:
         """An entry of an answer carries noise of its own."""
         return {"matrix": 1, "vectors": 1}

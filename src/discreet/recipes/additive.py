@@ -22,6 +22,7 @@ from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, loc
 from discreet.recipes.expectation import blocks_of, growing, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
+from discreet.release import OPENING
 from discreet.shape import Shape
 
 # "auto" prefers the first of equally quiet ones: counts of every visit hold more data than first visits.
@@ -83,8 +84,8 @@ def _guarantee(parts: Parts, one_release: Guarantee, schedule: Schedule) -> Guar
 def _central(encoder: str, law: str) -> Recipe:
     parts = Parts("central", encoder, law, "blocks")
     summary = f"{encoder} counts, discrete {law.capitalize()} noise, one release per block of users"
-    options = {"blocks": None, "first": None, "masked": True}
-    return _recipe(f"central/{encoder}-{law}", parts, summary, options)
+    options = {"blocks": None, "first": None, "opening": 0.0, "masked": True}
+    return _recipe(f"central/{encoder}-{law}", parts, summary, options, options_for={OPENING: {"opening": None}})
 
 
 def _tree(law: str) -> Recipe:
@@ -99,10 +100,18 @@ def _local(encoder: str, law: str) -> Recipe:
     return _recipe(f"local/{encoder}-{law}", parts, summary, {"growth": None, "masked": True})
 
 
-def _recipe(name: str, parts: Parts, summary: str, options: Options, automatic: bool = True) -> Recipe:
+def _recipe(
+    name: str,
+    parts: Parts,
+    summary: str,
+    options: Options,
+    automatic: bool = True,
+    options_for: Mapping[str, Options] | None = None,
+) -> Recipe:
     return Recipe(
         name, parts.model, summary, partial(_build, parts), automatic=automatic,
         encoder=parts.encoder, law=parts.law, accumulator=parts.accumulator, options=options,
+        options_for=options_for or {},
     )  # fmt: skip
 
 

@@ -14,10 +14,16 @@ R makes long blocks dear, because a policy that turns out to be bad is followed 
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
 blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared. A
 learner that plays side by side what noise does not tell apart asks about such rows again; for it, in worlds of more
-than one step, their variance counts 1.4 min(1, 2 / A) times: the more actions, the more others lose by bad luck.
+than one step, their variance counts min(1, 2 / A) times: the more actions, the more others lose by bad luck. A learner
+that weighs blocks (:mod:`discreet.learners.weighed_blocks`) is left with 0.6 of the variance of blocks.
 Focused blocks carry the noise of a release of 0.85 S sqrt(A) rows, with laws per step H times as many. The noise of
 users who add it themselves does not depend on blocks at all. So all kinds of recipes are compared by one formula, which
 also chooses the number of blocks.
+
+**A first block at random.** Where noise adds up, trying one plan after another asks about every row many times, with
+noise each time. So learners that can (:data:`discreet.release.OPENING`) act at random in a first block, which is the
+longer the harder the problem: a quarter of the square of the share above, of all users. All actions have been tried
+then, and R is 2 + log2 S.
 
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
@@ -38,13 +44,13 @@ import numpy as np
 from discreet.channels.base import AnyChannel, counts_per_row
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
-from discreet.channels.schedule import Equal, Growing, GrowThenEqual, Schedule, sizes
+from discreet.channels.schedule import Equal, Growing, GrowThenEqual, OpeningThenEqual, Schedule, sizes
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
-from discreet.release import SIDE_BY_SIDE
+from discreet.release import OPENING, SIDE_BY_SIDE
 from discreet.shape import Shape
 from discreet.types import Floats
-from discreet.validation import check_count
+from discreet.validation import check_count, check_open_unit
 
 NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts after so many releases and users
 
@@ -52,6 +58,9 @@ _NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(21))  # blocks that are
 _GROWTH, _GROWTH_OF_ALL = 0.02, 0.08  # how much blocks of the local model grow: one, and one for every action
 _ASKED = 0.85  # of S sqrt(A) rows: plans that differ from step to step play several in a state, but some are known
 _PERSISTS = 1.4  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
+_WEIGHED = 0.6  # of the noise of blocks is left to learners that weigh them
+_FIRST = 0.25  # of the square of the share that is expected: users of the first block, who act at random
+_TRIED = 2  # blocks, beside those for states that are hard to reach, that go on trying after it
 _AS_GOOD = 1.002  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
 
 
@@ -64,48 +73,76 @@ def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str]
     """The regret that this privatizer is expected to leave, as a share of the regret of uniform play."""
     persists = _PERSISTS
     if SIDE_BY_SIDE in needs and privatizer.shape.horizon > 1:
-        persists *= min(1.0, 2 / privatizer.shape.actions)
-    noises = [noise_after(channel, persists) for channel in privatizer.channels]
+        persists = min(1.0, 2 / privatizer.shape.actions)
+    left = _WEIGHED if OPENING in needs and privatizer.shape.horizon > 1 else 1.0
+    noises = [(left if channel.noise_adds else 1.0, noise_after(channel, persists)) for channel in privatizer.channels]
     return expected_share(
         privatizer.shape,
         sizes(privatizer.schedule, episodes),
-        lambda releases, users: np.asarray(sum(noise(releases, users) for noise in noises)),
+        lambda releases, users: np.asarray(sum(part * noise(releases, users) for part, noise in noises)),
         min(visits_per_user(privatizer.shape, channel.encoder) for channel in privatizer.channels),
+        privatizer.opening > 0,
     )
 
 
-def expected_share(shape: Shape, blocks: Iterable[int], noise: NoiseAfter, visits: float) -> float:
-    """The formula of this module, for blocks of these sizes."""
+def expected_share(
+    shape: Shape, blocks: Iterable[int], noise: NoiseAfter, visits: float, opening: bool = False
+) -> float:
+    """The formula of this module, for blocks of these sizes; ``opening``: the first one tries all actions."""
     users = np.fromiter(blocks, np.float64)
     before, actions = np.cumsum(users) - users, shape.actions
     seen = np.maximum(visits * before / actions, 1e-9)
     variance = noise(np.ceil(np.arange(len(users)) / actions), before / actions)
     error = np.sqrt((4 + shape.horizon**2 / 10) * (variance + seen / 2)) / seen
     unknown = error / (1 + error)
-    unknown[: math.ceil(actions + math.log2(shape.states))] = 1.0
+    trying = min(actions, _TRIED) if opening else actions
+    unknown[: math.ceil(trying + math.log2(shape.states))] = 1.0
     return float(users @ unknown / users.sum())
 
 
-def best_blocks(shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter]) -> int:
-    """The number of equal blocks that is expected to cost the least; ``noise(blocks)`` says what they carry."""
+def best_blocks(
+    shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter], opening: int = 0
+) -> tuple[int, float]:
+    """The number of equal blocks, after an opening, that is expected to cost the least, and what they cost.
+
+    ``noise(blocks)`` says what they carry.
+    """
     visits = visits_per_user(shape, encoder)
-    most = min(episodes, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help, and hurt long plans
+    most = min(episodes - opening, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help, and hurt
     expected = {
-        blocks: expected_share(shape, sizes(Equal(blocks), episodes), noise(blocks), visits)
+        blocks: expected_share(shape, sizes(_schedule(opening, blocks), episodes), noise(blocks), visits, opening > 0)
         for blocks in sorted({min(number, most) for number in _NUMBERS})
     }
     best = min(expected.values())
-    return next(blocks for blocks, share in expected.items() if share <= best * _AS_GOOD)
+    return next((blocks, share) for blocks, share in expected.items() if share <= best * _AS_GOOD)
+
+
+def _schedule(opening: int, blocks: int) -> Schedule:
+    return OpeningThenEqual(opening, blocks) if opening else Equal(blocks)
 
 
 def blocks_of(
     options: Mapping[str, Any], shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter]
 ) -> Schedule:
     """The blocks that a recipe's options ask for; where these leave it open, as many as are expected to cost least."""
-    given = options["blocks"]
-    blocks = best_blocks(shape, encoder, episodes, noise) if given is None else check_count("blocks", given)
-    first = options.get("first")
-    return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
+    given, first, share = options["blocks"], options.get("first"), options.get("opening", 0.0)
+    wanted = None if given is None else check_count("blocks", given)
+    asked = share is not None or wanted is not None or first is not None
+    if shape.horizon == 1 or (asked and not share):
+        blocks = wanted or best_blocks(shape, encoder, episodes, noise)[0]
+        return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
+    if share is None:
+        share = _FIRST * best_blocks(shape, encoder, episodes, noise)[1] ** 2
+    opening = round(check_open_unit("opening", share) * episodes)
+    if not 0 < opening < episodes:
+        return blocks_of({**options, "opening": 0.0}, shape, encoder, episodes, noise)
+
+    def weighed(blocks: int) -> NoiseAfter:
+        plain = noise(blocks)
+        return lambda releases, users: _WEIGHED * plain(releases, users)
+
+    blocks = wanted or best_blocks(shape, encoder, episodes, weighed, opening)[0]
+    return OpeningThenEqual(opening, min(blocks, episodes - opening))
 
 
 def growing(options: Mapping[str, Any], shape: Shape) -> Growing:

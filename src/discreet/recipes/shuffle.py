@@ -37,6 +37,7 @@ from discreet.privacy.words import rounded_up
 from discreet.recipes.expectation import blocks_of, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
+from discreet.release import OPENING
 from discreet.shape import Shape
 from discreet.validation import check_count, check_not_negative
 
@@ -46,7 +47,15 @@ _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
     "three-tables": ThreeTables,
     "first-visit-tables": FirstVisitTables,
 }
-_BATCHES: dict[str, Any] = {"blocks": None, "first": None, "masked": True, "dropouts": 0.0, "colluding": 0.0}
+_BATCHES: dict[str, Any] = {
+    "blocks": None,
+    "first": None,
+    "opening": 0.0,
+    "masked": True,
+    "dropouts": 0.0,
+    "colluding": 0.0,
+}
+_AT_RANDOM: Mapping[str, Options] = {OPENING: {"opening": None}}
 _BINOMIAL: Options = {**_BATCHES, "messages": "bits", "bit_level": False}
 _RESPONSE: Options = {**_BATCHES, "bit_level": False}
 _LARGE_EPSILON = 3.0  # from which one item of each user may teach more than bits of all counters
@@ -210,6 +219,7 @@ def _binomial_recipe(encoder: str) -> Recipe:
         f"{encoder} counts as separate bits through a shuffler, binomial noise for the size of each batch",
         partial(_binomial, encoder), automatic=encoder != "three-tables",
         encoder=encoder, law="binomial", accumulator="shuffled-blocks", options=_BINOMIAL,
+        options_for=_AT_RANDOM,
     )  # fmt: skip
 
 
@@ -220,6 +230,7 @@ def _response_recipe(encoder: str) -> Recipe:
         f"{encoder} bits, each answered on the device, through a shuffler once per batch",
         partial(_response, encoder), automatic=encoder != "three-tables",
         encoder=encoder, law="randomised-response", accumulator="shuffled-blocks", options=options,
+        options_for=_AT_RANDOM,
     )  # fmt: skip
 
 
@@ -241,6 +252,7 @@ RECIPES = (
         law="randomised response",
         accumulator="shuffled-blocks",
         options={**_BATCHES, "early_end": False},
+        options_for=_AT_RANDOM,
         suits=_suits_items,
     ),
 )

@@ -40,7 +40,7 @@ def run_blocks(
     record, deployed = empty_record(episodes), None
     people: People = load(world.people)(world, episodes, draws, generator(seed, run, COINS))
     session = privatizer.open(people.users, SimulatedNoise(noise), episodes)
-    state = learner.init(Problem(world.shape, episodes), coins)
+    state = learner.init(Problem(world.shape, episodes, privatizer.opening), coins)
     while session.left:
         request = learner.ask(state)
         if request.policy != deployed:
