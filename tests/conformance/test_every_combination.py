@@ -22,7 +22,7 @@ from discreet.learners.registry import LEARNERS, make_learner
 from discreet.policies import MIXED
 from discreet.recipes.recipe import HEAVY, LAYERED, TABULAR
 from discreet.recipes.registry import build, recipes
-from discreet.release import LAYERS, SIDE_BY_SIDE
+from discreet.release import LAYERS, OPENING, SIDE_BY_SIDE
 from discreet.simulation import episode_loop
 
 EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6
@@ -47,7 +47,7 @@ SERVES = {recipe.name: problem for problem in (TABULAR, HEAVY, LAYERED) for reci
 RECIPES = {recipe.name: recipe for recipe in recipes() if recipe.name in SERVES}
 ONLINE = [name for name in LEARNERS if "matrix" not in LEARNERS[name].make().needs]
 NEEDS = {name: make_learner(name).needs for name in ONLINE}
-COUNTS = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS, SIDE_BY_SIDE})
+COUNTS = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS, SIDE_BY_SIDE, OPENING})
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}
 
 FIRST_VISITS = {encoder.name for encoder in (FirstVisit, FirstVisitTables)}
@@ -146,7 +146,8 @@ RUN, REFUSED = _sort()
 def test_a_combination_runs_and_keeps_its_promise(recipe, learner, world):
     recipe, world = RECIPES[recipe], WORLDS[world]
     privacy = TARGETS[recipe.model](recipe)
-    result = discreet.simulate(world, make_learner(learner), privacy, episodes=EPISODES, runs=2, seed=5)
+    playing = make_learner(learner)
+    result = discreet.simulate(world, playing, privacy, episodes=EPISODES, runs=2, seed=5)
     assert result.recipe == recipe.name
     assert result.guarantee.model == PROMISES[recipe.model]
     if recipe.source != "discreet":
@@ -155,7 +156,7 @@ def test_a_combination_runs_and_keeps_its_promise(recipe, learner, world):
         assert 0.97 * EPSILON < result.guarantee.epsilon <= EPSILON
         assert result.guarantee.delta == privacy.delta
         assert result.guarantee.delta_at(EPSILON) <= privacy.delta
-    assert result.guarantee.explain() == build(privacy, world.shape, EPISODES).guarantee.explain()
+    assert result.guarantee.explain() == build(privacy, world.shape, EPISODES, playing.needs).guarantee.explain()
     assert np.isfinite(result.regret).all()
     assert (np.diff(result.regret, axis=1) >= 0).all()
     assert (result.final_gap >= 0).all()

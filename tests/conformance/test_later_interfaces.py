@@ -35,6 +35,7 @@ class Stub:
     """A privatizer: opens sessions of one kind."""
 
     session: Any
+    opening: int = 0
 
     def open(self, users, noise, total_users):
         return self.session(users, noise, total_users)

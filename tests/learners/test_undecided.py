@@ -18,7 +18,7 @@ from discreet.learners.base import Problem, plan_backwards
 from discreet.policies import Policy, StochasticPolicy, uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.registry import build
-from discreet.release import SIDE_BY_SIDE, Estimate, Release
+from discreet.release import OPENING, SIDE_BY_SIDE, Estimate, Release
 from discreet.shape import Shape
 from discreet.streams import COINS, stream
 
@@ -160,8 +160,9 @@ def test_prefix_sums_say_that_their_noise_lasts_and_blocks_do_not():
 
 def test_auto_takes_prefix_sums_for_learners_that_play_actions_side_by_side():
     shape, privacy, needs = discreet.worlds.inventory(capacity=4).shape, discreet.Central(1.0, 1e-5), UCBVI.needs
+    focused = "central/focused-first-visit-gaussian"
     assert build(privacy, shape, 20_000, needs).recipe == "central/first-visit-matrix"
-    assert build(privacy, shape, 20_000, needs - {SIDE_BY_SIDE}).recipe == "central/focused-first-visit-gaussian"
+    assert build(privacy, shape, 20_000, needs - {SIDE_BY_SIDE, OPENING}).recipe == focused
 
 
 class OnePlan(UCBVI):

@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.channels.base import counts_per_row
-from discreet.channels.schedule import Equal, Growing, sizes
+from discreet.channels.schedule import Equal, Growing, OpeningThenEqual, sizes
 from discreet.recipes.expectation import (
     best_blocks,
     every_release,
@@ -21,6 +21,7 @@ from discreet.recipes.expectation import (
     visits_per_user,
 )
 from discreet.recipes.registry import build
+from discreet.release import OPENING
 
 POOLED = discreet.Shape(4, 2, 6, homogeneous=True, start=0)
 ARMS = discreet.Shape(1, 20, 1, homogeneous=True, start=0)
@@ -108,3 +109,55 @@ def test_given_blocks_are_taken():
     assert made("central/joint-histogram-laplace", blocks=33).schedule == Equal(33)
     assert made("central/focused-first-visit-laplace", blocks=33).schedule == Equal(33)
     assert made("central/first-visit-matrix", blocks=33).schedule == Equal(33)
+
+
+def test_an_opening_by_hand():
+    """Two actions, a first block of 200 and four of 100: it and two more (and log2 S) count in full."""
+    world = discreet.Shape(2, 3, 4, homogeneous=True)
+    noise, blocks = every_release(50.0), [200, 100, 100, 100, 100]
+    share = expected_share(world, blocks, noise, 1.0, opening=True)
+    seen = 500 / 3
+    error = math.sqrt((4 + 1.6) * (50.0 * 2 + seen / 2)) / seen
+    before = 400 / 3
+    earlier = math.sqrt((4 + 1.6) * (50.0 * 1 + before / 2)) / before
+    assert share == pytest.approx((200 + 100 + 100 + 100 * (earlier / (1 + earlier) + error / (1 + error))) / 600)
+
+
+def test_an_opening_is_as_long_as_the_problem_is_hard():
+    """A quarter of the square of what is expected without one; for learners that act at random in it, and no others."""
+    recipe = "central/joint-histogram-laplace"
+    shares = []
+    for epsilon in (0.3, 1.0, 3.0):
+        without = made(recipe, epsilon=epsilon, delta=0.0)
+        target = discreet.Central(epsilon, recipe=recipe)
+        schedule = build(target, POOLED, 20_000, {OPENING}).schedule
+        assert isinstance(without.schedule, Equal)
+        assert isinstance(schedule, OpeningThenEqual)
+        assert schedule.opening == round(0.25 * expected_regret(without, 20_000) ** 2 * 20_000)
+        shares.append(schedule.opening)
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_an_opening_that_is_given_is_taken():
+    recipe = "central/joint-histogram-laplace"
+    assert made(recipe, opening=0.1).schedule == OpeningThenEqual(2000, made(recipe, opening=0.1).schedule.blocks)
+    assert made(recipe, opening=0.1, blocks=7).schedule == OpeningThenEqual(2000, 7)
+    assert sizes(OpeningThenEqual(2000, 7), 20_000) == [2000, 2571, 2571, 2572, 2571, 2572, 2571, 2572]
+    assert sizes(OpeningThenEqual(50, 7), 20) == [20]
+    target = discreet.Central(1.0, recipe=recipe, options={"blocks": 33})
+    assert build(target, POOLED, 20_000, {OPENING}).schedule == Equal(33)  # as many as were asked for, and no more
+    assert isinstance(made(recipe, episodes=3, opening=0.1).schedule, Equal)  # nobody would be in it
+    bandit = build(discreet.Central(1.0, recipe=recipe), ARMS, 20_000, {OPENING})
+    assert isinstance(bandit.schedule, Equal)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 2, "much"])
+def test_a_senseless_opening_is_refused(share):
+    with pytest.raises(discreet.errors.InvalidInput, match="opening"):
+        made("central/joint-histogram-laplace", opening=share)
+
+
+def test_learners_that_weigh_blocks_are_expected_to_lose_less_by_their_noise():
+    blocks, lasting = made("central/joint-histogram-laplace", blocks=40), made("central/first-visit-matrix", blocks=40)
+    assert expected_regret(blocks, 20_000, frozenset({OPENING})) < expected_regret(blocks, 20_000)
+    assert expected_regret(lasting, 20_000, frozenset({OPENING})) == expected_regret(lasting, 20_000)

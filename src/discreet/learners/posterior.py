@@ -145,6 +145,10 @@ class PSRL(WeighsBlocks):
         arrays.clock[0] = release.users
         return arrays
 
+    def update(self, state: PlannedState, release: Release) -> PlannedState:
+        """Blocks are weighed under the prior "noise"; the others are made for plain sums."""
+        return super().update(state, release) if self.prior == PRIORS[_NOISE] else self.replan(state, release)
+
     def replan(self, state: PlannedState, release: Release) -> PlannedState:
         """The best policies of several worlds, if many users will follow them before the next release."""
         block = release.users - (state.release.users if state.release is not None else 0)

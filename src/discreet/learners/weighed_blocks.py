@@ -12,9 +12,10 @@ With w_max the largest weight so far, the row's counts are sums of w / w_max tim
 of their noise is the sum of (w / w_max)^2 v: as counts of fewer visits with far less noise. Where all blocks tell the
 same, or nothing is noisy, these are the plain sums.
 
-**Expected visits** are those of the block's public policy in the estimated world: start from where visits exceed
-arrivals (transitions of the last step are not counted, so what is left are starts), then go along the counts that stand
-out of the noise by 1.5 deviations, with 0.3 deviations of a row's visits spread over all states for what is not known.
+**Expected visits** are those of the block's public policy in the estimated world: start in the declared state, or where
+visits exceed arrivals (transitions of the last step are not counted, so what is left are starts), then go along the
+counts that stand out of the noise by 1.5 deviations, with 0.3 deviations of a row's visits spread over all states for
+what is not known.
 They are computed twice: by what was known before the block, and again with the block in it. So a row's weight hardly
 depends on its own noise, and a first block is not weighed blindly.
 
@@ -123,7 +124,9 @@ def expected_visits(known: Release, raw: Release, policy: AnyPolicy, shape: Shap
 
 
 def _start(raw: Release, shape: Shape) -> Floats:
-    """Where users start: visits that are not arrivals, less a deviation of noise; some anywhere."""
+    """Where users start, if that is public; else visits that are not arrivals, less a deviation of noise."""
+    if shape.start is not None:
+        return np.eye(shape.states)[shape.start]
     visits, moves = raw["visits"], raw["transitions"]
     came = visits.values[0].sum(-1)
     variance = visits.variance[0].sum(-1)

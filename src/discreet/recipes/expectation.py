@@ -102,11 +102,15 @@ def expected_share(
 
 def best_blocks(
     shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter], opening: int = 0
-) -> tuple[int, float]:
-    """The number of equal blocks, after an opening, that is expected to cost the least, and what they cost.
+) -> int:
+    """The number of equal blocks, after an opening, that is expected to cost the least; see :func:`foretold`."""
+    return foretold(shape, encoder, episodes, noise, opening)[0]
 
-    ``noise(blocks)`` says what they carry.
-    """
+
+def foretold(
+    shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter], opening: int = 0
+) -> tuple[int, float]:
+    """That number, and the share of uniform play's regret that it costs; ``noise(blocks)`` says what blocks carry."""
     visits = visits_per_user(shape, encoder)
     most = min(episodes - opening, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help, and hurt
     expected = {
@@ -129,10 +133,10 @@ def blocks_of(
     wanted = None if given is None else check_count("blocks", given)
     asked = share is not None or wanted is not None or first is not None
     if shape.horizon == 1 or (asked and not share):
-        blocks = wanted or best_blocks(shape, encoder, episodes, noise)[0]
+        blocks = wanted or best_blocks(shape, encoder, episodes, noise)
         return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
     if share is None:
-        share = _FIRST * best_blocks(shape, encoder, episodes, noise)[1] ** 2
+        share = _FIRST * foretold(shape, encoder, episodes, noise)[1] ** 2
     opening = round(check_open_unit("opening", share) * episodes)
     if not 0 < opening < episodes:
         return blocks_of({**options, "opening": 0.0}, shape, encoder, episodes, noise)
@@ -141,7 +145,7 @@ def blocks_of(
         plain = noise(blocks)
         return lambda releases, users: _WEIGHED * plain(releases, users)
 
-    blocks = wanted or best_blocks(shape, encoder, episodes, weighed, opening)[0]
+    blocks = wanted or best_blocks(shape, encoder, episodes, weighed, opening)
     return OpeningThenEqual(opening, min(blocks, episodes - opening))
 
 
