@@ -22,7 +22,7 @@ from discreet.client.study import read_study as read_for_device
 from discreet.errors import Unsupported
 from discreet.recipes.calibrate import Calibration, calibrate
 from discreet.recipes.registry import build
-from discreet.service.mechanism import Mechanism, policy_message
+from discreet.service.mechanism import Mechanism, needs_in_study, policy_message
 from discreet.simulation.rehearse import rehearse
 from discreet.worlds.of_shape import worlds_of_shape
 
@@ -89,7 +89,7 @@ def device_cost(mechanism: Mechanism) -> DeviceCost:
 
 def instead_of(mechanism: Mechanism) -> tuple[str, str] | None:
     """The recipe that "auto" takes in simulations, and why it cannot be served, if it is not the one that is."""
-    study, needs = mechanism.study, mechanism.learner.needs
+    study, needs = mechanism.study, needs_in_study(mechanism.learner)
     if study.declaration["privacy"]["recipe"] != "auto":
         return None
     usual = build(study.target(), study.shape, study.total, needs)

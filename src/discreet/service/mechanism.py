@@ -38,6 +38,7 @@ from discreet.recipes.expectation import expected_regret
 from discreet.recipes.recipe import TABULAR
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.shuffle import without_shuffler
+from discreet.release import OPENING
 from discreet.service.study import Study
 from discreet.streams import COINS, stream
 
@@ -242,6 +243,11 @@ def _learner(study: Study) -> Learner:
     return learner
 
 
+def needs_in_study(learner: Learner) -> frozenset[str]:
+    """What a learner needs but for a long first block: rounds have the sizes that the study declares."""
+    return learner.needs - {OPENING}
+
+
 def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatizer:
     target = study.target(recipe)
     options = dict(target.options)
@@ -251,20 +257,20 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     if target.recipe == _ITEM:
         target = replace(target, options={"early_end": study.early_end, **options})
     if target.recipe != "auto":
-        return build(target, study.shape, study.total, learner.needs)
+        return build(target, study.shape, study.total, needs_in_study(learner))
     # What says that a record has ended early is an option of this recipe, which "auto" does not set.
     names = {_ITEM} if study.early_end else set()
     served = [each for each in recipes(study.model, TABULAR) if each.name not in names]
     served = [each for each in served if _is_served(each.name, study, learner)]
     if not served:
         raise Unsupported(f"no recipe of the {study.model} model serves this study: name one in [privacy] to see why")
-    score = partial(expected_regret, needs=learner.needs)
-    return choose(served, (), target, study.shape, study.total, learner.needs, score)
+    needs = needs_in_study(learner)
+    return choose(served, (), target, study.shape, study.total, needs, partial(expected_regret, needs=needs))
 
 
 def _is_served(recipe: str, study: Study, learner: Learner) -> bool:
     try:
-        made = build(study.target(recipe), study.shape, study.total, learner.needs)
+        made = build(study.target(recipe), study.shape, study.total, needs_in_study(learner))
         check_shippable(made, study.most_reports, learner.needs)
         _composed(made.guarantee, made.recipe, study)
     except DiscreetError:
