@@ -126,7 +126,9 @@ def expected_visits(known: Release, raw: Release, policy: AnyPolicy, shape: Shap
 def _start(raw: Release, shape: Shape) -> Floats:
     """Where users start, if that is public; else visits that are not arrivals, less a deviation of noise."""
     if shape.start is not None:
-        return (np.arange(shape.states) == shape.start).astype(np.float64)
+        start: Floats = np.zeros(shape.states)
+        start[shape.start] = 1.0
+        return start
     visits, moves = raw["visits"], raw["transitions"]
     came = visits.values[0].sum(-1)
     variance = visits.variance[0].sum(-1)
