@@ -79,7 +79,7 @@ def test_an_unknown_option_lists_those_of_learner_and_recipe(discreet):
     assert outcome.code == 2
     assert "did you mean blocks" in outcome.err
     assert "learner ucbvi takes reward_scale, spread_scale" in outcome.err
-    assert "recipe central takes blocks, first, masked" in outcome.err
+    assert "recipe central takes blocks, first, opening, masked" in outcome.err
 
 
 def test_a_learner_that_needs_what_no_recipe_releases_is_refused(discreet, monkeypatch):

@@ -49,6 +49,14 @@ def study_in(file: Path) -> Study:
     return read_study(file)
 
 
+def action_of(policy: dict[str, Any], step: int, state: int, rng: np.random.Generator) -> int:
+    """What an honest device does: the action of a policy that says one, or one that it draws."""
+    if "actions" in policy:
+        return int(policy["actions"][step][state])
+    chances = policy["probabilities"][step][state]
+    return int(rng.choice(len(chances), p=np.array(chances) / sum(chances)))
+
+
 def report(at: Coordinator, rng: np.random.Generator, number: int | None = None) -> dict[str, Any]:
     """An honest report for the open round, or for an earlier one of a local study."""
     answer = at.policy()
@@ -57,7 +65,7 @@ def report(at: Coordinator, rng: np.random.Generator, number: int | None = None)
     if kind["kind"] == "record":
         state, steps = shape.start or 0, []
         for h in range(shape.horizon):
-            action = answer["policy"]["actions"][h][state]
+            action = action_of(answer["policy"], h, state, rng)
             steps.append([state, action, int(rng.integers(2))])
             state = int(rng.integers(shape.states))
         sent = {"kind": "record", "steps": steps}

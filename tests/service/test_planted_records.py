@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.small_studies import coordinator
+from tests.service.small_studies import action_of, coordinator
 
 from discreet.saved_arrays import from_bytes
 from discreet.service import closing, rounds
@@ -62,15 +62,15 @@ class Planted:
         """One round with a planted record; gives what must not be found."""
         message = self.at.policy()
         self.number = message["round"]
-        actions = message["policy"]["actions"]
-        steps = [[state, actions[h][state], 1] for h, state in enumerate(PATH)]
+        policy, rng = message["policy"], np.random.default_rng(self.number)
+        steps = [[state, action_of(policy, h, state, rng), 1] for h, state in enumerate(PATH)]
         sought = [np.array(steps, "<i4").tobytes(), MARKER, json.dumps(steps).encode()]
         sought += [json.dumps(steps, separators=(",", ":")).encode()]
         for content in sought[:1] + sought[2:]:
             digest = hashlib.sha256(content)
             sought += [digest.digest(), digest.hexdigest().encode()]
         for number in range(message["wanted"]):
-            walked = steps if number == 0 else [[0, actions[h][0], 0] for h in range(HORIZON)]
+            walked = steps if number == 0 else [[0, action_of(policy, h, 0, rng), 0] for h in range(HORIZON)]
             body = {"study": self.at.declared.hash, "round": message["round"], "id": secrets.token_hex(16)}
             text = json.dumps(body | {"report": {"kind": "record", "steps": walked}}).encode()
             sent = text.replace(b'"study":', MARKER + b'"study":', 1)
