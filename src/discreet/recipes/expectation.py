@@ -14,8 +14,9 @@ R makes long blocks dear, because a policy that turns out to be bad is followed 
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
 blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared. A
 learner that plays side by side what noise does not tell apart asks about such rows again; for it, in worlds of more
-than one step, their variance counts min(1, 2 / A) times: the more actions, the more others lose by bad luck. A learner
-that weighs blocks (:mod:`discreet.learners.weighed_blocks`) is left with 0.6 of the variance of blocks.
+than one step, their variance counts min(1, 2 / A) times (once with laws per step): the more actions, the more others
+lose by bad luck. A learner that weighs blocks (:mod:`discreet.learners.weighed_blocks`) is left with 0.6 of the
+variance of blocks.
 Focused blocks carry the noise of a release of 0.85 S sqrt(A) rows, with laws per step H times as many. The noise of
 users who add it themselves does not depend on blocks at all. So all kinds of recipes are compared by one formula, which
 also chooses the number of blocks.
@@ -71,9 +72,9 @@ def noise_of(privatizer: Privatizer, episodes: int = 0) -> float:
 
 def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str] = frozenset()) -> float:
     """The regret that this privatizer is expected to leave, as a share of the regret of uniform play."""
-    persists = _PERSISTS
-    if SIDE_BY_SIDE in needs and privatizer.shape.horizon > 1:
-        persists = min(1.0, 2 / privatizer.shape.actions)
+    shape, persists = privatizer.shape, _PERSISTS
+    if SIDE_BY_SIDE in needs and shape.horizon > 1:
+        persists = min(1.0, 2 / shape.actions) if shape.homogeneous else 1.0
     left = _WEIGHED if OPENING in needs and privatizer.shape.horizon > 1 else 1.0
     noises = [(left if channel.noise_adds else 1.0, noise_after(channel, persists)) for channel in privatizer.channels]
     return expected_share(
