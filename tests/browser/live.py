@@ -125,6 +125,11 @@ class LiveStudy(Process):
         else:
             self._crowds.append(process)
 
+    @property
+    def crowd_is_over(self) -> bool:
+        """Whether all crowds that nobody waited for have ended, well or not."""
+        return all(process.poll() is not None for process in self._crowds)
+
     def people(self, number: int) -> None:
         """Let so many people take part one after the other, who walk at random; quicker to begin than a crowd."""
         for _ in range(number):
