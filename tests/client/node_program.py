@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -43,11 +44,27 @@ def run_program(name: str, *arguments: str, text: str | None = None) -> str:
 
 
 def install() -> None:
-    """The development packages of the client, unless they are there in the stated versions; no lock file is written."""
+    """The development packages of the client, unless they are there in the stated versions; no lock file is written.
+
+    Test processes come here side by side, and npm moves packages about while it installs: they take turns.
+    """
     node()
+    folder = PACKAGE / "node_modules"
+    folder.mkdir(exist_ok=True)
+    with open(folder / ".turn", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not _installed():
+            _npm_install()
+
+
+def _installed() -> bool:
+    """Whether an install ended, and what it installed is what the package states."""
     wanted = json.loads((PACKAGE / "package.json").read_text())["devDependencies"]
-    if all(_version(name) == version for name, version in wanted.items()):
-        return
+    ended = (PACKAGE / "node_modules" / ".package-lock.json").exists()  # npm writes it last
+    return ended and all(_version(name) == version for name, version in wanted.items())
+
+
+def _npm_install() -> None:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip(INSTALL)
