@@ -57,7 +57,7 @@ def test_auto_takes_what_can_be_served_and_says_where_it_differs(tmp_path, capsy
     assert run("study", "check", file, "--runs", "0") == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"recipe {recipe} " in shown
-    differs = "auto took a recipe that can be served; in simulations it takes 'central/first-visit-matrix', but"
+    differs = "auto took a recipe that can be served; for such rounds it would take 'central/first-visit-matrix', but"
     assert (differs in shown) == (reports > 1)
 
 

@@ -157,6 +157,12 @@ def test_a_senseless_opening_is_refused(share):
         made("central/joint-histogram-laplace", opening=share)
 
 
+def test_a_first_block_that_is_short_and_long_is_refused():
+    with pytest.raises(discreet.errors.InvalidInput, match=r"first=10.*opening=0\.1"):
+        made("central/joint-histogram-laplace", opening=0.1, first=10)
+    assert made("central/joint-histogram-laplace", opening=0.0, first=10).schedule.first == 10
+
+
 def test_learners_that_weigh_blocks_are_expected_to_lose_less_by_their_noise():
     blocks, lasting = made("central/joint-histogram-laplace", blocks=40), made("central/first-visit-matrix", blocks=40)
     assert expected_regret(blocks, 20_000, frozenset({OPENING})) < expected_regret(blocks, 20_000)

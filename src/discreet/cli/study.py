@@ -80,7 +80,7 @@ def check(
         ]
     )  # fmt: skip
     if (usual := instead_of(mechanism)) is not None:
-        typer.echo(f"auto took a recipe that can be served; in simulations it takes {usual[0]!r}, but {usual[1]}")
+        typer.echo(f"auto took a recipe that can be served; for such rounds it would take {usual[0]!r}, but {usual[1]}")
     rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
     print_table(["count", "noise of a release (sd)", "noise at the end (sd)"], rows, right=["count"])
     if runs:

@@ -25,13 +25,13 @@ depends on its own noise, and a first block is not weighed blindly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from discreet.policies import AnyPolicy, Mixture, Policy
+from discreet.planning.backward import occupancy
+from discreet.policies import AnyPolicy
 from discreet.release import Estimate, Release
 from discreet.shape import Shape
 from discreet.types import Floats
@@ -105,22 +105,13 @@ def _along(row: Floats, values: Floats) -> Floats:
 
 def expected_visits(known: Release, raw: Release, policy: AnyPolicy, shape: Shape) -> Floats:
     """How often a user visits each (group, state, action) under the policy, as far as is known."""
-    S, A, groups = shape.states, shape.actions, shape.groups
     moves, noise = known["transitions"].values, np.sqrt(known["transitions"].variance)
     weights = np.maximum(0.0, moves - _CUT * noise[..., None])
     anywhere = _UNKNOWN * np.sqrt(known["visits"].variance) + _TINY
-    successors = weights + anywhere[..., None] / S
+    successors = weights + anywhere[..., None] / shape.states
     successors /= (weights.sum(-1) + anywhere)[..., None]
-    successors = successors.reshape(groups, S * A, S)
-    start, visits = _start(raw, shape), np.zeros((groups, S, A))
-    for chance, plays in _parts(policy, shape):
-        here = chance * start
-        for h in range(shape.horizon):
-            group = h if groups > 1 else 0
-            there = here[:, None] * plays[h]
-            visits[group] += there
-            here = there.reshape(-1) @ successors[group]
-    return visits
+    visits = occupancy(successors, _start(raw, shape), policy)
+    return visits if shape.groups > 1 else visits.sum(0, keepdims=True)
 
 
 def _start(raw: Release, shape: Shape) -> Floats:
@@ -139,16 +130,3 @@ def _start(raw: Release, shape: Shape) -> Floats:
     total = starts.sum()
     likely = starts / total if total > 0 else np.full(shape.states, 1.0 / shape.states)
     return (1.0 - _ELSEWHERE) * likely + _ELSEWHERE / shape.states
-
-
-def _parts(policy: AnyPolicy, shape: Shape) -> Iterator[tuple[float, Floats]]:
-    """The chance and the probabilities (H, S, A) of each policy that may be followed."""
-    if isinstance(policy, Mixture):
-        for part, chance in zip(policy.components, policy.weights, strict=True):
-            yield float(chance), _one_hot(part, shape)
-    else:
-        yield 1.0, _one_hot(policy, shape) if isinstance(policy, Policy) else policy.probabilities
-
-
-def _one_hot(policy: Policy, shape: Shape) -> Floats:
-    return np.eye(shape.actions)[policy.actions]

@@ -48,10 +48,11 @@ from discreet.channels.focused import FocusedChannel
 from discreet.channels.schedule import Equal, Growing, GrowThenEqual, OpeningThenEqual, Schedule, sizes
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
+from discreet.errors import InvalidInput
 from discreet.release import OPENING, SIDE_BY_SIDE
 from discreet.shape import Shape
 from discreet.types import Floats
-from discreet.validation import check_count, check_open_unit
+from discreet.validation import check_count, check_open_unit, shown
 
 NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts after so many releases and users
 
@@ -113,7 +114,7 @@ def foretold(
 ) -> tuple[int, float]:
     """That number, and the share of uniform play's regret that it costs; ``noise(blocks)`` says what blocks carry."""
     visits = visits_per_user(shape, encoder)
-    most = min(episodes - opening, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help, and hurt
+    most = min(episodes - opening, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help
     expected = {
         blocks: expected_share(shape, sizes(_schedule(opening, blocks), episodes), noise(blocks), visits, opening > 0)
         for blocks in sorted({min(number, most) for number in _NUMBERS})
@@ -132,6 +133,10 @@ def blocks_of(
     """The blocks that a recipe's options ask for; where these leave it open, as many as are expected to cost least."""
     given, first, share = options["blocks"], options.get("first"), options.get("opening", 0.0)
     wanted = None if given is None else check_count("blocks", given)
+    if first is not None and share:
+        raise InvalidInput(
+            f"a first block is either short (first={shown(first)}) or long (opening={shown(share)}): give one of them"
+        )
     asked = share is not None or wanted is not None or first is not None
     if shape.horizon == 1 or (asked and not share):
         blocks = wanted or best_blocks(shape, encoder, episodes, noise)

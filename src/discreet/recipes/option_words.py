@@ -28,8 +28,8 @@ WORDS = {
     "messages": "bits: every bit is sent by itself; anything else is refused, with the reason",
     "noise": "the law of the noise: laplace, gaussian, or auto (the one with the smaller variance)",
     "cells": "how losses are counted: bits (zeros beside ones) or signed (ones less zeros: half the Laplace noise)",
-    "opening": "the share of users in a long first block, in which learners act at random; auto decides by the regret "
-    "that it expects, 0 is none",
+    "opening": "the share of users in a long first block, in which ucbvi and psrl act at random; auto decides by "
+    "the regret that it expects, 0 is none",
     "own_actions": "true where devices draw the actions of a stochastic policy by themselves, as in a study: an item "
     "then says the action, too",
     "parts": "which part of the users each question is about; a user is in one part",

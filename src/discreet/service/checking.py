@@ -88,7 +88,7 @@ def device_cost(mechanism: Mechanism) -> DeviceCost:
 
 
 def instead_of(mechanism: Mechanism) -> tuple[str, str] | None:
-    """The recipe that "auto" takes in simulations, and why it cannot be served, if it is not the one that is."""
+    """The recipe that "auto" would take for such rounds, and why it cannot be served, if it is not the one that is."""
     study, needs = mechanism.study, needs_in_study(mechanism.learner)
     if study.declaration["privacy"]["recipe"] != "auto":
         return None
