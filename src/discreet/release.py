@@ -20,11 +20,10 @@ from discreet.validation import check_array, check_count, check_positive
 ESTIMATES = "estimates"
 # Among what a learner needs: it asks for one step at a time where a recipe answers that, see :class:`Layer`.
 LAYERS = "layers"
-# Among what a learner needs: nothing more, but its blocks play side by side what noise does not tell apart yet, so that
-# noise which lasts does less harm to it than to other learners. "auto" reckons with that.
-SIDE_BY_SIDE = "undecided actions side by side"
-# Among what a learner needs: nothing more, but it tries everything at random in a long first block, if it is given one,
-# and weighs blocks by what they tell, so that noise which adds up does less harm to it than to other learners.
+# Among what a learner needs: nothing more, but it weighs blocks by what they tell, and plays side by side what noise
+# does not tell apart, so that noise does less harm to it than to other learners. "auto" reckons with that.
+WEIGHS = "weighed blocks"
+# Among what a learner needs: nothing more, but it tries everything at random in a long first block, if it is given one.
 OPENING = "a first block at random"
 # What serves a need as well as the statistic of that name: losses above one half in place of the losses themselves.
 SERVED_BY = {"observed_losses": "signed_losses"}
@@ -90,6 +89,22 @@ class Estimate(NamedTuple):
     variance: Floats
 
 
+class MixedBlocks(NamedTuple):
+    """How blocks are mixed before they get noise of their own, from which releases are computed.
+
+    With x_b what a row's block b brought, noise is added to x_b + sum of c_j x_(b - j) over j >= 1, c_j = sum_i of
+    ``weights[i] * decays[i] ** j``; ``noise`` is the variance of one draw in each statistic. Plain sums mix nothing:
+    the arrays are empty, and so is ``noise``, because the variance of a block's noise is what it adds to the release.
+    """
+
+    decays: Floats
+    weights: Floats
+    noise: Mapping[str, Floats]
+
+
+UNMIXED = MixedBlocks(np.zeros(0), np.zeros(0), {})
+
+
 @dataclass(frozen=True)
 class Release:
     """An answer: unbiased statistics of ``users`` users so far, their noise, and the guarantee that covers all of it.
@@ -99,8 +114,8 @@ class Release:
     ``thresholded`` says that small counts were set to zero before they left; estimates are then not unbiased.
     ``public`` carries what was declared public and needs no noise. ``width_of`` bounds the noise in sums of cells, and
     ``widths_of`` that of single statistics where their noises differ. ``noise_lasts`` says that these are prefix sums,
-    whose noise hardly grows from release to release and hardly changes, either; ``noise_adds`` that these are plain
-    sums over blocks, each with noise of its own: what a block brought is the difference of two releases.
+    whose noise hardly grows from release to release and hardly changes, either. ``mixing`` says what blocks told one by
+    one, each with noise of its own; None where that cannot be recovered.
     """
 
     statistics: Mapping[str, Estimate]
@@ -112,7 +127,7 @@ class Release:
     radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
     widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)
     noise_lasts: bool = False
-    noise_adds: bool = False
+    mixing: MixedBlocks | None = None
 
     def __repr__(self) -> str:
         return one_line("Release", " ".join(self.statistics), counted(self.users, "user"), self.guarantee.brief())

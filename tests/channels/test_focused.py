@@ -212,7 +212,7 @@ def test_focus_learns_river_swim_where_unfocused_counts_do_not():
 
     class AddsBlocks(discreet.learners.UCBVI):
         def update(self, state, release):
-            return super().update(state, replace(release, noise_adds=False))
+            return super().update(state, replace(release, mixing=None))
 
     focused, plain = (
         discreet.simulate(

@@ -22,7 +22,7 @@ from discreet.learners.registry import LEARNERS, make_learner
 from discreet.policies import MIXED
 from discreet.recipes.recipe import HEAVY, LAYERED, TABULAR
 from discreet.recipes.registry import build, recipes
-from discreet.release import LAYERS, OPENING, SIDE_BY_SIDE
+from discreet.release import LAYERS, OPENING, WEIGHS
 from discreet.simulation import episode_loop
 
 EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6
@@ -47,7 +47,7 @@ SERVES = {recipe.name: problem for problem in (TABULAR, HEAVY, LAYERED) for reci
 RECIPES = {recipe.name: recipe for recipe in recipes() if recipe.name in SERVES}
 ONLINE = [name for name in LEARNERS if "matrix" not in LEARNERS[name].make().needs]
 NEEDS = {name: make_learner(name).needs for name in ONLINE}
-COUNTS = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS, SIDE_BY_SIDE, OPENING})
+COUNTS = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS, WEIGHS, OPENING})
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}
 
 FIRST_VISITS = {encoder.name for encoder in (FirstVisit, FirstVisitTables)}

@@ -12,7 +12,7 @@ from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_r
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise.law import AnytimeLaw, Law
-from discreet.release import Estimate
+from discreet.release import UNMIXED, Estimate, MixedBlocks
 from discreet.saved_arrays import Savable, Saved
 from discreet.shape import Shape
 from discreet.types import Floats
@@ -35,9 +35,9 @@ class Channel(Tabular):
             )
 
     @property
-    def noise_adds(self) -> bool:
+    def mixing(self) -> MixedBlocks | None:
         """Where every block has noise of its own."""
-        return isinstance(self.accumulator, Blocks) and self.law.variance > 0
+        return UNMIXED if isinstance(self.accumulator, Blocks) and self.law.variance > 0 else None
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AdditiveRun:
         """Begin a run."""

@@ -56,7 +56,7 @@ from discreet.privacy.guarantee import Guarantee, from_reports, locally
 from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
-from discreet.release import Estimate, Layer
+from discreet.release import UNMIXED, Estimate, Layer, MixedBlocks
 from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask, NDArray
@@ -92,9 +92,9 @@ class ResponseChannel(Tabular):
     round_sizes: bool = False
 
     @property
-    def noise_adds(self) -> bool:
+    def mixing(self) -> MixedBlocks | None:
         """Every batch has noise of its own."""
-        return True
+        return UNMIXED
 
     @property
     def answers(self) -> frozenset[type]:

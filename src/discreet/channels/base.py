@@ -20,7 +20,7 @@ from discreet.encoders.base import Context, Encoder, Statistic, playable_rows
 from discreet.noise.law import Law
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import StatedLaw
-from discreet.release import Estimate
+from discreet.release import Estimate, MixedBlocks
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask
 
@@ -82,8 +82,8 @@ class AnyChannel(Protocol):
         """Whether it serves policies that draw actions or components, or only those that say one action."""
 
     @property
-    def noise_adds(self) -> bool:
-        """Whether releases are plain sums over blocks, each of which has noise of its own."""
+    def mixing(self) -> MixedBlocks | None:
+        """How blocks are mixed before they get noise of their own; None where releases do not tell what each told."""
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ChannelRun:
         """Begin a run. ``masked``: counts that the public policy makes known zeros carry no noise."""
@@ -162,9 +162,9 @@ class Tabular:
         return True
 
     @property
-    def noise_adds(self) -> bool:
-        """Not said, unless a channel says it: noise may last, or be counted by users."""
-        return False
+    def mixing(self) -> MixedBlocks | None:
+        """Not said, unless a channel says it: noise may be counted by users, or by nodes of a tree."""
+        return None
 
     def noise_per_row(self: _Noisy) -> float:
         """The noise variance in all counts of one (state, action) of one release."""

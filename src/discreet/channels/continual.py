@@ -18,18 +18,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
-from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
+from discreet.accumulators.matrix import Matrix, Mixing, Unmixing, exponential_sum
 from discreet.accumulators.tree import RefinedNoise, RefinedTree, next_release
 from discreet.channels.base import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
 from discreet.encoders.base import Context, Encoder
 from discreet.errors import Unsupported
 from discreet.noise import Gaussian, GridGaussian
-from discreet.release import Estimate
+from discreet.release import Estimate, MixedBlocks
 from discreet.saved_arrays import Saved, copies
 from discreet.shape import Shape
 from discreet.types import Floats, Integers
@@ -46,6 +47,18 @@ class ContinualChannel(Tabular):
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ContinualRun:
         """Begin a run."""
         return ContinualRun(self, shape, noise, masked)
+
+    @cached_property
+    def mixing(self) -> MixedBlocks | None:
+        """The matrix's own mixing, with one draw in every published number; a tree's nodes span several blocks."""
+        if not isinstance(self.accumulator, Matrix):
+            return None
+        sums, draw = (
+            exponential_sum(self.accumulator.releases),
+            np.full(row_shape(self.encoder.shape), self.law.variance),
+        )
+        nothing = estimated(self.encoder, np.zeros(self.encoder.size), draw)
+        return MixedBlocks(sums.decays, sums.weights, {name: estimate.variance for name, estimate in nothing.items()})
 
     def noise_per_row(self) -> float:
         """Noise per block at the release after sqrt(T) of T: comparable with blocks, whose noise adds up.

@@ -38,10 +38,11 @@ from discreet.release import (
     LAYERS,
     OPENING,
     SERVED_BY,
-    SIDE_BY_SIDE,
+    WEIGHS,
     Estimate,
     Layer,
     Linear,
+    MixedBlocks,
     Release,
     Request,
 )
@@ -113,6 +114,12 @@ class Privatizer:
         return self.schedule.opening if isinstance(self.schedule, OpeningThenEqual) else 0
 
     @property
+    def mixing(self) -> MixedBlocks | None:
+        """How all of its channels mix blocks; None where they do not say, or do not agree."""
+        first = self.channels[0].mixing
+        return first if all(channel.mixing is first for channel in self.channels) else None
+
+    @property
     def statistics(self) -> frozenset[str]:
         """The statistics that a release has."""
         return frozenset().union(*(channel.encoder.statistics for channel in self.channels))
@@ -120,7 +127,7 @@ class Privatizer:
     def check(self, needs: frozenset[str]) -> None:
         """Refuse a learner that needs what this recipe does not release, or policies that it does not serve."""
         released = self.statistics
-        unserved = needs - released - {MIXED, ESTIMATES, LAYERS, SIDE_BY_SIDE, OPENING}
+        unserved = needs - released - {MIXED, ESTIMATES, LAYERS, WEIGHS, OPENING}
         missing = {need for need in unserved if SERVED_BY.get(need) not in released}
         if missing:
             raise Unsupported(
@@ -361,7 +368,7 @@ class Intake:
             radius_of=self._runs[0].radius_now() if len(self._runs) == 1 else None,
             widths_of=widths_of,
             noise_lasts=all(isinstance(channel, ContinualChannel) for channel in self.privatizer.channels),
-            noise_adds=all(channel.noise_adds for channel in self.privatizer.channels),
+            mixing=self.privatizer.mixing,
         )
 
 

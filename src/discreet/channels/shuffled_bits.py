@@ -46,7 +46,7 @@ from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits, calibrate_binomial
 from discreet.privacy.guarantee import Guarantee, from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.release import Estimate, Layer
+from discreet.release import UNMIXED, Estimate, Layer, MixedBlocks
 from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask, NDArray
 
@@ -153,9 +153,9 @@ class ShuffledChannel(Tabular):
     bit_level: bool = False
 
     @property
-    def noise_adds(self) -> bool:
+    def mixing(self) -> MixedBlocks | None:
         """Every batch has noise of its own, and releases hold all of them unless they hold the last alone."""
-        return not self.latest
+        return None if self.latest else UNMIXED
 
     @property
     def answers(self) -> frozenset[type]:

@@ -48,7 +48,7 @@ from discreet.privacy.guarantee import Guarantee, from_reports, locally
 from discreet.privacy.messages import SampledItems, ShuffledItem
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
-from discreet.release import Estimate
+from discreet.release import UNMIXED, Estimate, MixedBlocks
 from discreet.saved_arrays import Saved, nothing_secret
 from discreet.shape import Shape
 from discreet.types import ArrayLike, Floats, Integers, Mask
@@ -77,9 +77,9 @@ class ItemChannel(Tabular):
     absent: float = 0.0
 
     @property
-    def noise_adds(self) -> bool:
+    def mixing(self) -> MixedBlocks | None:
         """Every batch has noise of its own."""
-        return True
+        return UNMIXED
 
     @property
     def law(self) -> ShuffledItems:

@@ -51,8 +51,8 @@ class Learner(Protocol):
         ``discreet.policies.MIXED``: it deploys several actions at once. ``discreet.release.ESTIMATES``: it plans with
         point estimates; recipes may divide their budget and their users differently for it.
         ``discreet.release.LAYERS``: it asks for one step at a time; "auto" takes a recipe that answers this, if any.
-        ``discreet.release.SIDE_BY_SIDE``: blocks play several actions that noise does not tell apart.
-        ``discreet.release.OPENING``: a long first block acts at random, and blocks are weighed by what they tell.
+        ``discreet.release.WEIGHS``: blocks are weighed by what they tell, and undecided actions played side by side.
+        ``discreet.release.OPENING``: a long first block acts at random.
         """
 
     def init(self, problem: Problem, coins: Stream) -> Any:

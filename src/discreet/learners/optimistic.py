@@ -83,7 +83,7 @@ from discreet.learners.undecided import shared_out
 from discreet.planning.backward import spread_over_successors, sum_over_successors
 from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
 from discreet.policies import Policy
-from discreet.release import OPENING, SIDE_BY_SIDE, Release, Statistics
+from discreet.release import OPENING, WEIGHS, Release, Statistics
 from discreet.streams import Stream, fast_log
 from discreet.types import Floats, Integers
 from discreet.validation import check_not_negative
@@ -160,7 +160,7 @@ class UCBVI(WeighsBlocks):
     patience: float = 1.5
     arm_scale: float = 0.9
     name: ClassVar[str] = "ucbvi"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", SIDE_BY_SIDE, OPENING})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", WEIGHS, OPENING})
 
     def __post_init__(self) -> None:
         for knob in fields(self):

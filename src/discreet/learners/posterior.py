@@ -61,7 +61,7 @@ from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, 
 from discreet.learners.optimistic import UCBVI, UCBVIArrays
 from discreet.planning.backward import rows_of_step, sum_over_successors
 from discreet.policies import MIXED, AnyPolicy, Mixture, Policy
-from discreet.release import OPENING, SIDE_BY_SIDE, Release, Statistics
+from discreet.release import OPENING, WEIGHS, Release, Statistics
 from discreet.streams import Stream, fast_log, uniform
 from discreet.types import Floats
 from discreet.validation import check_count, check_not_negative, check_open_unit
@@ -109,7 +109,7 @@ class PSRL(WeighsBlocks):
     noise_scale: float = 0.6
     draws: int = 8
     name: ClassVar[str] = "psrl"
-    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED, SIDE_BY_SIDE, OPENING})
+    needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", MIXED, WEIGHS, OPENING})
 
     def __post_init__(self) -> None:
         check_name("prior", self.prior, PRIORS)

@@ -19,7 +19,7 @@ import numpy as np
 from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Learner, PlannedState, Problem, Replans
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
-from discreet.learners.weighed_blocks import COUNTS, Books, weighed
+from discreet.learners.weighed_blocks import COUNTS, EXPECTED, Books, weighed
 from discreet.policies import StochasticPolicy, policy_of, policy_tables
 from discreet.release import Estimate, Release
 from discreet.saved_arrays import Saved, copies, from_bytes, taken_from, to_bytes, under
@@ -70,17 +70,20 @@ def _tables(books: Books | None) -> dict[str, NDArray[Any]]:
     if books is None:
         return {}
     return copies(
-        largest=books.largest,
+        told=books.told,
+        expected=books.expected,
         **{name: sums.values for name, sums in books.sums.items()},
         **{f"{name}_noise": sums.variance for name, sums in books.sums.items()},
+        **{f"{name}_past": past for name, past in books.past.items()},
     )
 
 
 def _books(arrays: Mapping[str, NDArray[Any]], release: Release | None) -> Books | None:
-    if "largest" not in arrays or release is None:
+    if "told" not in arrays or release is None:
         return None
     sums = {name: Estimate(arrays[name], arrays[f"{name}_noise"]) for name in COUNTS}
-    return Books(release, sums, arrays["largest"])
+    past = {name: arrays[f"{name}_past"] for name in (*COUNTS, EXPECTED)}
+    return Books(release, sums, arrays["expected"], arrays["told"], past)
 
 
 def check_savable(learner: Learner) -> None:

@@ -2,22 +2,25 @@ r"""Actions that noise does not tell apart yet, played side by side by the users
 
 Where policies stay for a block of users, one deterministic plan tells about one action of every state and step, with
 one draw of noise. Prefix sums (:mod:`discreet.channels.continual`) keep that draw: a row (state, action) that it made
-look bad is not played any more, and nothing corrects it (lock-in). There it costs nothing to ask about several rows at
-once, because noise hardly grows with the number of releases. So a block follows a stochastic policy. With the
-optimistic Q of a plan, V its best value in the state, V' the values of the next step, E the mean of V' under the
-estimated successors of the row, and N, R, sd_n, sd_t, sd_r the row's released visits and rewards and the deviations of
-noise as in :mod:`discreet.learners.optimistic`,
+look bad is not played any more, and nothing corrects it (lock-in). There it costs little to ask about several rows at
+once, because what blocks tell about a row adds up. So a block follows a stochastic policy. With the optimistic Q of a
+plan, V its best value in the state, V' the values of the next step, E the mean of V' under the estimated successors of
+the row, and N, R, sd_n, sd_t, sd_r the row's released visits and rewards and the deviations of noise as in
+:mod:`discreet.learners.optimistic`,
 
     u^2       = (sd_r^2 + r^2 sd_n^2) / N^2 + (sd_t / m)^2 sum over t of (V'_t - E)^2     noise in Q
-    undecided = actions with min(1 + max V', Q + min(1, log2(A) / 2) u) >= V
+    z         = 0.3 min(2, log2 A) sqrt(1 + 3 ln(u / u*)),   u* that of the best action; no logarithm where u < u*
+    undecided = actions with min(1 + max V', Q + z u) >= V
     policy    = the best action with probability 0.3, else one of the undecided ones, each as likely as the others.
 
 u is 0 for a row that nobody has seen, or none of whose successors stands out of the noise: it counts for the best that
-may follow already. Of A actions one is the unluckiest, so A counts. Once noise is small against the differences of Q
-only the best action is left, and the policy is the plan. While a tenth of all rows or more has not been seen, the plan
-leads to where nobody has been, and users who draw their actions would not get there: it is followed as it is. Where
-noise adds up from block to block every row that is asked about costs noise, and one plan at a time learns more: nothing
-is shared out there, nor without noise, nor where each user has a policy of her own, nor in bandits.
+may follow already. Of A actions one is the unluckiest, so A counts; and a row about which less is known than about the
+best one was perhaps given up too early, so it is doubted longer, as an index of UCB grows with the share of visits.
+Once noise is small against the differences of Q only the best action is left, and the policy is the plan. While a tenth
+of all rows or more has not been seen, the plan leads to where nobody has been, and users who draw their actions would
+not get there: it is followed as it is. Where noise adds up from block to block every row that is asked about costs
+noise, and one plan at a time learns more: nothing is shared out there, nor without noise, nor where each user has a
+policy of her own, nor in bandits.
 
 **Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
 """
@@ -36,7 +39,9 @@ from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 
-_WITHIN = 0.5  # deviations of noise by which one of two actions may be behind
+_WITHIN = 0.3  # deviations of noise by which one of two actions may be behind
+_ACTIONS = 4  # more of them count as so many
+_LONGER = 3.0  # how much longer a row is doubted about which less is known than about the best action
 _UNSEEN = 0.1  # of all rows: where so many have not been seen, the plan is followed
 _BEST = 0.3  # of the users, at every step, take the best action without a draw
 
@@ -50,7 +55,7 @@ def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedSta
         return state
     actions = np.array(state.policy.actions)
     probabilities = np.zeros((shape.horizon, shape.states, shape.actions))
-    within = min(1.0, _WITHIN * math.log2(shape.actions))
+    within = _WITHIN * math.log2(min(_ACTIONS, shape.actions))
     _share_out(arrays, statistics, state.coins.copy(), state.values, actions, within, probabilities)
     if np.count_nonzero(probabilities) == actions.size:
         return state
@@ -76,9 +81,11 @@ def _share_out(
         highest = 1.0 + following.max()
         for s in range(S):
             best, undecided = learner.table[s].max(), 0
+            least = _noise_in_q(learner, statistics, following, h, s * A + actions[h, s])
             for a in range(A):
-                q = learner.table[s, a]
-                reach = min(highest, q + within * _noise_in_q(learner, statistics, following, h, s * A + a))
+                q, noise = learner.table[s, a], _noise_in_q(learner, statistics, following, h, s * A + a)
+                longer = math.sqrt(1.0 + _LONGER * math.log(noise / least)) if noise > least > 0.0 else 1.0
+                reach = min(highest, q + within * longer * noise)
                 if q == best or reach >= best:
                     probabilities[h, s, a] = 1.0
                     undecided += 1

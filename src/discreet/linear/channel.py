@@ -133,9 +133,9 @@ class LinearChannel:
         return True
 
     @property
-    def noise_adds(self) -> bool:
+    def mixing(self) -> None:
         """Every question has an answer of its own; nothing adds up."""
-        return False
+        return None
 
     def cells_per_count(self) -> dict[str, int]:
         """An entry of an answer carries noise of its own."""

@@ -20,7 +20,7 @@ from discreet.accumulators.tree import RefinedTree
 from discreet.channels.base import counts_per_row
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel, RowEncoder, row_numbers
-from discreet.channels.schedule import Equal, EveryEpisode, sizes
+from discreet.channels.schedule import Equal, EveryEpisode, Schedule, sizes
 from discreet.channels.session import Privatizer, unnamed
 from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisitTables
@@ -32,9 +32,10 @@ from discreet.noise.discrete_gaussian import SMOOTHED
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel, post_process
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.expectation import blocks_of, noise_after, square_root
+from discreet.recipes.expectation import WEIGHED_SUMS, blocks_of, noise_after, square_root
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.trust import Privacy
+from discreet.release import OPENING
 from discreet.shape import Shape
 from discreet.validation import check_positive
 
@@ -114,10 +115,11 @@ def prefix_sums(
     """Prefix sums of an encoder's counts, calibrated to a target."""
     encoder = encode(shape)
     calibrate = partial(calibrate_noise, Gaussian, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-    releases = episodes
+    schedule: Schedule = EveryEpisode()
     if "blocks" in options:
         alone = calibrate(encoder.sensitivity()).variance * counts_per_row(encoder)
-        releases = len(sizes(blocks_of(options, shape, encoder, episodes, partial(square_root, alone)), episodes))
+        schedule = blocks_of(options, shape, encoder, episodes, partial(square_root, alone), WEIGHED_SUMS)
+    releases = len(sizes(schedule, episodes))
     accumulator, name_of_counts = accumulate(releases), f"{encoder.name} counts in {releases} releases"
     if isinstance(accumulator, Matrix):
         # A user counts in a cell at most once a step.
@@ -132,7 +134,8 @@ def prefix_sums(
     release = post_process(release, "prefix sums are computed from the noisy counts alone")
     # The compiled loop adds noise to all cells alike, so it must not serve sums over cells that are known zeros.
     alike = encoder.possible().all() or isinstance(encoder, ThreeTables)
-    schedule = EveryEpisode() if releases == episodes and alike else Equal(releases)
+    if releases == episodes:
+        schedule = EveryEpisode() if alike else Equal(releases)
     masked = bool(options.get("masked", False))
     return unnamed(shape, (ContinualChannel(encoder, law, accumulator),), schedule, billboard(release), masked, options)
 
@@ -141,7 +144,8 @@ def _matrix_recipe(name: str, encoder: str, encode: Callable[[Shape], Encoder]) 
     summary = f"{encoder} counts, square-root matrix mechanism with discrete Gaussian noise, released by blocks"
     return Recipe(
         f"central/{name}", "central", summary, partial(prefix_sums, encode, Matrix),
-        encoder=encoder, law="gaussian", accumulator="matrix", options={"blocks": None, "masked": True},
+        encoder=encoder, law="gaussian", accumulator="matrix",
+        options={"blocks": None, "opening": 0.0, "masked": True}, options_for={OPENING: {"opening": None}},
     )  # fmt: skip
 
 

@@ -6,20 +6,22 @@ to be asked about in one block of A. Let V_b be the variance of the noise that a
 how often a user visits a row that her policy plays. With S states, A actions and H steps,
 
     v_b    = f k_b / A                                        visits of a row before block b
-    e_b    = sqrt((4 + H^2 / 10) (V_b + v_b / 2)) / v_b       what noise and sampling leave unknown
+    e_b    = sqrt((4 + H^2 / 10) (V_b + v_b / 2)) / v_b       what noise and chance leave unknown
     R      = A + log2 S                                       blocks that try what nobody has tried
     share  = sum over b of n_b / K * (1 while b < R, then e_b / (1 + e_b))
 
 R makes long blocks dear, because a policy that turns out to be bad is followed for a whole block; e_b makes many blocks
 dear, because every block brings its own noise. Prefix sums with correlated noise carry little more of it after many
-blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared. A
-learner that plays side by side what noise does not tell apart asks about such rows again; for it, in worlds of more
-than one step, their variance counts min(1, 2 / A) times (once with laws per step): the more actions, the more others
-lose by bad luck. A learner that weighs blocks (:mod:`discreet.learners.weighed_blocks`) is left with 0.6 of the
-variance of blocks.
+blocks than after few, but an unlucky draw stays for long: their variance counts 1.4 times when recipes are compared.
+
 Focused blocks carry the noise of a release of 0.85 S sqrt(A) rows, with laws per step H times as many. The noise of
 users who add it themselves does not depend on blocks at all. So all kinds of recipes are compared by one formula, which
 also chooses the number of blocks.
+
+**Learners that weigh.** In worlds of more than one step a learner that weighs what blocks told
+(:mod:`discreet.learners.weighed_blocks`) is left with 0.6 of the variance of plain blocks, and with 0.3 of that of
+prefix sums. And recipes are compared for it with v_b / 10 in place of v_b / 2: most of its regret comes from its first
+blocks, where chance is small beside noise.
 
 **A first block at random.** Where noise adds up, trying one plan after another asks about every row many times, with
 noise each time. So learners that can (:data:`discreet.release.OPENING`) act at random in a first block, which is the
@@ -49,18 +51,21 @@ from discreet.channels.schedule import Equal, Growing, GrowThenEqual, OpeningThe
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput
-from discreet.release import OPENING, SIDE_BY_SIDE
+from discreet.release import WEIGHS
 from discreet.shape import Shape
 from discreet.types import Floats
 from discreet.validation import check_count, check_open_unit, shown
 
 NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts after so many releases and users
 
-_NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(21))  # blocks that are tried: 20, 24, 28, ... 640
+_NUMBERS = tuple(round(20 * 2 ** (i / 4)) for i in range(25))  # blocks that are tried: 20, 24, 28, ... 1280
+_MOST, _MOST_WEIGHED = 640, 1280  # blocks of bandits; fewer the longer episodes are
 _GROWTH, _GROWTH_OF_ALL = 0.02, 0.08  # how much blocks of the local model grow: one, and one for every action
 _ASKED = 0.85  # of S sqrt(A) rows: plans that differ from step to step play several in a state, but some are known
 _PERSISTS = 1.4  # noise of prefix sums stays from release to release, so what it hides once, it hides for long
-_WEIGHED = 0.6  # of the noise of blocks is left to learners that weigh them
+WEIGHED = 0.6  # of the noise of blocks is left to learners that weigh them
+WEIGHED_SUMS = 0.3  # of the noise of prefix sums
+_CHANCE, _CHANCE_WEIGHED = 0.5, 0.1  # variance by chance, of a row's visits; for learners that weigh
 _FIRST = 0.25  # of the square of the share that is expected: users of the first block, who act at random
 _TRIED = 2  # blocks, beside those for states that are hard to reach, that go on trying after it
 _AS_GOOD = 1.002  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
@@ -73,29 +78,43 @@ def noise_of(privatizer: Privatizer, episodes: int = 0) -> float:
 
 def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str] = frozenset()) -> float:
     """The regret that this privatizer is expected to leave, as a share of the regret of uniform play."""
-    shape, persists = privatizer.shape, _PERSISTS
-    if SIDE_BY_SIDE in needs and shape.horizon > 1:
-        persists = min(1.0, 2 / shape.actions) if shape.homogeneous else 1.0
-    left = _WEIGHED if OPENING in needs and privatizer.shape.horizon > 1 else 1.0
-    noises = [(left if channel.noise_adds else 1.0, noise_after(channel, persists)) for channel in privatizer.channels]
+    shape = privatizer.shape
+    weighs = WEIGHS in needs and shape.horizon > 1
+    noises = [
+        (_left(channel) if weighs else 1.0, noise_after(channel, 1.0 if weighs else _PERSISTS))
+        for channel in privatizer.channels
+    ]
     return expected_share(
-        privatizer.shape,
+        shape,
         sizes(privatizer.schedule, episodes),
         lambda releases, users: np.asarray(sum(part * noise(releases, users) for part, noise in noises)),
-        min(visits_per_user(privatizer.shape, channel.encoder) for channel in privatizer.channels),
+        min(visits_per_user(shape, channel.encoder) for channel in privatizer.channels),
         privatizer.opening > 0,
+        _CHANCE_WEIGHED if weighs else _CHANCE,
     )
 
 
+def _left(channel: AnyChannel) -> float:
+    """How much of its noise is left to learners that weigh what blocks tell."""
+    if channel.mixing is None:
+        return 1.0
+    return WEIGHED_SUMS if isinstance(channel, ContinualChannel) else WEIGHED
+
+
 def expected_share(
-    shape: Shape, blocks: Iterable[int], noise: NoiseAfter, visits: float, opening: bool = False
+    shape: Shape,
+    blocks: Iterable[int],
+    noise: NoiseAfter,
+    visits: float,
+    opening: bool = False,
+    chance: float = _CHANCE,
 ) -> float:
     """The formula of this module, for blocks of these sizes; ``opening``: the first one tries all actions."""
     users = np.fromiter(blocks, np.float64)
     before, actions = np.cumsum(users) - users, shape.actions
     seen = np.maximum(visits * before / actions, 1e-9)
     variance = noise(np.ceil(np.arange(len(users)) / actions), before / actions)
-    error = np.sqrt((4 + shape.horizon**2 / 10) * (variance + seen / 2)) / seen
+    error = np.sqrt((4 + shape.horizon**2 / 10) * (variance + chance * seen)) / seen
     unknown = error / (1 + error)
     trying = min(actions, _TRIED) if opening else actions
     unknown[: math.ceil(trying + math.log2(shape.states))] = 1.0
@@ -114,7 +133,8 @@ def foretold(
 ) -> tuple[int, float]:
     """That number, and the share of uniform play's regret that it costs; ``noise(blocks)`` says what blocks carry."""
     visits = visits_per_user(shape, encoder)
-    most = min(episodes - opening, round(max(_NUMBERS) / math.sqrt(shape.horizon)))  # more hardly help
+    most = (_MOST_WEIGHED if opening else _MOST) / math.sqrt(shape.horizon)  # more hardly help
+    most = min(episodes - opening, round(most))
     expected = {
         blocks: expected_share(shape, sizes(_schedule(opening, blocks), episodes), noise(blocks), visits, opening > 0)
         for blocks in sorted({min(number, most) for number in _NUMBERS})
@@ -128,7 +148,12 @@ def _schedule(opening: int, blocks: int) -> Schedule:
 
 
 def blocks_of(
-    options: Mapping[str, Any], shape: Shape, encoder: Encoder, episodes: int, noise: Callable[[int], NoiseAfter]
+    options: Mapping[str, Any],
+    shape: Shape,
+    encoder: Encoder,
+    episodes: int,
+    noise: Callable[[int], NoiseAfter],
+    left: float = WEIGHED,
 ) -> Schedule:
     """The blocks that a recipe's options ask for; where these leave it open, as many as are expected to cost least."""
     given, first, share = options["blocks"], options.get("first"), options.get("opening", 0.0)
@@ -149,7 +174,7 @@ def blocks_of(
 
     def weighed(blocks: int) -> NoiseAfter:
         plain = noise(blocks)
-        return lambda releases, users: _WEIGHED * plain(releases, users)
+        return lambda releases, users: left * plain(releases, users)
 
     blocks = wanted or best_blocks(shape, encoder, episodes, weighed, opening)
     return OpeningThenEqual(opening, min(blocks, episodes - opening))
