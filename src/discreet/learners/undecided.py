@@ -18,9 +18,10 @@ may follow already. Of A actions one is the unluckiest, so A counts; and a row a
 best one was perhaps given up too early, so it is doubted longer, as an index of UCB grows with the share of visits.
 Once noise is small against the differences of Q only the best action is left, and the policy is the plan. While a tenth
 of all rows or more has not been seen, the plan leads to where nobody has been, and users who draw their actions would
-not get there: it is followed as it is. Where noise adds up from block to block every row that is asked about costs
-noise, and one plan at a time learns more: nothing is shared out there, nor without noise, nor where each user has a
-policy of her own, nor in bandits.
+not get there: it is followed as it is. With laws per step there are so many rows that users who draw at every step
+learn no more than by one plan at a time; and where noise adds up from block to block, every row that is asked about
+costs noise. Nothing is shared out there, nor without noise, nor where each user has a policy of her own, nor in
+bandits.
 
 **Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
 """
@@ -48,9 +49,10 @@ _BEST = 0.3  # of the users, at every step, take the best action without a draw
 
 def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedState:
     """The plan of the state with undecided actions shared out; ``arrays`` are those of its learner, made anew."""
-    if not isinstance(state.policy, Policy):
+    shape = state.problem.shape
+    if not isinstance(state.policy, Policy) or not shape.homogeneous:
         return state
-    statistics, shape = as_statistics(release), state.problem.shape
+    statistics = as_statistics(release)
     if np.mean(statistics.visits < 0.5 + statistics.visit_noise) >= _UNSEEN:
         return state
     actions = np.array(state.policy.actions)
@@ -81,9 +83,9 @@ def _share_out(
         highest = 1.0 + following.max()
         for s in range(S):
             best, undecided = learner.table[s].max(), 0
-            least = _noise_in_q(learner, statistics, following, h, s * A + actions[h, s])
+            least = _noise_in_q(learner, statistics, following, s * A + actions[h, s])
             for a in range(A):
-                q, noise = learner.table[s, a], _noise_in_q(learner, statistics, following, h, s * A + a)
+                q, noise = learner.table[s, a], _noise_in_q(learner, statistics, following, s * A + a)
                 longer = math.sqrt(1.0 + _LONGER * math.log(noise / least)) if noise > least > 0.0 else 1.0
                 reach = min(highest, q + within * longer * noise)
                 if q == best or reach >= best:
@@ -95,9 +97,8 @@ def _share_out(
 
 
 @inlined
-def _noise_in_q(learner: Any, statistics: Statistics, following: Floats, h: int, pair: int) -> float:
-    """u of a (state, action) at step h; zero if nobody has seen the row or where it leads."""
-    row = pair + (h * learner.table.size if learner.groups > 1 else 0)
+def _noise_in_q(learner: Any, statistics: Statistics, following: Floats, row: int) -> float:
+    """u of a (state, action); zero if nobody has seen it or where it leads."""
     visits, visit_noise = statistics.visits[row], statistics.visit_noise[row]
     ends = following.max() <= 0.0  # nothing follows, as after the last step
     if visits < 0.5 + visit_noise or not (ends or learner.inverse[row] > 0.0):
@@ -108,6 +109,6 @@ def _noise_in_q(learner: Any, statistics: Statistics, following: Floats, h: int,
     if not ends:
         squares = 0.0
         for t in range(following.shape[0]):
-            squares += (following[t] - learner.mean[pair]) ** 2
+            squares += (following[t] - learner.mean[row]) ** 2
         variance += (statistics.transition_noise[row] * learner.inverse[row]) ** 2 * squares
     return math.sqrt(variance)
