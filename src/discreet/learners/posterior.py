@@ -29,6 +29,10 @@ normal draws and n = max(0, N), a row is drawn as
 
 and P is proportional to the weights. A row costs as many draws as it has successors that stand out.
 
+Prefix sums keep an unlucky draw of noise, so a row that it made look bad would not be played again. Where a block of
+users follows such a release, k is (2/3) ``noise_scale`` sqrt(1 + 3 ln(u / u*)), u = sd_n / N of a row that stands out
+of the noise and u* the smallest of its state: a row about which less is known than about others is drawn more widely.
+
 **Blocks.** Where many users act between two releases, one draw would be the policy of all of them, and exploring once
 would cost a whole block: with blocks that grow by a constant factor, regret then stays a constant share of the users.
 So a block follows an even mixture of ``draws`` policies, each the best of a world of its own.
@@ -70,6 +74,7 @@ PRIORS = ("unit", "published", "positive", "noise")
 _NOISE = PRIORS.index("noise")
 _CUT = 1.5  # deviations of its noise by which a count must stand out, as for the other learners
 _SMALLEST = 1e-3  # parameters of the posterior are positive
+_EQUAL, _LONGER = 2 / 3, 3.0  # of noise_scale, where noise lasts: for all rows, and for those that others left behind
 
 
 class PSRLArrays(NamedTuple):
@@ -78,6 +83,7 @@ class PSRLArrays(NamedTuple):
     groups: int
     prior: int
     noise_scale: float
+    longer: float  # how much more it is for rows about which less is known than about others of their state
     pair_width: float  # c over the deviation of the noise after all users
     row_width: float  # c3 over the deviation of one successor's noise after all users
     episodes: float
@@ -128,6 +134,7 @@ class PSRL(WeighsBlocks):
             groups=shape.groups,
             prior=PRIORS.index(self.prior),
             noise_scale=self.noise_scale,
+            longer=0.0,
             # The paper's bounds are written with the scale b of Laplace noise; b sqrt(2 K) is the deviation of the sum.
             pair_width=max(math.sqrt(K), one) * math.sqrt(8 * one) / math.sqrt(2 * K),
             row_width=max(math.sqrt(K * S), many) * math.sqrt(8 * many) / math.sqrt(2 * K),
@@ -140,10 +147,12 @@ class PSRL(WeighsBlocks):
         )
 
     def arrays_after(self, problem: Problem, release: Release) -> PSRLArrays:
-        """The same arrays with the clock at the number of users of the release."""
+        """The same arrays with the clock at the number of users of the release, and longer doubts if noise lasts."""
         arrays = self.arrays(problem)
         arrays.clock[0] = release.users
-        return arrays
+        if not release.noise_lasts or problem.shape.horizon == 1:
+            return arrays
+        return arrays._replace(noise_scale=_EQUAL * self.noise_scale, longer=_LONGER)
 
     def update(self, state: PlannedState, release: Release) -> PlannedState:
         """Blocks are weighed under the prior "noise"; the others are made for plain sums."""
@@ -200,11 +209,27 @@ def draw_world(learner: PSRLArrays, statistics: Statistics, coins: Stream) -> No
 
 
 @inlined
+def left_behind(statistics: Statistics, row: int, A: int) -> float:
+    """ln(u / u*): how much less is known about a row than about the best known action of its state."""
+    visits, noise = statistics.visits, statistics.visit_noise
+    if not visits[row] > noise[row] > 0.0:
+        return 0.0
+    own = least = noise[row] / visits[row]
+    first = row - row % A
+    for other in range(first, first + A):
+        if visits[other] > noise[other] > 0.0:
+            least = min(least, noise[other] / visits[other])
+    return math.log(own / least)
+
+
+@inlined
 def draw_noisy_row(learner: PSRLArrays, statistics: Statistics, coins: Stream, row: int) -> None:
     """One row under the prior "noise"."""
     model, (S, _) = learner.model, learner.model.shape
     visit_noise, noise = statistics.visit_noise[row], statistics.transition_noise[row]
     n, k = max(0.0, statistics.visits[row]), learner.noise_scale
+    if learner.longer > 0.0:
+        k *= math.sqrt(1.0 + learner.longer * left_behind(statistics, row, learner.table.shape[1]))
     mean = (min(n, max(0.0, statistics.rewards[row])) + 0.5) / (n + 1.0)
     variance = (
         mean * (1.0 - mean) * (n + 1.0) + k * k * (statistics.reward_noise[row] ** 2 + (mean * visit_noise) ** 2)
