@@ -18,6 +18,8 @@ from discreet.recipes.trust import Privacy
 from discreet.registry import parse_value
 from discreet.worlds.registry import make_world
 
+from .references import REFERENCES
+
 USERS = 20_000
 TUNING, VALIDATION = "tuning", "validation"
 BANDIT, HEAVY = "bandit", "heavy tails"
@@ -211,7 +213,7 @@ def worlds_of(half: str | None, names: Sequence[str] = ()) -> list[Entry]:
 def learner_of(text: str) -> Learner:
     """A learner by name, with options if wanted: ``ucbvi,reward_scale=0.1``."""
     name, options = _named(text)
-    return make_learner(name, **options)
+    return REFERENCES[name]() if name in REFERENCES and not options else make_learner(name, **options)
 
 
 def trust_of(text: str) -> Privacy:
@@ -226,8 +228,8 @@ def trust_of(text: str) -> Privacy:
 def check_names(learners: Sequence[str], trusts: Sequence[str]) -> None:
     """Refuse names that nobody knows before anything is run."""
     for text in learners:
-        if _named(text)[0] not in LEARNERS:
-            raise unknown_name("learner", _named(text)[0], LEARNERS)
+        if _named(text)[0] not in {*LEARNERS, *REFERENCES}:
+            raise unknown_name("learner", _named(text)[0], [*LEARNERS, *REFERENCES])
         learner_of(text)
     for text in trusts:
         trust_of(text)

@@ -27,6 +27,7 @@ from benchmarks.gauntlet.cells import (
     worlds_of,
 )
 
+import discreet
 from discreet.errors import InvalidInput
 from discreet.policies import uniform_policy
 from discreet.worlds.family import WorldFamily
@@ -130,3 +131,18 @@ def test_unknown_names_are_refused_before_anything_runs(words, tmp_path: Path, c
     assert main([*words, "--out", str(tmp_path / "new")]) == 2
     assert "unknown" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["random-play", "guided-play"])
+def test_references_explore_and_recommend(name):
+    """All users explore, whatever was released; what they recommend is far better than what they do."""
+    world, learner = discreet.worlds.river_swim(states=3, horizon=6), learner_of(name)
+    result = discreet.simulate(world, learner, discreet.NoPrivacy(), episodes=2000, seed=3)
+    uniform, regret = world.gap(uniform_policy(world.shape)), result.total_regret[0] / 2000
+    assert regret == pytest.approx(uniform) if name == "random-play" else 0.02 < regret / uniform < 0.6
+    assert result.final_gap[0] < 0.02 * uniform
+
+
+def test_references_have_no_options():
+    with pytest.raises(InvalidInput, match="guided-play"):
+        learner_of("guided-play,astray=1")
