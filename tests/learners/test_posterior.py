@@ -114,15 +114,15 @@ def test_the_noise_prior_draws_rewards_as_uncertain_as_chance_and_noise_make_the
 
 
 def test_where_noise_lasts_a_row_that_was_left_behind_is_drawn_more_widely():
-    """Two actions of a state, 2,000 and 500 visits with the same noise: k of the second is larger by the formula."""
+    """Two states, their actions with 2,000 and 500 and with 400 and 200 visits, the same noise: as the formula says."""
     counts, sd = statistics(rewards=0.0, sd=50.0), 50.0
-    counts.visits[:] = np.tile([2000.0, 500.0], S)
+    counts.visits[:] = [2000.0, 500.0, 400.0, 200.0, 400.0, 200.0]
     counts.rewards[:] = 0.4 * counts.visits
     rows = (1, S, A)
     release = Release({}, 100, nothing(), lambda cells, tail: np.zeros(rows), noise_lasts=True)
     rewards, models = np.empty((6000, ROWS)), np.empty((6000, S, ROWS))
     _worlds(PSRL().arrays_after(PROBLEM, release), counts, stream(8, 0, COINS), rewards, models)
-    for row, n, behind in ((0, 2000, 0.0), (1, 500, math.log(4))):
+    for row, n, behind in ((0, 2000, 0.0), (1, 500, math.log(4)), (3, 200, math.log(2))):
         mean, k = (0.4 * n + 0.5) / (n + 1), 2 / 3 * PSRL().noise_scale * math.sqrt(1 + 3 * behind)
         spread = math.sqrt(mean * (1 - mean) / (n + 1) + k**2 * (1 + mean**2) * sd**2 / (n + 1) ** 2)
         assert not rejects(rewards[:, row], stats.norm(mean, spread).cdf)

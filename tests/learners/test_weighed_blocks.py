@@ -6,12 +6,15 @@ compared with dense matrices.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import discreet
 from discreet.accumulators.base import SimulatedNoise
 from discreet.accumulators.matrix import Matrix, coefficients, exponential_sum
+from discreet.channels.session import Privatizer
 from discreet.encoders.base import Context
 from discreet.learners import PSRL, UCBVI, weighed_blocks
 from discreet.learners import base as learner_base
@@ -246,10 +249,13 @@ def weighed_by(monkeypatch, releases: list[Release], visits: np.ndarray) -> Rele
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_blocks_that_were_mixed_are_weighed_as_by_dense_matrices(monkeypatch, seed):
-    """Rows have clocks of their own; sums and noise of each are those of the formulas, from what was published."""
+    """Rows have clocks of their own; sums and noise of each are those of the formulas, from what was published.
+
+    Visits that are expected in rows which the policy does not play, if any, do not count.
+    """
     variance = 200.0
     mixed, visits = mixed_blocks(seed, variance)
-    known = weighed_by(monkeypatch, mixed.releases, visits)
+    known = weighed_by(monkeypatch, mixed.releases, np.where(mixed.asked, visits, 0.3))
     for row in np.ndindex(1, S, A):
         when = np.flatnonzero(mixed.asked[(slice(None), *row)])
         n = 100 * visits[(when, *row)]
@@ -335,6 +341,16 @@ def test_blocks_are_weighed_where_each_has_noise_of_its_own(privacy, mixed):
     for mixing in ways:
         assert (mixing is UNMIXED) is (mixed is False)
         assert (mixing is not None and len(mixing.decays) > 0) is (mixed is True)
+
+
+def test_channels_that_mix_differently_are_not_weighed():
+    one, other = (
+        build(discreet.Central(1.0, 1e-5, recipe="central/first-visit-matrix"), shape_of(), k).channels[0]
+        for k in (600, 5000)
+    )
+    ways = {(one, one): one.mixing, (one, other): None, (other, one): None}
+    for channels, mixing in ways.items():
+        assert Privatizer.mixing.fget(SimpleNamespace(channels=channels)) is mixing
 
 
 @pytest.mark.parametrize("learner", [UCBVI(), PSRL()])

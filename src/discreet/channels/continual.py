@@ -53,11 +53,9 @@ class ContinualChannel(Tabular):
         """The matrix's own mixing, with one draw in every published number; a tree's nodes span several blocks."""
         if not isinstance(self.accumulator, Matrix):
             return None
-        sums, draw = (
-            exponential_sum(self.accumulator.releases),
-            np.full(row_shape(self.encoder.shape), self.law.variance),
-        )
-        nothing = estimated(self.encoder, np.zeros(self.encoder.size), draw)
+        sums = exponential_sum(self.accumulator.releases)
+        one_draw = np.full(row_shape(self.encoder.shape), self.law.variance)
+        nothing = estimated(self.encoder, np.zeros(self.encoder.size), one_draw)
         return MixedBlocks(sums.decays, sums.weights, {name: estimate.variance for name, estimate in nothing.items()})
 
     def noise_per_row(self) -> float:
