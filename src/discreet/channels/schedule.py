@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from discreet.errors import InvalidInput
@@ -126,7 +127,11 @@ class OpeningThenEqual:
     def next_block(self, served: int, total: int) -> int:
         """The opening, then the blocks of all who are left after it."""
         opening = min(self.opening, total)
-        return opening if served == 0 else Equal(self.blocks).next_block(served - opening, total - opening)
+        return opening if served == 0 else self._rest.next_block(served - opening, total - opening)
+
+    @cached_property
+    def _rest(self) -> Equal:
+        return Equal(self.blocks)
 
     def describe(self) -> str:
         """The schedule in words, with the opening and the number of blocks."""
