@@ -196,3 +196,21 @@ def test_auto_takes_first_visits_where_every_visit_would_be_told_with_more_noise
     shape, privacy = discreet.worlds.forest(ages=4).shape, discreet.Central(10.0, 1e-5)
     assert build(privacy, shape, 20_000, {WEIGHS, OPENING}).recipe == "central/first-visit-matrix"
     assert build(privacy, shape, 20_000).recipe != "central/first-visit-matrix"
+
+
+@pytest.mark.parametrize("shape", [POOLED, discreet.Shape(20, 4, 8, homogeneous=True, start=0)], ids=["4x2", "20x4"])
+def test_prefix_sums_have_blocks_for_the_noise_that_weighing_leaves(shape):
+    recipe = "central/first-visit-matrix"
+    schedule = build(discreet.Central(1.0, 1e-5, recipe=recipe), shape, 20_000, {OPENING, WEIGHS}).schedule
+    assert isinstance(schedule, OpeningThenEqual)
+    (alone,) = made(recipe, shape, blocks=1).channels  # one release: the column norm is 1
+
+    def blocks(left):
+        def noise(number):
+            plain = square_root(alone.law.variance * counts_per_row(alone.encoder), number)
+            return lambda releases, users: left * plain(releases, users)
+
+        return best_blocks(shape, alone.encoder, 20_000, noise, schedule.opening)
+
+    assert schedule.blocks == blocks(0.3)
+    assert schedule.blocks > blocks(0.6)
