@@ -36,7 +36,12 @@ def _run(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gauntlet", description="Run cells and store them.")
     parser.add_argument("--half", choices=(cells.TUNING, cells.VALIDATION), help="only these worlds; else both halves")
     parser.add_argument("--world", nargs="+", default=[], help="only these worlds")
-    parser.add_argument("--learner", nargs="+", default=[], help="such as ucbvi or ucbvi,reward_scale=0.1")
+    parser.add_argument(
+        "--learner",
+        nargs="+",
+        default=[],
+        help="such as ucbvi or ucbvi,reward_scale=0.1; random-play and guided-play only explore",
+    )
     parser.add_argument("--trust", nargs="+", default=[], help=f"of {', '.join(cells.TRUST)}; options as for learners")
     parser.add_argument("--quick", action="store_true", help="8 and 4 runs instead of 100 and 20")
     parser.add_argument("--runs", type=int, help="so many runs in every cell")

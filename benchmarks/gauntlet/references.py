@@ -6,7 +6,8 @@ and what is recommended is UCBVI's plan from it.
 
 - ``random-play``: everybody acts at random.
 - ``guided-play``: everybody knows the world, follows its best policy, and at every step acts at random with probability
-  2 / H. No learner can do that; if even its users do not tell enough, none can.
+  2 / H. No learner can do that. If its users do not tell enough either, a world is hard for anybody; it is no proof,
+  because exploring as releases come may need fewer users than either reference.
 """
 
 from __future__ import annotations

@@ -387,6 +387,18 @@ def test_a_saved_learner_goes_on_bit_for_bit(learner):
             np.testing.assert_array_equal(broken.books.sums[name].variance, sums.variance)
 
 
+@pytest.mark.parametrize("learner", [UCBVI(), PSRL()])
+def test_a_state_without_books_of_its_first_blocks_is_not_weighed(learner):
+    """As if it had been saved by a version that kept none: what is released is taken as it comes, noise included."""
+    mixed, _ = mixed_blocks(0, 200.0)
+    state = learner.init(Problem(shape_of(), 1200), stream(3, 0, COINS))
+    state = learner.update(state, mixed.releases[0])
+    assert state.books is not None
+    later = learner.update(state._replace(books=None), mixed.releases[1])
+    assert later.books is None
+    assert later.release is mixed.releases[1]
+
+
 def test_deep_sea_is_learned_at_pure_epsilon_one(monkeypatch):
     """Five rows, 20,000 users, 6 runs: a mean of .28 of uniform play's regret, sd of a run .05; plain sums have .55.
 

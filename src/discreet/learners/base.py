@@ -206,7 +206,13 @@ class WeighsBlocks(PlansBackwards):
         return state._replace(policy=uniform_policy(problem.shape)) if problem.opening else state
 
     def update(self, state: PlannedState, release: Release) -> PlannedState:
-        """The plan from all blocks so far, each weighed by how much it can tell."""
+        """The plan from all blocks so far, each weighed by how much it can tell.
+
+        A state that has seen releases and kept no books of them, such as one of an earlier version, is not weighed:
+        nobody could tell any more what its first blocks told.
+        """
+        if state.release is not None and state.books is None:
+            return self.replan(state, release)
         known, books = weigh(state.books, release, state.policy, state.problem.shape)
         return self.replan(state, known)._replace(books=books)
 

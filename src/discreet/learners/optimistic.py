@@ -43,8 +43,8 @@ Where all rows have the same noise, drawn anew with every release, this changes 
 
 **Blocks are weighed** by how much they can tell about a row where releases say what each of them told (all but focused
 blocks, trees and the local model), see :mod:`discreet.learners.weighed_blocks`; N, C_t, R and sd are those of the
-weighted sums then. Where the recipe has a
-long first block, everybody acts at random in it (:mod:`discreet.recipes.expectation`).
+weighted sums then. Where the recipe has a long first block, everybody acts at random in it
+(:mod:`discreet.recipes.expectation`).
 
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
