@@ -9,9 +9,10 @@ import pytest
 
 import discreet
 from discreet.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI
-from discreet.heavy_tails.other_steps import Differences, Rows, borrow, differences, with_other_steps
+from discreet.heavy_tails.other_steps import with_other_steps
 from discreet.heavy_tails.worlds import around
 from discreet.learners.base import Problem, as_statistics
+from discreet.learners.other_steps import Differences, Rows, borrow, differences
 from discreet.policies import uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.release import Estimate, Release

@@ -139,6 +139,37 @@ class OpeningThenEqual:
 
 
 @dataclass(frozen=True)
+class OpeningThenGrowing:
+    """One long first block, as above, then blocks of ``first`` users, and of ``growth`` times those served, once more.
+
+    Nobody is left over for a block of less than half a size: the last one takes them.
+    """
+
+    opening: int
+    first: int
+    growth: float
+
+    def __post_init__(self) -> None:
+        check_count("opening", self.opening)
+        check_count("first", self.first)
+        check_positive("growth", self.growth)
+
+    def next_block(self, served: int, total: int) -> int:
+        """The opening, then the larger of ``first`` and the share ``growth`` of the users served so far."""
+        left = total - served
+        if served == 0:
+            return min(self.opening, left)
+        size = max(self.first, round(self.growth * served))
+        return left if 2 * left < 3 * size else size
+
+    def describe(self) -> str:
+        """The schedule in words, with the opening, the next block and the growth."""
+        return (
+            f"a first block of {self.opening} users, then blocks of {self.first}, or {self.growth:.0%} of those before"
+        )
+
+
+@dataclass(frozen=True)
 class PerPolicy:
     """Blocks that follow the policy and not the clock: the first one of a policy has ``first`` users.
 

@@ -25,7 +25,14 @@ from discreet.channels.base import AnyChannel, MessageChannel, MessageRun, Width
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
-from discreet.channels.schedule import EveryEpisode, OpeningThenEqual, PerPolicy, SameUsers, Schedule
+from discreet.channels.schedule import (
+    EveryEpisode,
+    OpeningThenEqual,
+    OpeningThenGrowing,
+    PerPolicy,
+    SameUsers,
+    Schedule,
+)
 from discreet.channels.shuffled_item import ItemRun
 from discreet.channels.user_side import Report, count_items, count_messages
 from discreet.encoders.base import Context, Encoder
@@ -111,7 +118,8 @@ class Privatizer:
     @property
     def opening(self) -> int:
         """How many users its long first block has, in which learners act at random; zero if it has none."""
-        return self.schedule.opening if isinstance(self.schedule, OpeningThenEqual) else 0
+        long_first = isinstance(self.schedule, OpeningThenEqual | OpeningThenGrowing)
+        return self.schedule.opening if long_first else 0
 
     @property
     def mixing(self) -> MixedBlocks | None:

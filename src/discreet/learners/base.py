@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.compiled import dispatch
+from discreet.learners.other_steps import borrowed
 from discreet.learners.weighed_blocks import Books, weigh
 from discreet.planning.backward import act_greedily
 from discreet.policies import AnyPolicy, Policy, uniform_policy
@@ -206,14 +207,16 @@ class WeighsBlocks(PlansBackwards):
         return state._replace(policy=uniform_policy(problem.shape)) if problem.opening else state
 
     def update(self, state: PlannedState, release: Release) -> PlannedState:
-        """The plan from all blocks so far, each weighed by how much it can tell.
+        """The plan from all blocks so far, each weighed by how much it can tell, and with what other steps tell.
 
         A state that has seen releases and kept no books of them, such as one of an earlier version, is not weighed:
         nobody could tell any more what its first blocks told.
         """
         if state.release is not None and state.books is None:
             return self.replan(state, release)
-        known, books = weigh(state.books, release, state.policy, state.problem.shape)
+        shape = state.problem.shape
+        known, books = weigh(state.books, release, state.policy, shape)
+        known = borrowed(shape, known) if books is not None else known
         return self.replan(state, known)._replace(books=books)
 
     def replan(self, state: PlannedState, release: Release) -> PlannedState:

@@ -41,9 +41,13 @@ Where all rows have the same noise, drawn anew with every release, this changes 
 **Blocks with noise that lasts** (prefix sums): actions that noise does not tell apart yet are played side by side, see
 :mod:`discreet.learners.undecided`.
 
+**Rows that noise made look bad** are taken to be about as good as others where every block has noise of its own, steps
+are pooled and there are more than two actions, see :mod:`discreet.learners.unlucky_rows`.
+
 **Blocks are weighed** by how much they can tell about a row where releases say what each of them told (all but focused
 blocks, trees and the local model), see :mod:`discreet.learners.weighed_blocks`; N, C_t, R and sd are those of the
-weighted sums then. Where the recipe has a long first block, everybody acts at random in it
+weighted sums then, and with laws per step they have what a row borrows from other steps that look alike
+(:mod:`discreet.learners.other_steps`). Where the recipe has a long first block, everybody acts at random in it
 (:mod:`discreet.recipes.expectation`).
 
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
@@ -81,6 +85,7 @@ from discreet.learners.reward_bounds import (
     shares_of_states,
 )
 from discreet.learners.undecided import shared_out
+from discreet.learners.unlucky_rows import lifted
 from discreet.planning.backward import spread_over_successors, sum_over_successors
 from discreet.planning.few_successors import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
 from discreet.policies import Policy
@@ -212,7 +217,7 @@ class UCBVI(WeighsBlocks):
 
     def replan(self, state: PlannedState, release: Release) -> PlannedState:
         """The plan from this release; undecided actions are shared out among many users where noise lasts."""
-        planned = super().replan(state, release)
+        planned = super().replan(state, lifted(state.problem.shape, release))._replace(release=release)
         block = release.users - (state.release.users if state.release is not None else 0)
         if not release.noise_lasts or block < 2 or state.problem.shape.horizon == 1:
             return planned

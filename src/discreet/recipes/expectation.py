@@ -28,6 +28,11 @@ noise each time. So learners that can (:data:`discreet.release.OPENING`) act at 
 longer the harder the problem: a quarter of the square of the share above, of all users. All actions have been tried
 then, and R is 2 + log2 S.
 
+**Blocks that grow.** In worlds with pooled steps and more than two actions a plan is wrong somewhere for long, and the
+more actions there are, the longer. Where noise adds up from block to block, what a block tells about a row goes with
+the square of its visits, so late blocks should be long and early ones short: 0.6 of an equal share of the users, and
+0.05 (A - 2) of those so far, at most 0.15, once that is more.
+
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
 
@@ -47,7 +52,15 @@ import numpy as np
 from discreet.channels.base import AnyChannel, counts_per_row
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
-from discreet.channels.schedule import Equal, Growing, GrowThenEqual, OpeningThenEqual, Schedule, sizes
+from discreet.channels.schedule import (
+    Equal,
+    Growing,
+    GrowThenEqual,
+    OpeningThenEqual,
+    OpeningThenGrowing,
+    Schedule,
+    sizes,
+)
 from discreet.channels.session import Privatizer
 from discreet.encoders.base import Encoder
 from discreet.errors import InvalidInput
@@ -68,6 +81,8 @@ WEIGHED_SUMS = 0.3  # of the noise of prefix sums
 _CHANCE, _CHANCE_WEIGHED = 0.5, 0.1  # variance by chance, of a row's visits; for learners that weigh
 _FIRST = 0.25  # of the square of the share that is expected: users of the first block, who act at random
 _TRIED = 2  # blocks, beside those for states that are hard to reach, that go on trying after it
+_SMALLER, _GROWTH_PER_ACTION = 0.6, 0.05  # of an equal share, and of the users so far for each action beyond two
+_MOST_GROWTH = 0.15
 _AS_GOOD = 1.002  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
 
 
@@ -177,6 +192,10 @@ def blocks_of(
         return lambda releases, users: left * plain(releases, users)
 
     blocks = wanted or best_blocks(shape, encoder, episodes, weighed, opening)
+    if wanted is None and left == WEIGHED and shape.homogeneous and shape.actions > 2:
+        first = max(1, round(_SMALLER * (episodes - opening) / blocks))
+        growth = min(_MOST_GROWTH, _GROWTH_PER_ACTION * (shape.actions - 2))
+        return OpeningThenGrowing(opening, first, growth)
     return OpeningThenEqual(opening, min(blocks, episodes - opening))
 
 
