@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.channels.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, sizes
+from discreet.channels.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, OpeningThenGrowing, sizes
 from discreet.errors import InvalidInput
 
-SCHEDULES = [EveryEpisode(), Equal(1), Equal(7), Equal(60), Growing(), Growing(5, 0.5), GrowThenEqual(6, 2)]
+SCHEDULES = [
+    EveryEpisode(), Equal(1), Equal(7), Equal(60), Growing(), Growing(5, 0.5), GrowThenEqual(6, 2),
+    OpeningThenGrowing(5, 2, 0.1), OpeningThenGrowing(300, 7, 0.4),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
@@ -41,8 +44,24 @@ def test_blocks_double_until_they_are_equal():
     assert sizes(GrowThenEqual(blocks=4, first=2), 64) == [2, 2, 4, 8, 16, 16, 16]
 
 
+def test_after_an_opening_blocks_grow_once_their_share_is_more_and_the_last_takes_the_rest():
+    assert sizes(OpeningThenGrowing(20, 10, 0.25), 200) == [20, 10, 10, 10, 12, 16, 20, 24, 30, 48]
+    assert sizes(OpeningThenGrowing(20, 10, 0.25), 44) == [20, 10, 14]
+    assert sizes(OpeningThenGrowing(20, 10, 0.25), 45) == [20, 10, 10, 5]
+    assert sizes(OpeningThenGrowing(20, 10, 0.25), 12) == [12]
+
+
 @pytest.mark.parametrize(
-    "wrong", [lambda: Equal(0), lambda: Growing(first=0), lambda: Growing(growth=0.0), lambda: GrowThenEqual(3, 0)]
+    "wrong",
+    [
+        lambda: Equal(0),
+        lambda: Growing(first=0),
+        lambda: Growing(growth=0.0),
+        lambda: GrowThenEqual(3, 0),
+        lambda: OpeningThenGrowing(0, 1, 0.1),
+        lambda: OpeningThenGrowing(1, 0, 0.1),
+        lambda: OpeningThenGrowing(1, 1, 0.0),
+    ],
 )
 def test_sizes_below_one_are_refused(wrong):
     with pytest.raises(InvalidInput):

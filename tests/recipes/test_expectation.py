@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import discreet
 from discreet.channels.base import counts_per_row
-from discreet.channels.schedule import Equal, Growing, OpeningThenEqual, sizes
+from discreet.channels.schedule import Equal, Growing, OpeningThenEqual, OpeningThenGrowing, sizes
 from discreet.recipes.expectation import (
     best_blocks,
     every_release,
@@ -149,6 +150,41 @@ def test_an_opening_that_is_given_is_taken():
     assert isinstance(made(recipe, episodes=3, opening=0.1).schedule, Equal)  # nobody would be in it
     bandit = build(discreet.Central(1.0, recipe=recipe), ARMS, 20_000, {OPENING})
     assert isinstance(bandit.schedule, Equal)
+
+
+@pytest.mark.parametrize(("actions", "growth"), [(2, 0.0), (3, 0.05), (4, 0.1), (5, 0.15), (9, 0.15)])
+@pytest.mark.parametrize("recipe", ["central/joint-histogram-laplace", "shuffle/first-visit-binomial"])
+def test_blocks_grow_where_noise_adds_up_and_there_are_more_than_two_actions(recipe, actions, growth):
+    """.6 of the equal share of those after the opening, then .05 (A - 2) of the users so far, at most .15."""
+    shape = discreet.Shape(5, actions, 8, homogeneous=True, start=0)
+    privatizer = made(recipe, shape, opening=0.1)
+    if growth == 0.0:
+        assert isinstance(privatizer.schedule, OpeningThenEqual)
+        return
+    schedule = privatizer.schedule
+    (channel,) = privatizer.channels
+    usual = channel if "laplace" in recipe else replace(channel, block=20_000 // 60)
+
+    def weighed(_blocks):
+        plain = noise_after(usual)
+        return lambda releases, users: 0.6 * plain(releases, users)
+
+    equal = best_blocks(shape, channel.encoder, 20_000, weighed, 2000)
+    assert isinstance(schedule, OpeningThenGrowing)
+    assert (schedule.opening, schedule.first) == (2000, round(0.6 * 18_000 / equal))
+    assert schedule.growth == pytest.approx(growth)
+    assert privatizer.opening == 2000
+
+
+def test_blocks_stay_equal_with_laws_per_step_prefix_sums_and_a_number_that_is_given():
+    shape = discreet.Shape(5, 4, 8, homogeneous=True, start=0)
+    recipe = "central/joint-histogram-laplace"
+    for privatizer in (
+        made(recipe, replace(shape, homogeneous=False), opening=0.1),
+        made("central/first-visit-matrix", shape, opening=0.1),
+        made(recipe, shape, opening=0.1, blocks=7),
+    ):
+        assert isinstance(privatizer.schedule, OpeningThenEqual)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 2, "much"])

@@ -118,8 +118,7 @@ class Privatizer:
     @property
     def opening(self) -> int:
         """How many users its long first block has, in which learners act at random; zero if it has none."""
-        long_first = isinstance(self.schedule, OpeningThenEqual | OpeningThenGrowing)
-        return self.schedule.opening if long_first else 0
+        return self.schedule.opening if isinstance(self.schedule, OpeningThenEqual | OpeningThenGrowing) else 0
 
     @property
     def mixing(self) -> MixedBlocks | None:
