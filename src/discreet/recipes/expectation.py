@@ -169,8 +169,12 @@ def blocks_of(
     episodes: int,
     noise: Callable[[int], NoiseAfter],
     left: float = WEIGHED,
+    grow: bool = True,
 ) -> Schedule:
-    """The blocks that a recipe's options ask for; where these leave it open, as many as are expected to cost least."""
+    """The blocks that a recipe's options ask for; where these leave it open, as many as are expected to cost least.
+
+    ``left`` of the noise is left to learners that weigh; ``grow``: blocks of plain sums may grow.
+    """
     given, first, share = options["blocks"], options.get("first"), options.get("opening", 0.0)
     wanted = None if given is None else check_count("blocks", given)
     if first is not None and share:
@@ -192,7 +196,7 @@ def blocks_of(
         return lambda releases, users: left * plain(releases, users)
 
     blocks = wanted or best_blocks(shape, encoder, episodes, weighed, opening)
-    if wanted is None and left == WEIGHED and shape.homogeneous and shape.actions > 2:
+    if grow and wanted is None and left == WEIGHED and shape.homogeneous and shape.actions > 2:
         first = max(1, round(_SMALLER * (episodes - opening) / blocks))
         growth = min(_MOST_GROWTH, _GROWTH_PER_ACTION * (shape.actions - 2))
         return OpeningThenGrowing(opening, first, growth)

@@ -150,8 +150,9 @@ def _item(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Pr
     channel = ItemChannel(encoder, privacy.epsilon, privacy.delta, episodes, absent_share(options))
     # A batch of many users is far more truthful than many batches of few, so each number of them has its own noise.
     schedule = blocks_of(
-        options, shape, encoder, episodes, lambda blocks: noise_after(replace(channel, block=-(-episodes // blocks)))
-    )
+        options, shape, encoder, episodes, lambda blocks: noise_after(replace(channel, block=-(-episodes // blocks))),
+        grow=False,
+    )  # fmt: skip
     blocks = sizes(schedule, episodes)
     channel = replace(channel, block=max(blocks))
     numbers = sorted({channel.fewest, channel.most} if options["masked"] else {channel.most})
