@@ -51,6 +51,14 @@ def test_after_an_opening_blocks_grow_once_their_share_is_more_and_the_last_take
     assert sizes(OpeningThenGrowing(20, 10, 0.25), 12) == [12]
 
 
+@pytest.mark.parametrize("growth", [0.05, 0.15, 0.6])
+@pytest.mark.parametrize("first", [1, 40, 300])
+def test_no_block_is_larger_than_the_largest_wherever_it_begins(growth, first):
+    schedule, total = OpeningThenGrowing(50, first, growth), 1500
+    largest = max(schedule.next_block(served, total) for served in range(total))
+    assert largest <= schedule.largest(total) <= 1.02 * largest + 2
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

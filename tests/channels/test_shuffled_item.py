@@ -10,6 +10,7 @@ from scipy import stats
 
 import discreet
 from discreet.accumulators.base import SecureNoise, SimulatedNoise
+from discreet.channels.schedule import sizes
 from discreet.channels.shuffled_item import ItemChannel, draw_messages
 from discreet.channels.user_side import count_items, randomize_item
 from discreet.encoders.base import Context
@@ -283,6 +284,16 @@ def test_what_is_left_without_the_shuffler():
     assert without_shuffler(bits).epsilon == bits.channels[0].unshuffled(100).epsilon
     arms = build(target(recipe="shuffle/arm-rewards"), Shape(1, 3, 1, homogeneous=True, start=0), 400)
     assert 1.0 <= without_shuffler(arms).epsilon < math.inf
+
+
+def test_without_the_shuffler_batches_that_grow_count_as_the_largest_that_there_may_be():
+    """After dropouts batches begin elsewhere, and the last one may be larger than it was planned to be."""
+    shape, users = discreet.Shape(3, 4, 4, homogeneous=True, start=0), 3000
+    recipe = "shuffle/first-visit-tables-randomised-response"
+    made = build(discreet.Shuffle(1.0, 1e-5, recipe=recipe, options={"opening": 0.02}), shape, users)
+    largest = max(made.schedule.next_block(served, users) for served in range(users))
+    assert largest > max(sizes(made.schedule, users))
+    assert without_shuffler(made).epsilon >= made.channels[0].unshuffled(largest).epsilon
 
 
 def test_a_release_serves_every_kind_of_learner():

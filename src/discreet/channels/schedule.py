@@ -140,7 +140,7 @@ class OpeningThenEqual:
 
 @dataclass(frozen=True)
 class OpeningThenGrowing:
-    """One long first block, as above, then blocks of ``first`` users, and of ``growth`` times those served, once more.
+    """One long first block, as above, then blocks of ``first`` users, or of ``growth`` times those served if larger.
 
     Nobody is left over for a block of less than half a size: the last one takes them.
     """
@@ -161,6 +161,11 @@ class OpeningThenGrowing:
             return min(self.opening, left)
         size = max(self.first, round(self.growth * served))
         return left if 2 * left < 3 * size else size
+
+    def largest(self, total: int) -> int:
+        """No block is larger, however many users were counted before it: after dropouts blocks begin elsewhere."""
+        last = 3 * self.growth * total / (2 + 3 * self.growth)  # left is below 3/2 of growth times those before
+        return min(total, max(self.opening, math.ceil(1.5 * self.first), math.ceil(last + 1)))
 
     def describe(self) -> str:
         """The schedule in words, with the opening, the next block and the growth."""

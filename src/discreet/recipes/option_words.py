@@ -19,7 +19,7 @@ WORDS = {
     "enough": "how many standard deviations of noise a count must have before its row is no longer asked about",
     "failure_probability": "how often the bounds behind the clipping thresholds may fail",
     "features": "the feature vector of every state and action, an array (S, A, d); public",
-    "first": "users of the first block, which doubles until blocks reach their usual size; auto makes all blocks equal",
+    "first": "users of the first block, which doubles until blocks reach their usual size; auto has no such block",
     "growth": f"{_GROWS}; auto decides by the number of actions",
     "levels": "bits by which a reward is rounded; more of them round less and need more noise",
     "losses": "how tables of losses are hidden: k-norm, laplace, one-bit (one entry per user), or auto",

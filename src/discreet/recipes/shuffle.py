@@ -21,7 +21,7 @@ from typing import Any
 from discreet.channels.answered_bits import ResponseChannel
 from discreet.channels.arm_rewards import ArmRewardsChannel
 from discreet.channels.base import AnyChannel
-from discreet.channels.schedule import PerPolicy, Schedule, sizes
+from discreet.channels.schedule import OpeningThenGrowing, PerPolicy, Schedule, sizes
 from discreet.channels.session import Privatizer, unnamed
 from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
 from discreet.channels.shuffled_item import ItemChannel
@@ -183,7 +183,7 @@ def without_shuffler(privatizer: Privatizer) -> Guarantee:
     """
     (outer,) = privatizer.channels
     channel = outer.rewards if isinstance(outer, ArmRewardsChannel) else outer
-    largest = max(sizes(_in_turn(privatizer.schedule), privatizer.users or 1))
+    largest = _largest(privatizer.schedule, privatizer.users or 1)
     if isinstance(channel, ResponseChannel):
         return channel.unshuffled(largest)
     if isinstance(channel, ItemChannel):
@@ -192,6 +192,13 @@ def without_shuffler(privatizer: Privatizer) -> Guarantee:
         f"recipe {privatizer.recipe!r} sends true bits in clear: nothing is promised without the shuffler; take a "
         "recipe whose devices randomise, such as 'shuffle/sampled-item'"
     )
+
+
+def _largest(schedule: Schedule, users: int) -> int:
+    """The largest batch that the schedule may have, also where batches begin elsewhere because users were missing."""
+    if isinstance(schedule, OpeningThenGrowing):
+        return schedule.largest(users)
+    return max(sizes(_in_turn(schedule), users))
 
 
 def _in_turn(schedule: Schedule) -> Schedule:
