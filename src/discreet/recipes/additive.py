@@ -16,6 +16,7 @@ from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
@@ -30,7 +31,10 @@ ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
     "joint-histogram": JointHistogram,
     "first-visit": FirstVisit,
     "three-tables": ThreeTables,
+    "two-tables": TwoTables,
+    "first-visit-two-tables": partial(TwoTables, first_visit=True),
 }
+_LOCAL = ("joint-histogram", "first-visit", "three-tables")  # what users add noise to themselves
 LAWS: Mapping[str, type[Any]] = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 
 
@@ -119,5 +123,5 @@ RECIPES = (
     Recipe("none", "none", "the counts as they are; no promise", _no_privacy, encoder="three-tables"),
     *(_central(encoder, law) for encoder in ENCODERS for law in LAWS),
     *(_tree(law) for law in LAWS),
-    *(_local(encoder, law) for encoder in ENCODERS for law in LAWS),
+    *(_local(encoder, law) for encoder in _LOCAL for law in LAWS),
 )

@@ -26,6 +26,7 @@ from discreet.encoders.base import Encoder
 from discreet.encoders.first_visit import FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.discrete_gaussian import SMOOTHED
@@ -140,12 +141,13 @@ def prefix_sums(
     return unnamed(shape, (ContinualChannel(encoder, law, accumulator),), schedule, billboard(release), masked, options)
 
 
-def _matrix_recipe(name: str, encoder: str, encode: Callable[[Shape], Encoder]) -> Recipe:
+def _matrix_recipe(name: str, encoder: str, encode: Callable[[Shape], Encoder], pooled: bool = True) -> Recipe:
     summary = f"{encoder} counts, square-root matrix mechanism with discrete Gaussian noise, released by blocks"
     return Recipe(
         f"central/{name}", "central", summary, partial(prefix_sums, encode, Matrix),
         encoder=encoder, law="gaussian", accumulator="matrix",
         options={"blocks": None, "opening": 0.0, "masked": True}, options_for={OPENING: {"opening": None}},
+        suits=lambda _privacy, shape: pooled or not shape.homogeneous,
     )  # fmt: skip
 
 
@@ -153,6 +155,8 @@ RECIPES = (
     *(_focused_recipe(law) for law in LAWS),
     _matrix_recipe("first-visit-matrix", "first-visit-tables", FirstVisitTables),
     _matrix_recipe("joint-histogram-matrix", "joint-histogram", JointHistogram),
+    _matrix_recipe("two-tables-matrix", "two-tables", TwoTables, pooled=False),
+    _matrix_recipe("first-visit-two-tables-matrix", "first-visit-two-tables", partial(TwoTables, first_visit=True)),
     Recipe(
         "central/three-tables-refined-tree", "central",
         "three-tables counts, binary tree with Honaker's refinement and Gaussian noise (simulation only), every user",

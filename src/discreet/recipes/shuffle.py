@@ -31,6 +31,7 @@ from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import RewardLevels, ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
 from discreet.privacy.words import rounded_up
@@ -46,6 +47,8 @@ _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
     "first-visit": FirstVisit,
     "three-tables": ThreeTables,
     "first-visit-tables": FirstVisitTables,
+    "two-tables": TwoTables,
+    "first-visit-two-tables": partial(TwoTables, first_visit=True),
 }
 _BATCHES: dict[str, Any] = {
     "blocks": None,
@@ -244,13 +247,13 @@ def _response_recipe(encoder: str) -> Recipe:
 
 # Three tables are what the papers release. By the sum of all variances they can be quieter than joint cells, but that
 # counts visits, which learners rather take as sums of transitions; measured regret is lower with joint cells, which
-# flip fewer bits too.
+# flip fewer bits too. Two tables cost less than both (docs/decisions/0010-two-tables.md).
 RECIPES = (
-    *(_binomial_recipe(encoder) for encoder in ("joint-histogram", "first-visit", "three-tables")),
     *(
-        _response_recipe(encoder)
-        for encoder in ("joint-histogram", "first-visit", "first-visit-tables", "three-tables")
+        _binomial_recipe(encoder)
+        for encoder in ("joint-histogram", "first-visit", "three-tables", "two-tables", "first-visit-two-tables")
     ),
+    *(_response_recipe(encoder) for encoder in _ENCODERS),
     Recipe(
         "shuffle/sampled-item",
         "shuffle",

@@ -30,6 +30,7 @@ from discreet.encoders.base import Context, Encoder, by_successor, encode_all
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables, from_joint_counts
 from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.streams import Stream, next_word
 from discreet.trajectories import Trajectories
@@ -186,7 +187,7 @@ class AtOnce:
         match encoder:
             case SampledStep(steps=1, reward_range=clipped):
                 return clipped == self._world.reward_range
-            case JointHistogram():
+            case JointHistogram() | TwoTables(first_visit=False):
                 return True
             case ThreeTables(rounded=rounded):
                 return rounded or isinstance(self._world.rewards, Bernoulli)
@@ -204,6 +205,8 @@ class AtOnce:
             grouped = counts.sum(axis=0, keepdims=True)
         if isinstance(encoder, JointHistogram):
             return np.asarray(grouped.reshape(-1), np.float64)
+        if isinstance(encoder, TwoTables):
+            return from_joint_counts(grouped)
         S = encoder.shape.states
         transitions = by_successor(grouped[:, :, :, :S].sum(axis=4))
         tables = grouped.sum(axis=(3, 4)), transitions, grouped[:, :, :, :, 1].sum(axis=3)

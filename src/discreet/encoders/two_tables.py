@@ -1,0 +1,208 @@
+"""Two tables: successors of each (state, action), and its reward bits. Visits are counted by the bits.
+
+In a joint histogram (:mod:`discreet.encoders.joint`) a step is one cell (state, action, successor or end, bit). That
+moves as little as can be, but every statistic is a sum of cells, and brings their noise: rewards that of S + 1 cells,
+visits that of 2 (S + 1). Where a plan goes wrong under privacy, noise has mostly hidden a reward. Here a step that has
+a successor counts in two tables,
+
+    (state, action, successor)        transitions: one cell
+    (state, action, bit)              rewards: one cell; visits: two, ones and zeros
+
+and the last step of a trajectory in the second only. Replacing a trajectory of H steps moves H - 1 cells of the first
+table and H of the second, each way:
+
+    L1 = 4 H - 2,  L2^2 = L1 with one table per step;  with steps pooled L2^2 = 2 H^2 + 2 (H - 1)^2 at most,
+
+H visits of one pair that loops, with reward one, against the same in another pair. That is twice the L1 and twice the
+L2^2 of the joint histogram. With Gaussian or binomial noise, whose variance goes with L2^2, transitions carry as much
+noise as there (two cells of half the variance), rewards 2 / (S + 1) and visits 4 / (2 S + 2) of it. With Laplace noise,
+whose variance goes with L1^2, transitions carry twice as much, and rewards and visits 4 / (S + 1) of it: worth it with
+many states, or where rewards are what is hard to tell.
+
+**First visits** (``first_visit``, for time-homogeneous worlds): for each pair only the first transition out of it
+counts, see :mod:`discreet.encoders.first_visit`. A user sets at most m = min(H, S A) cells of the second table and
+min(H - 1, S A) of the first, each to one, so L1 = L2^2 = 2 (m + min(H - 1, S A)), L-infinity = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from discreet.encoders.base import (
+    ALL_THREE,
+    Cells,
+    LaidOut,
+    Statistic,
+    check_layer,
+    encode_into,
+    marginals_into,
+    reward_bit,
+)
+from discreet.encoders.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.release import Statistics
+from discreet.shape import Shape
+from discreet.streams import Stream
+from discreet.types import Floats, Integers, Mask, NDArray
+
+
+@dataclass(frozen=True)
+class SuccessorsAndBits:
+    """Transitions successor by successor, cell = successor * rows + row; then the two bits of every row."""
+
+    shape: Shape
+
+    @property
+    def rows(self) -> int:
+        """How many (group, state, action) there are."""
+        return self.shape.groups * self.shape.states * self.shape.actions
+
+    @property
+    def moves(self) -> int:
+        """How many cells are transitions; the bits follow them."""
+        return self.rows * self.shape.states
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.moves + 2 * self.rows
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Copy the entry of each row to its cells in both tables."""
+        flat = rows.reshape(-1)
+        return np.concatenate([np.tile(flat, self.shape.states), np.repeat(flat, 2)])
+
+    def possible(self) -> Mask:
+        """Transitions of the last of separate steps are never counted."""
+        possible = np.ones(self.size, np.bool_)
+        if not self._followed:
+            self._transitions(possible)[-1] = False
+        return possible
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Transitions and rewards as they are, visits as sums of two cells."""
+        G, S, A = self.shape.groups, self.shape.states, self.shape.actions
+        bits, one = cells[self.moves :].reshape(G, S, A, 2), np.ones((G, 1, 1), np.int64)
+        counted = one.copy()
+        if not self._followed:
+            counted[-1] = 0
+        return {
+            "visits": Statistic(bits.sum(axis=3), 2 * one),
+            "transitions": Statistic(self._transitions(cells), counted),
+            "rewards": Statistic(bits[..., 1], one),
+        }
+
+    @property
+    def _followed(self) -> bool:
+        """Whether every group has steps with a successor: the last of separate steps has none."""
+        return self.shape.homogeneous and self.shape.horizon > 1
+
+    def _transitions(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """The table of transitions: a view (groups, states, actions, successors) of the cells."""
+        G, S, A = self.shape.groups, self.shape.states, self.shape.actions
+        return np.moveaxis(cells[: self.moves].reshape(S, G, S, A), 0, -1)
+
+
+class TwoTablesArrays(NamedTuple):
+    """What the kernel of two tables needs to know."""
+
+    states: int
+    actions: int
+    homogeneous: bool
+    first_visit: bool
+    low: float
+    span: float
+    rows: int
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class TwoTables(LaidOut):
+    """Successors and reward bits, each in a table of its own; of every visit, or of first visits only."""
+
+    shape: Shape
+    first_visit: bool = False
+    statistics: ClassVar[frozenset[str]] = ALL_THREE
+
+    def __post_init__(self) -> None:
+        if self.first_visit:
+            check_homogeneous(self.shape)
+
+    @property
+    def name(self) -> str:
+        """Two tables, or those of first visits."""
+        return "first-visit-two-tables" if self.first_visit else "two-tables"
+
+    @property
+    def layout(self) -> SuccessorsAndBits:
+        """Transitions successor by successor, then bits."""
+        return SuccessorsAndBits(self.shape)
+
+    def sensitivity(self) -> Sensitivity:
+        """A bit each way at every step, and a successor at every step but the last."""
+        H, pairs = self.shape.horizon, self.shape.states * self.shape.actions
+        if self.first_visit:
+            moves = min(H, pairs) + min(H - 1, pairs)
+            return Sensitivity.unit_shifts(up=moves, down=moves)
+        if not self.shape.homogeneous or H == 1:
+            return Sensitivity.unit_shifts(up=2 * H - 1, down=2 * H - 1)
+        return Sensitivity.worst_shift((H, 1, 1), (H - 1, 1, 1))
+
+    def layer_sensitivity(self, step: int) -> Sensitivity:
+        """A bit and, but at the last step, a successor."""
+        check_layer(self.shape, step)
+        moves = 1 + (step < self.shape.horizon - 1)
+        return Sensitivity.unit_shifts(up=moves, down=moves)
+
+    def arrays(self) -> TwoTablesArrays:
+        """What its kernel needs to know, and who was seen where."""
+        s = self.shape
+        return TwoTablesArrays(
+            s.states, s.actions, s.homogeneous, self.first_visit, s.rewards[0], s.reward_span, self.layout.rows,
+            nobody_seen(s.states * s.actions),
+        )  # fmt: skip
+
+
+@encode_into.implement(TwoTablesArrays)
+def _encode(
+    encoder: TwoTablesArrays,
+    states: Integers,
+    actions: Integers,
+    rewards: Floats,
+    length: int,
+    stream: Stream,
+    cells: Cells,
+) -> None:
+    S, A, rows, seen = encoder.states, encoder.actions, encoder.rows, encoder.seen
+    user = next_user(seen)
+    for h in range(length):
+        pair = states[h] * A + actions[h]
+        if encoder.first_visit and not is_first_visit(seen, pair, user):
+            continue
+        row = pair if encoder.homogeneous else h * S * A + pair
+        if h + 1 < length:
+            cells[states[h + 1] * rows + row] += 1.0
+        cells[S * rows + 2 * row + reward_bit(rewards[h], encoder.low, encoder.span, stream)] += 1.0
+
+
+@marginals_into.implement(TwoTablesArrays)
+def _marginals(encoder: TwoTablesArrays, cells: Cells, statistics: Statistics) -> None:
+    visits, transitions, rewards, rows = statistics.visits, statistics.transitions, statistics.rewards, encoder.rows
+    S = transitions.shape[0]
+    for t in range(S):
+        for row in range(rows):
+            transitions[t, row] = cells[t * rows + row]
+    for row in range(rows):
+        zeros, ones = cells[S * rows + 2 * row], cells[S * rows + 2 * row + 1]
+        visits[row] = zeros + ones
+        rewards[row] = ones
+
+
+def from_joint_counts(grouped: Integers) -> Floats:
+    """The tally of two tables from joint counts (group, state, action, successor or end, bit)."""
+    S = grouped.shape[1]
+    successors = np.moveaxis(grouped[:, :, :, :S].sum(axis=4), -1, 0)
+    return np.concatenate([successors.reshape(-1), grouped.sum(axis=3).reshape(-1)]).astype(np.float64)
