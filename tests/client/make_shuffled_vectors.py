@@ -27,7 +27,7 @@ from discreet.client.reports import read_round, shuffled_messages
 
 FILE = Path(__file__).with_name("shuffled_vectors.json")
 SEED = 20261116
-VECTORS = 240
+VECTORS = 336
 # Sealed once: sealing is never the same twice. The key is for tests alone.
 PRIVATE = bytes(range(1, 33)).hex()
 STUDY = "sha256:" + 64 * "a"
@@ -42,7 +42,7 @@ def settings(source: random.Random) -> list[tuple[Any, Any]]:
     """Studies of both kinds: layouts, groups, first visits, masks, early ends, policies that draw actions."""
     forms: list[dict[str, Any]] = [
         {"kind": "answered-bits", "layout": layout, "first_visits": first}
-        for layout in ("joint", "tables") for first in (False, True)
+        for layout in ("joint", "tables", "two-tables") for first in (False, True)
     ] + [{"kind": "one-item"}]  # fmt: skip
     found = []
     for shape in ((2, 2, 3), (3, 2, 2), (2, 3, 1)):

@@ -110,7 +110,7 @@ def shuffled_setting(source: random.Random):
     report = {"groups": source.choice((1, shape[2])), "masked": source.random() < 0.7, "early_end": early_end}
     bits = {
         "kind": "answered-bits",
-        "layout": source.choice(("joint", "tables")),
+        "layout": source.choice(("joint", "tables", "two-tables")),
         "first_visits": source.random() < 0.5,
     }
     answer = toy.study_answer(declared) | {"report": report | source.choice((bits, {"kind": "one-item"}))}

@@ -24,7 +24,15 @@ from discreet.recipes.registry import build
 from discreet.shape import Shape
 from discreet.trajectories import Trajectories
 
-RECIPES = ("joint-histogram", "first-visit", "first-visit-tables", "three-tables")
+# By recipe: the layout that devices are told, and whether only first visits count.
+RECIPES = {
+    "joint-histogram": ("joint", False),
+    "first-visit": ("joint", True),
+    "first-visit-tables": ("tables", True),
+    "three-tables": ("tables", False),
+    "two-tables": ("two-tables", False),
+    "first-visit-two-tables": ("two-tables", True),
+}
 
 
 def shapes():
@@ -82,7 +90,9 @@ def test_devices_set_the_counters_that_encoders_set(name, masked):
             (channel,) = build(target, shape, 8, frozenset()).channels
         except discreet.errors.DiscreetError:
             continue  # first visits need equal steps, and joint cells that are pooled move by more than one
-        study = device_study(shape, channel.form(masked), early_end=True)
+        form = channel.form(masked)
+        assert (form["layout"], form["first_visits"]) == RECIPES[name]
+        study = device_study(shape, form, early_end=True)
         for policy, own in policies(shape, chance):
             cells = channel.counters(Context(policy), masked)
             counters = counters_of(study, own)

@@ -6,6 +6,7 @@ at that level.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import Counter
@@ -16,6 +17,7 @@ import toy_study as toy
 from cryptography.exceptions import InvalidTag
 from scipy import stats
 
+from discreet.client.errors import Refused
 from discreet.client.exact import WHOLE, Given, Tape
 from discreet.client.reports import read_round, shuffled_messages
 from discreet.client.sealing import sealed
@@ -27,6 +29,21 @@ LEVEL = 1e-9
 def test_the_file_is_what_the_generator_writes():
     assert made.FILE.read_text() == made.text()
     assert {setting["study"]["report"]["kind"] for setting in SHARED["settings"]} == {"answered-bits", "one-item"}
+
+
+def test_there_are_vectors_of_every_layout_pooled_and_for_each_step():
+    forms = set()
+    for setting in SHARED["settings"]:
+        report, horizon = setting["study"]["report"], setting["study"]["study"]["problem"]["horizon"]
+        if report["kind"] == "answered-bits" and horizon > 1:
+            forms.add((report["layout"], report["first_visits"], report["groups"] == horizon))
+    assert forms == set(itertools.product(("joint", "tables", "two-tables"), (False, True), (False, True)))
+
+
+def test_other_layouts_are_refused():
+    answer = next(each["study"] for each in SHARED["settings"] if "layout" in each["study"]["report"])
+    with pytest.raises(Refused, match="a layout of joint or tables or two-tables, and the service asks for 'heap'"):
+        toy.read(answer | {"report": answer["report"] | {"layout": "heap"}})
 
 
 def test_the_client_gives_every_result_and_reads_every_byte():

@@ -18,6 +18,7 @@ from discreet.encoders.arm_reward import ArmReward, is_bandit
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.policies import MIXED
 from discreet.recipes.recipe import HEAVY, LAYERED, TABULAR
@@ -50,8 +51,8 @@ NEEDS = {name: make_learner(name).needs for name in ONLINE}
 COUNTS = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS, WEIGHS, OPENING})
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}
 
-FIRST_VISITS = {encoder.name for encoder in (FirstVisit, FirstVisitTables)}
-EVERY_VISIT = {encoder.name: encoder for encoder in (JointHistogram, ThreeTables)}
+FIRST_VISITS = {FirstVisit.name, FirstVisitTables.name, "first-visit-two-tables"}
+EVERY_VISIT = {JointHistogram.name: JointHistogram, ThreeTables.name: ThreeTables, "two-tables": TwoTables}
 # Their users answer bits step by step, and the answers are pooled behind the shuffler.
 POOLED_LATER = {"shuffle/three-tables-randomised-response", "shuffle/published-prefix"}
 # A shuffler that counts one batch at a time can count one step of it; the first adds up everybody so far, and in the

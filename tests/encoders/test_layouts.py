@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from discreet.encoders.layouts import JointCells, Tables
+from discreet.encoders.two_tables import SuccessorsAndBits
 from discreet.shape import Shape
 
 SHAPES = [Shape(3, 2, H, homogeneous=pooled) for H, pooled in product((1, 2), (True, False))]
 LAYOUTS = [
     *(JointCells(shape, successors, bits) for shape, successors, bits in product(SHAPES, (True, False), (True, False))),
     *(Tables(shape, by_successor) for shape, by_successor in product(SHAPES, (True, False))),
+    *map(SuccessorsAndBits, SHAPES),
 ]
 
 

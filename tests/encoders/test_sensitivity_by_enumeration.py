@@ -12,6 +12,7 @@ from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram, MarginalTable
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import RewardLevels, ScaledTables, ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.errors import InvalidInput, Unsupported
 from discreet.shape import Shape
 from discreet.streams import USERS, stream
@@ -21,6 +22,7 @@ ENCODERS = {
     "first-visit": FirstVisit,
     "three": ThreeTables,
     "three-real": lambda shape: ThreeTables(shape, rounded=False),
+    "two": TwoTables,
 }
 SHAPES = [(2, 2, 2), (2, 2, 3), (1, 2, 3), (2, 1, 3), (2, 2, 1)]
 CASES = [
@@ -91,8 +93,8 @@ def test_fractions_are_not_called_whole_numbers():
         assert (bits.l1, bits.l2, bits.linf) == (fractions.l1, fractions.l2, fractions.linf)
 
 
-PER_STEP = [JointHistogram, ThreeTables, RewardLevels, lambda shape: ThreeTables(shape, rounded=False)]
-SINGLE_STEP = [FirstVisit, FirstVisitTables]
+PER_STEP = [JointHistogram, ThreeTables, TwoTables, RewardLevels, lambda shape: ThreeTables(shape, rounded=False)]
+SINGLE_STEP = [FirstVisit, FirstVisitTables, lambda shape: TwoTables(shape, first_visit=True)]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_steps_that_do_not_exist_or_are_pooled_have_no_sensitivity():
             with pytest.raises(InvalidInput, match=rf"step must lie in 0..1, got {step}"):
                 make(Shape(2, 2, 2)).layer_sensitivity(step)
     pooled = Shape(2, 2, 2, homogeneous=True)
-    for make in (JointHistogram, ThreeTables, FirstVisit, FirstVisitTables, SampledStep, ScaledTables):
+    for make in (JointHistogram, ThreeTables, TwoTables, FirstVisit, FirstVisitTables, SampledStep, ScaledTables):
         with pytest.raises(Unsupported, match="pooled over steps"):
             make(pooled).layer_sensitivity(0)
     with pytest.raises(Unsupported, match="MarginalTable has no sensitivity by step"):

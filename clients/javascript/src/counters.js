@@ -4,9 +4,10 @@
  * A row is (group, state, action); there is one group for all steps, or one for each. Rows come in this order, and only
  * those that the public policy can play where the study masks the others. The counters of layout "joint": for every row,
  * for every successor (S: the record ends with this step), a reward bit of 0 and of 1. Those of "tables": all rows
- * (visits); for every successor all rows that can have one (transitions); all rows (reward bits). The last of separate
- * steps has no successor but the end. A record sets, at each of its steps (`firstVisits`: at the first one at each state
- * and action), the joint counter, or visit, transition and reward bit.
+ * (visits); for every successor all rows that can have one (transitions); all rows (reward bits). Those of "two-tables":
+ * for every successor all rows that can have one (transitions); for every row a reward bit of 0 and of 1. The last of
+ * separate steps has no successor but the end. A record sets, at each of its steps (`firstVisits`: at the first one at
+ * each state and action), the joint counter, or visit, transition and a reward bit of 1, or transition and reward bit.
  *
  * The messages: for every step of the record in order the reward becomes a bit; then for counter c = 0, 1, ... a number z
  * is read, the answer is the true bit, or the other one if z is below the threshold, and the message says 2 c + answer.
@@ -30,7 +31,7 @@ export function countersOf(study, policy) {
     if (groupOf(study, row) !== last) followed.set(row, followed.size);
     size += followed.has(row) ? 2 * (S + 1) : 2;
   }
-  if (kind.layout === "tables") size = 2 * rows.size + S * followed.size;
+  if (kind.layout !== "joint") size = 2 * rows.size + S * followed.size;
   return { rows, followed, starts, size };
 }
 
@@ -57,9 +58,13 @@ function setBy(study, { rows, followed, starts }, record, bits) {
       found.add(/** @type {number} */ (starts.get(row)) + 2 * (followed.has(row) ? (next ?? S) : 0) + bits[h]);
       return;
     }
+    const [step, visits] = [followed.get(row), kind.layout === "tables" ? rows.size : 0];
+    if (next !== null && step !== undefined) found.add(visits + next * followed.size + step);
+    if (kind.layout === "two-tables") {
+      found.add(S * followed.size + 2 * place + bits[h]);
+      return;
+    }
     found.add(place);
-    const step = followed.get(row);
-    if (next !== null && step !== undefined) found.add(rows.size + next * followed.size + step);
     if (bits[h]) found.add(rows.size + S * followed.size + place);
   });
   return found;

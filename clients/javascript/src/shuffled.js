@@ -14,7 +14,7 @@ import { canonical, digest, field, whole } from "./words.js";
 /** @typedef {import("./reports.js").Round} Round */
 /** @typedef {import("./transport.js").Asks} Asks */
 
-const LAYOUTS = ["joint", "tables"];
+const LAYOUTS = ["joint", "tables", "two-tables"];
 
 /** What a report is: one message for each counter, or one in all. @param {import("./words.js").Content} report @param {number} horizon */
 export async function readKind(report, horizon) {

@@ -549,7 +549,7 @@ test("shuffled studies are refused without an address, over http, or with anothe
     change(stub.rounds[0].laws);
     await refuses(deviceOf(stub, { seal }).begin(), /one law for the 24 numbers/);
   }
-  for (const [change, words] of [[{ layout: "heap" }, /layout of joint or tables/], [{ groups: 2 }, /number of groups/], [{ kind: "record" }, /does not send/], [{ first_visits: 1 }, /true or false/]]) {
+  for (const [change, words] of [[{ layout: "heap" }, /layout of joint or tables or two-tables,/], [{ groups: 2 }, /number of groups/], [{ kind: "record" }, /does not send/], [{ first_visits: 1 }, /true or false/]]) {
     const stub = await shuffledStub();
     Object.assign(stub.answer.report, change);
     await refuses(deviceOf(stub, { seal }).begin(), words);

@@ -49,6 +49,7 @@ from discreet.encoders.base import Context, Encoder
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
@@ -62,7 +63,8 @@ from discreet.shape import Shape
 from discreet.types import Floats, Integers, Mask, NDArray
 
 _NO_TALLY = "no tally of true bits exists outside simulations: let users answer their own bits"
-# How a device makes the bits of an encoder: which layout they have, and whether only first visits count.
+# How a device makes the bits of an encoder: which layout they have, and whether only first visits count. Two tables
+# say the latter themselves.
 _FORMS: dict[type, tuple[str, bool]] = {
     JointHistogram: ("joint", False),
     FirstVisit: ("joint", True),
@@ -146,18 +148,19 @@ class ResponseChannel(Tabular):
         return ResponseRun(self, noise, masked)
 
     def form(self, masked: bool) -> dict[str, Any]:
-        """Which bits a device answers: joint cells or tables, per step or pooled, of every visit or of first visits."""
-        form = _FORMS.get(type(self.encoder))
+        """Which bits a device answers: their layout, per step or pooled, of every visit or of first visits."""
+        encoder = self.encoder
+        form = ("two-tables", encoder.first_visit) if isinstance(encoder, TwoTables) else _FORMS.get(type(encoder))
         if form is None:
             raise Unsupported(
-                f"devices cannot answer the bits of {self.encoder.name} with {self.encoder.levels} reward levels yet: "
+                f"devices cannot answer the bits of {encoder.name} with {encoder.levels} reward levels yet: "
                 "take levels = 1"
             )
         layout, first = form
         return {
             "kind": "answered-bits",
             "layout": layout,
-            "groups": self.encoder.shape.groups,
+            "groups": encoder.shape.groups,
             "first_visits": first,
             "masked": masked,
         }

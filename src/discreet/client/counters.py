@@ -5,10 +5,12 @@ those that the public policy can play where the study masks the others (at step 
 a public one). The counters of layout
 
 * **joint**: for every row, for every successor (S: the record ends with this step), a reward bit of 0 and of 1;
-* **tables**: all rows (visits); for every successor all rows that can have one (transitions); all rows (reward bits).
+* **tables**: all rows (visits); for every successor all rows that can have one (transitions); all rows (reward bits);
+* **two-tables**: for every successor all rows that can have one (transitions); for every row a reward bit of 0 and 1.
 
 The last of separate steps has no successor but the end. A record sets, at each of its steps (``first_visits``: at the
-first one at each (state, action)), the joint counter, or visit, transition and reward bit.
+first one at each (state, action)), the joint counter, or visit, transition and a reward bit of 1, or transition and
+reward bit.
 
 **The messages**, in whole numbers: for every step of the record in order the reward becomes a bit, also where the visit
 does not count; then for counter c = 0, 1, ... a number z is read, the answer is the true bit, or the other one if z is
@@ -43,7 +45,7 @@ def counters_of(study: Study, policy: Policy) -> Counters:
     last = study.kind.groups - 1 if study.kind.groups > 1 or study.horizon == 1 else -1
     followed = {row: place for place, row in enumerate(row for row in rows if row[0] != last)}
     places = {row: place for place, row in enumerate(rows)}
-    if study.kind.layout == "tables":
+    if study.kind.layout != "joint":
         return Counters(places, followed, {}, 2 * len(rows) + S * len(followed))
     starts, size = {}, 0
     for row in rows:
@@ -82,10 +84,13 @@ def _of_a_step(study: Study, counters: Counters, row: Row, successor: int | None
         where = (S if successor is None else successor) if row in counters.followed else 0
         yield counters.starts[row] + 2 * where + bit
         return
-    place = counters.rows[row]
-    yield place
+    place, visits = counters.rows[row], R if study.kind.layout == "tables" else 0
     if successor is not None and row in counters.followed:
-        yield R + successor * followed + counters.followed[row]
+        yield visits + successor * followed + counters.followed[row]
+    if study.kind.layout == "two-tables":
+        yield S * followed + 2 * place + bit
+        return
+    yield place
     if bit:
         yield R + S * followed + place
 

@@ -18,6 +18,7 @@ from discreet.client.errors import Refused
 from discreet.client.words import digest, field, finite, number, whole
 
 _LARGEST = 1 << 22  # cells of a policy or of a step
+_LAYOUTS = ("joint", "tables", "two-tables")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -145,8 +146,10 @@ def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
     if name == "one-item":
         return Kind(name, masked=masked, groups=groups, stated=stated)
     layout, first = field(report, "layout", str), field(report, "first_visits", bool)
-    if layout not in ("joint", "tables"):
-        raise Refused(f"this client answers bits of layouts joint and tables, and the service asks for {layout[:30]!r}")
+    if layout not in _LAYOUTS:
+        raise Refused(
+            f"this client answers bits of a layout of {' or '.join(_LAYOUTS)}, and the service asks for {layout[:30]!r}"
+        )
     return Kind(name, masked=masked, layout=layout, groups=groups, first_visits=first, stated=stated)
 
 

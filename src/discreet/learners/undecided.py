@@ -9,7 +9,7 @@ the row, and N, R, sd_n, sd_t, sd_r the row's released visits and rewards and th
 :mod:`discreet.learners.optimistic`,
 
     u^2       = (sd_r^2 + r^2 sd_n^2) / N^2 + (sd_t / m)^2 sum over t of (V'_t - E)^2     noise in Q
-    z         = 0.2 min(2, log2 A) sqrt(1 + 3 ln(u / u*)),   u* that of the best action; no logarithm where u < u*
+    z         = (0.1 + 0.15 min(2, log2 A)) sqrt(1 + 3 ln(u / u*)),   u* that of the best action, no logarithm below
     undecided = actions with min(1 + max V', Q + z u) >= V
     policy    = the best action with probability 0.3, else one of the undecided ones, each as likely as the others.
 
@@ -40,7 +40,7 @@ from discreet.release import Release, Statistics
 from discreet.streams import Stream
 from discreet.types import Floats, Integers
 
-_WITHIN = 0.2  # deviations of noise by which one of two actions may be behind
+_WITHIN, _WITHIN_MORE = 0.1, 0.15  # deviations of noise by which an action may be behind; for each doubling of A
 _ACTIONS = 4  # more of them count as so many
 _LONGER = 3.0  # how much longer a row is doubted about which less is known than about the best action
 _UNSEEN = 0.1  # of all rows: where so many have not been seen, the plan is followed
@@ -57,7 +57,7 @@ def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedSta
         return state
     actions = np.array(state.policy.actions)
     probabilities = np.zeros((shape.horizon, shape.states, shape.actions))
-    within = _WITHIN * math.log2(min(_ACTIONS, shape.actions))
+    within = _WITHIN + _WITHIN_MORE * math.log2(min(_ACTIONS, shape.actions))
     _share_out(arrays, statistics, state.coins.copy(), state.values, actions, within, probabilities)
     if np.count_nonzero(probabilities) == actions.size:
         return state

@@ -33,9 +33,10 @@ more actions there are, the longer. Where noise adds up from block to block, wha
 the square of its visits, so late blocks should be long and early ones short: 0.6 of an equal share of the users, and
 0.05 (A - 2) of those so far, at most 0.15, once that is more.
 
-**Comparing recipes.** Of many actions one is the unluckiest, and what hides it is the noise in its reward. So the noise
-in rewards counts A - 1 times, at most three times, when recipes are compared; and blocks that grow count 1.12 times,
-because with little noise they cost more than this formula says.
+**Comparing recipes.** Of many actions one is the unluckiest, and what hides it is the noise in its reward; and what
+follows is worth the more, the longer an episode is. So when recipes are compared, the noise in rewards counts A - 1
+times (at most three times), that in successors H / 13 times (at least once, at most 1.5 times), and blocks that grow
+count 1.12 times, because with little noise they cost more than this formula says.
 
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
@@ -88,6 +89,7 @@ _TRIED = 2  # blocks, beside those for states that are hard to reach, that go on
 _SMALLER, _GROWTH_PER_ACTION = 0.6, 0.05  # of an equal share, and of the users so far for each action beyond two
 _MOST_GROWTH = 0.15
 _GROWN = 1.12  # how much more than foretold blocks that grow cost, where there is little noise
+_STEPS, _LONGER = 13, 1.5  # how often that in successors counts: once for so many steps, and at most
 _REWARDS = 3  # how often the noise in rewards counts, at most: once for every action beside the best
 _AS_GOOD = 1.002  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
 
@@ -117,11 +119,12 @@ def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str]
 
 
 def _counted(channel: AnyChannel) -> float:
-    """How much more its noise counts because that in rewards counts several times with many actions."""
+    """How much more its noise counts: that in rewards with many actions, that in successors with many steps."""
     cells, shape = channel.cells_per_count(), channel.encoder.shape
-    total = cells["visits"] + shape.states * cells["transitions"] + cells["rewards"]
-    more = max(0, min(_REWARDS, shape.actions - 1) - 1)
-    return 1.0 + more * cells["rewards"] / total
+    visits, successors, rewards = cells["visits"], shape.states * cells["transitions"], cells["rewards"]
+    often = max(1, min(_REWARDS, shape.actions - 1))
+    longer = max(1.0, min(_LONGER, shape.horizon / _STEPS))
+    return (visits + longer * successors + often * rewards) / (visits + successors + rewards)
 
 
 def _left(channel: AnyChannel) -> float:
