@@ -11,11 +11,14 @@ from discreet.audit.neighbours import _furthest, shift_sensitivity, worst_pair
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
 
 SHAPES = [(2, 2, 1), (2, 2, 2), (2, 2, 3), (3, 2, 5), (6, 2, 20), (4, 3, 12)]
 ENCODERS = [
+    (TwoTables, True),
+    (TwoTables, False),
     (ThreeTables, True),
     (ThreeTables, False),
     (JointHistogram, True),

@@ -123,7 +123,7 @@ def test_auto_takes_the_matrix_where_a_delta_is_given_and_focused_blocks_where_i
     world = discreet.worlds.river_swim(states=6, horizon=20)
     target = discreet.Central(1.0, 1e-5)
     short = discreet.worlds.river_swim(states=4, horizon=6).with_time(homogeneous=False)
-    assert build(target, short.shape, 20_000).recipe == "central/joint-histogram-matrix"
+    assert build(target, short.shape, 20_000).recipe == "central/two-tables-matrix"
     assert build(target, world.shape, 20_000).recipe == MATRIX
     assert build(discreet.Central(1.0), world.shape, 20_000).recipe == "central/focused-first-visit-laplace"
 

@@ -17,6 +17,7 @@ from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram, MarginalTable
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import RewardLevels, ScaledTables, ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables
 from discreet.heavy_tails.raw_counts import RawCountTables
 from discreet.shape import Moments, Shape, layered_shape
@@ -26,6 +27,7 @@ HEAVY = Shape(2, 2, 3, homogeneous=True, rewards=(-1.0, 1.0), moments=Moments(1.
 LAYERS = layered_shape((1, 2, 2, 1), actions=2)
 WHOLE = [
     JointHistogram(PER_STEP), FirstVisit(POOLED), FirstVisitTables(POOLED), ThreeTables(PER_STEP),
+    TwoTables(PER_STEP), TwoTables(POOLED, first_visit=True),
     RewardLevels(PER_STEP), SampledStep(PER_STEP), MarginalTable(PER_STEP), SignedFirstVisitTables(HEAVY, 2.0),
     LayeredTransitions(LAYERS), LayeredVisits(LAYERS), LossBits(LAYERS), LossTable(LAYERS), ObservedLosses(LAYERS),
     ArmReward(Shape(1, 2, 1)), SignedLosses(LAYERS),

@@ -11,6 +11,7 @@ from discreet.encoders.base import Context, by_successor, encode, encode_into, m
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.errors import Unsupported
 from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.release import Statistics
@@ -18,7 +19,7 @@ from discreet.shape import Shape
 from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories
 
-ENCODERS = [JointHistogram, FirstVisit, ThreeTables]
+ENCODERS = [JointHistogram, FirstVisit, ThreeTables, TwoTables]
 NAMES = ("visits", "transitions", "rewards")
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import discreet
 from discreet.encoders.base import encode
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.two_tables import SuccessorsAndBits, TwoTables, from_joint_counts
 from discreet.errors import Unsupported
+from discreet.policies import uniform_policy
 from discreet.shape import Shape
 from discreet.streams import USERS, stream
 from discreet.trajectories import Trajectories
@@ -23,7 +25,9 @@ def moves(vectors):
     return sizes.sum(axis=2).max(), squares.max(), sizes.max(), up.max(), down.max()
 
 
-@pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 2, 2), (2, 2, 3), (2, 3, 3)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(2, 2, 2), (3, 2, 2), (2, 2, 3), (2, 3, 3), (2, 1, 3), (2, 1, 4), (1, 3, 2)], ids=str
+)
 @pytest.mark.parametrize("shortest", [None, 0], ids=["full-length", "any-length"])
 def test_first_visits_move_as_many_cells_as_stated(all_records, sizes, shortest):
     shape = Shape(*sizes, homogeneous=True)
@@ -35,9 +39,9 @@ def test_first_visits_move_as_many_cells_as_stated(all_records, sizes, shortest)
     assert stated.unit
 
 
-@pytest.mark.parametrize("sizes", [(1, 2, 3), (2, 1, 3), (2, 1, 4)], ids=str)
-def test_where_records_have_too_little_room_less_is_moved_than_stated(all_records, sizes):
-    """With one state no successor ever changes; with few pairs one user cannot leave all of them differently."""
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (1, 2, 4)], ids=str)
+def test_with_one_state_and_few_actions_less_is_moved_than_stated(all_records, sizes):
+    """Two users who visit the same pair of one state cannot have left it for different ones."""
     shape = Shape(*sizes, homogeneous=True)
     encoder = TwoTables(shape, first_visit=True)
     l1, l2, linf, up, down = moves(encode(encoder, all_records(shape, 0), stream(0, 0, USERS)))
@@ -115,3 +119,20 @@ def test_only_successors_of_the_last_step_are_impossible():
 def test_first_visits_need_laws_that_are_the_same_at_every_step():
     with pytest.raises(Unsupported, match="time-homogeneous"):
         TwoTables(Shape(2, 2, 2), first_visit=True)
+
+
+def test_inventories_are_learned_where_joint_cells_hide_their_rewards():
+    """With these seeds 1 of 24 runs at most is stuck, and of the twin with joint cells 3 or more.
+
+    With six seeds together 8 and 27 of 144 were. By chance two tables would have more than 1 in three of eight such
+    tests, and the twin fewer than 3 in one of seven, but seeds are fixed.
+    """
+    world = discreet.worlds.inventory(capacity=5, demand="0.2,0.2,0.2,0.2,0.2")
+    worst = 0.25 * world.gap(uniform_policy(world.shape))
+    stuck = []
+    for recipe in ("central/two-tables-laplace", "central/joint-histogram-laplace"):
+        privacy = discreet.Central(1.0, recipe=recipe)
+        result = discreet.simulate(world, "ucbvi", privacy, episodes=20_000, runs=24, seed=5)
+        stuck.append(int((result.final_gap > worst).sum()))
+    assert stuck[0] <= 1
+    assert stuck[1] >= 3

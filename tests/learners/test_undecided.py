@@ -78,7 +78,7 @@ def expected_policy(release: Release, actions: np.ndarray, values: np.ndarray) -
                 noise[s, a] = math.sqrt(u)
             least = noise[s, actions[h, s]]
             longer = [1 + 3 * math.log(u / least) if u > least > 0 else 1.0 for u in noise[s]]
-            reach = np.minimum(highest, q[s] + 0.3 * math.log2(min(4, A)) * np.sqrt(longer) * noise[s])
+            reach = np.minimum(highest, q[s] + (0.1 + 0.15 * math.log2(min(4, A))) * np.sqrt(longer) * noise[s])
             undecided = reach >= q[s].max() - 1e-12
             out[h, s] = 0.7 * undecided / undecided.sum()
             out[h, s, actions[h, s]] += 0.3
@@ -177,7 +177,7 @@ def test_prefix_sums_say_that_their_noise_lasts_and_blocks_do_not():
 def test_auto_takes_prefix_sums_for_learners_that_play_actions_side_by_side():
     shape, privacy, needs = discreet.worlds.inventory(capacity=4).shape, discreet.Central(1.0, 1e-5), UCBVI.needs
     focused = "central/focused-first-visit-gaussian"
-    assert build(privacy, shape, 20_000, needs).recipe == "central/first-visit-matrix"
+    assert build(privacy, shape, 20_000, needs).recipe == "central/first-visit-two-tables-matrix"
     assert build(privacy, shape, 20_000, needs - {WEIGHS, OPENING}).recipe == focused
 
 
@@ -195,7 +195,8 @@ def test_lock_in_is_rarer():
     but seeds are fixed.
     """
     world = discreet.worlds.inventory(capacity=4, demand="0.15,0.25,0.3,0.2,0.1")
-    privacy, worst = discreet.Central(1.0, 1e-5), 0.25 * world.gap(uniform_policy(world.shape))
+    privacy = discreet.Central(1.0, 1e-5, recipe="central/first-visit-matrix")
+    worst = 0.25 * world.gap(uniform_policy(world.shape))
     stuck = [
         int((discreet.simulate(world, learner, privacy, episodes=20_000, runs=16, seed=6).final_gap > worst).sum())
         for learner in (UCBVI(), OnePlan())

@@ -251,3 +251,49 @@ def test_prefix_sums_have_blocks_for_the_noise_that_weighing_leaves(shape):
 
     assert schedule.blocks == blocks(0.3)
     assert schedule.blocks > blocks(0.6)
+
+
+@pytest.mark.parametrize(
+    ("actions", "horizon", "rewards", "successors"),
+    [(2, 6, 1, 1.0), (3, 13, 2, 1.0), (4, 16, 3, 16 / 13), (9, 40, 3, 1.5), (1, 5, 1, 1.0)],
+)
+def test_rewards_count_by_actions_and_successors_by_steps(actions, horizon, rewards, successors):
+    """The share with cells that count so often is that of one release with so much more noise in it."""
+    shape = discreet.Shape(4, actions, horizon, homogeneous=True)
+    privatizer = made("central/two-tables-laplace", shape, 5_000, delta=0.0, blocks=30)
+    (channel,) = privatizer.channels
+    noise = every_release((2 + 4 * successors + rewards) / (2 + 4 + 1) * channel.noise_per_row())
+    expected = expected_share(shape, sizes(privatizer.schedule, 5_000), noise, horizon / 4)
+    assert expected_regret(privatizer, 5_000) == pytest.approx(expected)
+
+
+def test_blocks_that_grow_are_expected_to_cost_more_than_the_formula_says():
+    shape, needs = discreet.Shape(5, 3, 6, homogeneous=True), frozenset({WEIGHS, OPENING})
+    privatizer = build(discreet.Central(1.0, recipe="central/two-tables-laplace"), shape, 5_000, needs)
+    assert isinstance(privatizer.schedule, OpeningThenGrowing)
+    (channel,) = privatizer.channels
+    noise = every_release(0.6 * (2 + 5 + 2) / (2 + 5 + 1) * channel.noise_per_row())
+    expected = expected_share(shape, sizes(privatizer.schedule, 5_000), noise, 6 / 5, opening=True, chance=0.1)
+    assert expected_regret(privatizer, 5_000, needs) == pytest.approx(1.12 * expected)
+
+
+def test_nothing_counts_more_often_in_bandits():
+    privatizer = made("central/joint-histogram-laplace", ARMS, 5_000, delta=0.0, blocks=20)
+    (channel,) = privatizer.channels
+    expected = expected_share(ARMS, sizes(privatizer.schedule, 5_000), every_release(channel.noise_per_row()), 1.0)
+    assert expected_regret(privatizer, 5_000) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("world", "recipe"),
+    [
+        (discreet.worlds.inventory(capacity=5), "central/two-tables-laplace"),
+        (discreet.worlds.deep_sea(size=6), "central/two-tables-laplace"),
+        (discreet.worlds.admission(capacity=5), "central/joint-histogram-laplace"),
+        (discreet.worlds.river_swim(states=6, horizon=20), "central/joint-histogram-laplace"),
+    ],
+    ids=["inventory", "deep-sea", "queue", "river"],
+)
+def test_two_tables_are_taken_at_pure_epsilon_where_rewards_are_hard_to_tell(world, recipe):
+    needs = discreet.learners.UCBVI.needs
+    assert build(discreet.Central(1.0), world.shape, 20_000, needs).recipe == recipe

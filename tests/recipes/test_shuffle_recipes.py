@@ -48,11 +48,11 @@ def session(total=200, **options):
 
 
 def test_auto_takes_what_is_quietest():
-    """Tables of first visits move up to 3 cells a pair, joint cells of them 2 a step: better where pairs are many."""
+    """Three tables of first visits move 3 cells a pair, two tables 4 a pair or a step: better where pairs are many."""
     few, many = discreet.Shape(3, 2, 20, homogeneous=True), discreet.Shape(2, 40, 4, homogeneous=True)
     assert build(target(recipe="auto"), few, 1000).recipe == "shuffle/first-visit-tables-randomised-response"
-    assert build(target(recipe="auto"), many, 1000).recipe == "shuffle/first-visit-binomial"
-    assert build(target(recipe="auto"), PER_STEP, 1000).recipe == "shuffle/joint-histogram-binomial"
+    assert build(target(recipe="auto"), many, 1000).recipe == "shuffle/first-visit-two-tables-binomial"
+    assert build(target(recipe="auto"), PER_STEP, 1000).recipe == "shuffle/two-tables-binomial"
 
 
 def test_first_visits_are_quieter_than_every_visit_of_a_long_run():

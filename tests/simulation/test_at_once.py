@@ -14,6 +14,7 @@ from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.policies import Mixture, Policy, uniform_policy
 from discreet.simulation import users as users_module
 from discreet.simulation.users import AtOnce, TabularUsers
@@ -36,7 +37,7 @@ def chi_square(observed, expected_probabilities):
 
 
 @pytest.mark.parametrize("world", [RIVER, RANDOM, RIVER.with_time(homogeneous=False)], ids=["river", "random", "steps"])
-@pytest.mark.parametrize("kind", [SampledStep, JointHistogram, ThreeTables])
+@pytest.mark.parametrize("kind", [SampledStep, JointHistogram, ThreeTables, TwoTables])
 def test_tallies_at_once_agree_with_simulated_users_in_the_mean(world, kind, monkeypatch):
     encoder = kind(world.shape)
     policy = uniform_policy(world.shape)

@@ -16,6 +16,7 @@ from discreet.encoders.base import Context, encode, reward_bit
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
+from discreet.encoders.two_tables import TwoTables
 from discreet.planning.backward import occupancy
 from discreet.policies import Policy, uniform_policy
 from discreet.shape import Shape
@@ -42,7 +43,7 @@ def test_reward_bits_are_unbiased(share):
     assert not close(mean, share - 0.03)
 
 
-@pytest.mark.parametrize("make", [JointHistogram, FirstVisit, ThreeTables])
+@pytest.mark.parametrize("make", [JointHistogram, FirstVisit, ThreeTables, TwoTables])
 def test_encoded_rewards_are_unbiased(make):
     shape = Shape(1, 1, 1, homogeneous=True)
     zero = np.zeros((DRAWS, 1), np.int64)

@@ -109,7 +109,7 @@ def calibrate(
         >>> import discreet
         >>> found = discreet.calibrate(discreet.Central(1.0, 1e-5), discreet.Shape(4, 2, 6), episodes=1_000)
         >>> found.recipe, found.guarantee.model
-        ('central/joint-histogram-matrix', 'joint')
+        ('central/two-tables-matrix', 'joint')
     """
     episodes = check_count("episodes", episodes)
     failure_probability = check_open_unit("failure_probability", failure_probability)

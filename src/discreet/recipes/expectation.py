@@ -119,8 +119,13 @@ def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str]
 
 
 def _counted(channel: AnyChannel) -> float:
-    """How much more its noise counts: that in rewards with many actions, that in successors with many steps."""
+    """How much more its noise counts: that in rewards with many actions, that in successors with many steps.
+
+    Bandits have no successors, and recipes of their own.
+    """
     cells, shape = channel.cells_per_count(), channel.encoder.shape
+    if shape.horizon == 1:
+        return 1.0
     visits, successors, rewards = cells["visits"], shape.states * cells["transitions"], cells["rewards"]
     often = max(1, min(_REWARDS, shape.actions - 1))
     longer = max(1.0, min(_LONGER, shape.horizon / _STEPS))
