@@ -106,6 +106,8 @@ def optimism(runs: int, seed: int) -> None:
     per_step = world.with_time(False)
     print(f"uniform play {episodes * world.gap(uniform_policy(world.shape)):,.0f}")
     cases = [(world, discreet.Shuffle(epsilon, DELTA)) for epsilon in (1.0, 0.5, 0.2, 0.1)]
+    answered = "shuffle/first-visit-two-tables-randomised-response"
+    cases += [(world, discreet.Shuffle(epsilon, DELTA, recipe=answered)) for epsilon in (1.0, 0.1)]
     for trusted in ("gaussian", "matrix"):  # the same counts from a trusted curator
         recipe = f"central/first-visit-{trusted}"
         cases += [(world, discreet.Central(epsilon, DELTA, recipe=recipe)) for epsilon in (1.0, 0.1)]
@@ -113,6 +115,7 @@ def optimism(runs: int, seed: int) -> None:
     tree = "central/three-tables-{}-tree"
     for epsilon in (1.0, 0.1):
         cases += [
+            (per_step, discreet.Shuffle(epsilon, DELTA)),
             (per_step, discreet.Shuffle(epsilon, DELTA, recipe="shuffle/joint-histogram-binomial")),
             (per_step, discreet.Central(epsilon, recipe=tree.format("laplace"))),
             (per_step, discreet.Central(epsilon, DELTA, recipe=tree.format("gaussian"))),
@@ -135,7 +138,7 @@ def items(runs: int, seed: int) -> None:
     worlds = [river(), discreet.worlds.random_mdp(5, 3, 5, instance=seed)]
     for world in worlds:
         print(f"{world.name:12s} uniform play {20_000 * world.gap(uniform_policy(world.shape)):,.0f}")
-    counters = ("first-visit-tables-randomised-response", "first-visit-binomial")
+    counters = ("first-visit-two-tables-randomised-response", "first-visit-two-tables-binomial")
     for world, epsilon in [(world, epsilon) for world in worlds for epsilon in (1.0, 4.0)]:
         for name in ("sampled-item", *counters):
             for learner in (UCBVI(), discreet.learners.PSRL(), discreet.learners.UCBPO(), discreet.learners.OBI()):

@@ -34,9 +34,11 @@ SHAPES = {
 # Pooled over steps, their counts move by more than one.
 PER_STEP = {
     "shuffle/joint-histogram-binomial",
+    "shuffle/two-tables-binomial",
     "shuffle/three-tables-binomial",
     "shuffle/published-sdp-pe",
     "shuffle/joint-histogram-randomised-response",
+    "shuffle/two-tables-randomised-response",
 }
 SEEDS_OF_ALL_STAGES = 5  # coupling is exact whatever the seed; samplers and likelihoods have more seeds above
 BANDIT = Shape(1, 3, 1, homogeneous=True, start=0)

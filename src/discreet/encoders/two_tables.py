@@ -13,11 +13,12 @@ table and H of the second, each way:
 
     L1 = 4 H - 2,  L2^2 = L1 with one table per step;  with steps pooled L2^2 = 2 H^2 + 2 (H - 1)^2 at most,
 
-H visits of one pair that loops, with reward one, against the same in another pair. That is twice the L1 and twice the
-L2^2 of the joint histogram. With Gaussian or binomial noise, whose variance goes with L2^2, transitions carry as much
-noise as there (two cells of half the variance), rewards 2 / (S + 1) and visits 4 / (2 S + 2) of it. With Laplace noise,
-whose variance goes with L1^2, transitions carry twice as much, and rewards and visits 4 / (S + 1) of it: worth it with
-many states, or where rewards are what is hard to tell.
+H visits of one pair that loops, with reward one, against the same in another pair. That is twice the L1 of the joint
+histogram (less 2), and twice its L2^2 with separate steps and with first visits (pooled a little more: 122 and 52 with
+6 steps). With Gaussian or binomial noise, whose variance goes with L2^2, transitions carry as much noise as there (two
+cells of half the variance), rewards and visits 2 / (S + 1) of it. With Laplace noise, whose variance goes with L1^2,
+transitions carry twice as much, and rewards and visits 4 / (S + 1) of it: worth it with many states, or where rewards
+are what is hard to tell.
 
 **First visits** (``first_visit``, for time-homogeneous worlds): for each pair only the first transition out of it
 counts, see :mod:`discreet.encoders.first_visit`. A user sets at most m = min(H, S A) cells of the second table and
