@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.encoders.layouts import JointCells, Tables
-from discreet.encoders.two_tables import SuccessorsAndBits
+from discreet.encoders.layouts import JointCells, SuccessorsAndBits, Tables
 from discreet.shape import Shape
 
 SHAPES = [Shape(3, 2, H, homogeneous=pooled) for H, pooled in product((1, 2), (True, False))]

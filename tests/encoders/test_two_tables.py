@@ -8,7 +8,8 @@ import pytest
 import discreet
 from discreet.encoders.base import encode
 from discreet.encoders.joint import JointHistogram
-from discreet.encoders.two_tables import SuccessorsAndBits, TwoTables, from_joint_counts
+from discreet.encoders.layouts import SuccessorsAndBits
+from discreet.encoders.two_tables import TwoTables, from_joint_counts
 from discreet.errors import Unsupported
 from discreet.policies import uniform_policy
 from discreet.shape import Shape

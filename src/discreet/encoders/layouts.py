@@ -6,7 +6,9 @@ Everything else is a sum of cells, so a statistic carries the noise of as many d
 ``Tables`` has a table of visits, one of transitions and one or more of rewards, one after the other. Each entry is a
 statistic by itself and carries one draw of noise.
 
-In both, the last step of a world with laws per step has no successor: those cells are known zeros.
+``SuccessorsAndBits`` has a table of transitions and one of reward bits, ones and zeros. Visits are both bits together.
+
+In all of them the last step of a world with laws per step has no successor: those cells are known zeros.
 """
 
 from __future__ import annotations
@@ -182,6 +184,71 @@ class Tables:
 
 def table_marginals(encoder: Any, cells: Cells, statistics: Statistics) -> None:
     """Nothing to do in compiled code: the statistics are views of the cells; a kernel for ``marginals_into``."""
+
+
+@dataclass(frozen=True)
+class SuccessorsAndBits:
+    """Transitions successor by successor, cell = successor * rows + row; then the two bits of every row."""
+
+    shape: Shape
+
+    @property
+    def rows(self) -> int:
+        """How many (group, state, action) there are."""
+        return self.shape.groups * self.shape.states * self.shape.actions
+
+    @property
+    def moves(self) -> int:
+        """How many cells are transitions; the bits follow them."""
+        return self.rows * self.shape.states
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.moves + 2 * self.rows
+
+    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Copy the entry of each row to its cells in both tables."""
+        flat = rows.reshape(-1)
+        return np.concatenate([np.tile(flat, self.shape.states), np.repeat(flat, 2)])
+
+    def possible(self) -> Mask:
+        """Transitions of the last of separate steps are never counted."""
+        possible = np.ones(self.size, np.bool_)
+        if not _followed(self.shape):
+            self._transitions(possible)[-1] = False
+        return possible
+
+    def marginals(self, cells: Cells) -> dict[str, Statistic]:
+        """Transitions and rewards as they are, visits as sums of two cells."""
+        G, S, A = self.shape.groups, self.shape.states, self.shape.actions
+        bits, one = cells[self.moves :].reshape(G, S, A, 2), np.ones((G, 1, 1), np.int64)
+        counted = one.copy()
+        if not _followed(self.shape):
+            counted[-1] = 0
+        return {
+            "visits": Statistic(bits.sum(axis=3), 2 * one),
+            "transitions": Statistic(self._transitions(cells), counted),
+            "rewards": Statistic(bits[..., 1], one),
+        }
+
+    def _transitions(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """The table of transitions: a view (groups, states, actions, successors) of the cells."""
+        G, S, A = self.shape.groups, self.shape.states, self.shape.actions
+        return np.moveaxis(cells[: self.moves].reshape(S, G, S, A), 0, -1)
+
+
+def bit_marginals(encoder: Any, cells: Cells, statistics: Statistics) -> None:
+    """The same sums in compiled code; a kernel for ``marginals_into``."""
+    visits, transitions, rewards = statistics.visits, statistics.transitions, statistics.rewards
+    S, R = transitions.shape
+    for t in range(S):
+        for row in range(R):
+            transitions[t, row] = cells[t * R + row]
+    for row in range(R):
+        zeros, ones = cells[S * R + 2 * row], cells[S * R + 2 * row + 1]
+        visits[row] = zeros + ones
+        rewards[row] = ones
 
 
 def _followed(shape: Shape) -> bool:

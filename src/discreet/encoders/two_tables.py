@@ -28,83 +28,17 @@ min(H - 1, S A) of the first, each to one, so L1 = L2^2 = 2 (m + min(H - 1, S A)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.encoders.base import (
-    ALL_THREE,
-    Cells,
-    LaidOut,
-    Statistic,
-    check_layer,
-    encode_into,
-    marginals_into,
-    reward_bit,
-)
+from discreet.encoders.base import ALL_THREE, Cells, LaidOut, check_layer, encode_into, marginals_into, reward_bit
 from discreet.encoders.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.encoders.layouts import SuccessorsAndBits, bit_marginals
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.release import Statistics
 from discreet.shape import Shape
 from discreet.streams import Stream
-from discreet.types import Floats, Integers, Mask, NDArray
-
-
-@dataclass(frozen=True)
-class SuccessorsAndBits:
-    """Transitions successor by successor, cell = successor * rows + row; then the two bits of every row."""
-
-    shape: Shape
-
-    @property
-    def rows(self) -> int:
-        """How many (group, state, action) there are."""
-        return self.shape.groups * self.shape.states * self.shape.actions
-
-    @property
-    def moves(self) -> int:
-        """How many cells are transitions; the bits follow them."""
-        return self.rows * self.shape.states
-
-    @property
-    def size(self) -> int:
-        """How many cells there are."""
-        return self.moves + 2 * self.rows
-
-    def rows_to_cells(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Copy the entry of each row to its cells in both tables."""
-        flat = rows.reshape(-1)
-        return np.concatenate([np.tile(flat, self.shape.states), np.repeat(flat, 2)])
-
-    def possible(self) -> Mask:
-        """Transitions of the last of separate steps are never counted."""
-        possible = np.ones(self.size, np.bool_)
-        if not self._followed:
-            self._transitions(possible)[-1] = False
-        return possible
-
-    def marginals(self, cells: Cells) -> dict[str, Statistic]:
-        """Transitions and rewards as they are, visits as sums of two cells."""
-        G, S, A = self.shape.groups, self.shape.states, self.shape.actions
-        bits, one = cells[self.moves :].reshape(G, S, A, 2), np.ones((G, 1, 1), np.int64)
-        counted = one.copy()
-        if not self._followed:
-            counted[-1] = 0
-        return {
-            "visits": Statistic(bits.sum(axis=3), 2 * one),
-            "transitions": Statistic(self._transitions(cells), counted),
-            "rewards": Statistic(bits[..., 1], one),
-        }
-
-    @property
-    def _followed(self) -> bool:
-        """Whether every group has steps with a successor: the last of separate steps has none."""
-        return self.shape.homogeneous and self.shape.horizon > 1
-
-    def _transitions(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """The table of transitions: a view (groups, states, actions, successors) of the cells."""
-        G, S, A = self.shape.groups, self.shape.states, self.shape.actions
-        return np.moveaxis(cells[: self.moves].reshape(S, G, S, A), 0, -1)
+from discreet.types import Floats, Integers
 
 
 class TwoTablesArrays(NamedTuple):
@@ -189,17 +123,7 @@ def _encode(
         cells[S * rows + 2 * row + reward_bit(rewards[h], encoder.low, encoder.span, stream)] += 1.0
 
 
-@marginals_into.implement(TwoTablesArrays)
-def _marginals(encoder: TwoTablesArrays, cells: Cells, statistics: Statistics) -> None:
-    visits, transitions, rewards, rows = statistics.visits, statistics.transitions, statistics.rewards, encoder.rows
-    S = transitions.shape[0]
-    for t in range(S):
-        for row in range(rows):
-            transitions[t, row] = cells[t * rows + row]
-    for row in range(rows):
-        zeros, ones = cells[S * rows + 2 * row], cells[S * rows + 2 * row + 1]
-        visits[row] = zeros + ones
-        rewards[row] = ones
+marginals_into.implement(TwoTablesArrays)(bit_marginals)
 
 
 def from_joint_counts(grouped: Integers) -> Floats:

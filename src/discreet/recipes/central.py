@@ -142,6 +142,7 @@ def prefix_sums(
 
 
 def _matrix_recipe(name: str, encoder: str, encode: Callable[[Shape], Encoder], pooled: bool = True) -> Recipe:
+    """A recipe of prefix sums; ``pooled``: whether "auto" may take it where all steps share one table."""
     summary = f"{encoder} counts, square-root matrix mechanism with discrete Gaussian noise, released by blocks"
     return Recipe(
         f"central/{name}", "central", summary, partial(prefix_sums, encode, Matrix),

@@ -121,12 +121,13 @@ def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str]
 def _counted(channel: AnyChannel) -> float:
     """How much more its noise counts: that in rewards with many actions, that in successors with many steps.
 
-    Bandits have no successors, and recipes of their own.
+    Bandits have no successors, and recipes of their own. A channel may have some of the three counts only.
     """
     cells, shape = channel.cells_per_count(), channel.encoder.shape
-    if shape.horizon == 1:
+    visits, successors, rewards = (cells.get(name, 0) for name in ("visits", "transitions", "rewards"))
+    successors *= shape.states
+    if shape.horizon == 1 or not visits + successors + rewards:
         return 1.0
-    visits, successors, rewards = cells["visits"], shape.states * cells["transitions"], cells["rewards"]
     often = max(1, min(_REWARDS, shape.actions - 1))
     longer = max(1.0, min(_LONGER, shape.horizon / _STEPS))
     return (visits + longer * successors + often * rewards) / (visits + successors + rewards)
