@@ -115,7 +115,8 @@ class Release:
     ``public`` carries what was declared public and needs no noise. ``width_of`` bounds the noise in sums of cells, and
     ``widths_of`` that of single statistics where their noises differ. ``noise_lasts`` says that these are prefix sums,
     whose noise hardly grows from release to release and hardly changes, either. ``mixing`` says what blocks told one by
-    one, each with noise of its own; None where that cannot be recovered.
+    one, each with noise of its own; None where that cannot be recovered. ``answers`` says that users were each asked
+    about one row only, so that counts are of those who were asked about it.
     """
 
     statistics: Mapping[str, Estimate]
@@ -128,6 +129,7 @@ class Release:
     widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)
     noise_lasts: bool = False
     mixing: MixedBlocks | None = None
+    answers: bool = False
 
     def __repr__(self) -> str:
         return one_line("Release", " ".join(self.statistics), counted(self.users, "user"), self.guarantee.brief())

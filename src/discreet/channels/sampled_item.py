@@ -53,7 +53,7 @@ from discreet.types import Floats, Mask
 
 STATISTICS = ("visits", "transitions", "rewards")
 RESPONSES = ("kary", "unary")
-_EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
+EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
 
 
 class Step(NamedTuple):
@@ -408,9 +408,9 @@ def _with_visits(
     log = np.full(visits.shape, math.log(2 / failure_probability))
     factor = 1.0
     if always:
-        factor = _EPOCH
+        factor = EPOCH
         known = empty + per_visit * np.maximum(visits, 0.0)
-        epoch = np.floor(np.log(np.maximum(known / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
+        epoch = np.floor(np.log(np.maximum(known / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(EPOCH)) + 1.0
         log = log + np.log((epoch + 1) * (epoch + 2))
     jump = step * log / 3
     slope = factor * log * per_visit

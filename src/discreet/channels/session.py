@@ -21,8 +21,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from discreet.accumulators.base import DeviceNoise, NoiseSource
 from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
+from discreet.channels.asked_first_visit import AskedChannel, AskedRun
 from discreet.channels.base import AnyChannel, MessageChannel, MessageRun, WidthOf
 from discreet.channels.continual import ContinualChannel
+from discreet.channels.device_answers import count_answers
 from discreet.channels.sampled_item import ReportChannel, ReportRun
 from discreet.channels.saved import SavedIntake, identity, load_books, save_books
 from discreet.channels.schedule import (
@@ -248,8 +250,7 @@ class Intake:
         """
         counted = []
         for policy, messages in groups:
-            run = self._collecting()
-            counts, asked = count_messages(run.channel, policy, messages, masked=self.privatizer.masked)
+            counts, asked = self._count(policy, messages)
             counted.append((policy, len(messages), counts, asked))
         self._check_left(sum(users for _policy, users, _counts, _asked in counted))
         for policy, users, counts, asked in counted:
@@ -292,9 +293,20 @@ class Intake:
         self._book(policy, len(messages))
         return self.release_now()
 
-    def _collecting(self) -> ReportRun:
+    def question_weights(self, policy: AnyPolicy) -> tuple[int, ...] | None:
+        """How likely each (state, action) is to be asked about next; None where nobody is asked such questions."""
         run = self._runs[0]
-        if not self._collects or not isinstance(run, ReportRun):
+        return run.weights(policy) if isinstance(run, AskedRun) else None
+
+    def _count(self, policy: AnyPolicy, messages: Sequence[Sequence[Report]]) -> tuple[Floats, Floats]:
+        run, masked = self._collecting(), self.privatizer.masked
+        if isinstance(run, AskedRun):
+            return count_answers(run.channel, policy, messages, masked=masked)
+        return count_messages(run.channel, policy, messages, masked=masked)
+
+    def _collecting(self) -> ReportRun | AskedRun:
+        run = self._runs[0]
+        if not self._collects or not isinstance(run, ReportRun | AskedRun):
             raise Unsupported("messages are received where devices add the noise: open the intake with collect")
         return run
 
@@ -376,6 +388,7 @@ class Intake:
             widths_of=widths_of,
             noise_lasts=all(isinstance(channel, ContinualChannel) for channel in self.privatizer.channels),
             mixing=self.privatizer.mixing,
+            answers=all(isinstance(channel, AskedChannel) for channel in self.privatizer.channels),
         )
 
 
@@ -389,10 +402,11 @@ def _check_collected(privatizer: Privatizer) -> None:
             f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take "
             "'shuffle/sampled-item' or one of the recipes 'shuffle/...-randomised-response'"
         )
-    if privatizer.guarantee.model != "local" or [type(c) for c in privatizer.channels] != [ReportChannel]:
+    kinds = [type(channel) for channel in privatizer.channels]
+    if privatizer.guarantee.model != "local" or kinds not in ([ReportChannel], [AskedChannel]):
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take the recipe "
-            "'local/sampled-step', or take_in where a trusted curator adds the noise"
+            "'local/asked-first-visit' or 'local/sampled-step', or take_in where a trusted curator adds the noise"
         )
 
 

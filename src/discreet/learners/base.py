@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.compiled import dispatch
+from discreet.learners.few_answers import believed
 from discreet.learners.other_steps import borrowed
 from discreet.learners.weighed_blocks import Books, weigh
 from discreet.planning.backward import act_greedily
@@ -212,6 +213,7 @@ class WeighsBlocks(PlansBackwards):
         A state that has seen releases and kept no books of them, such as one of an earlier version, is not weighed:
         nobody could tell any more what its first blocks told.
         """
+        release = believed(release)
         if state.release is not None and state.books is None:
             return self.replan(state, release)
         shape = state.problem.shape

@@ -28,6 +28,7 @@ import numpy as np
 
 from discreet.compiled import kernel
 from discreet.learners.base import HoldsPolicy, Problem, as_statistics
+from discreet.learners.few_answers import believed
 from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
 from discreet.policies import MIXED, Policy, StochasticPolicy, uniform_policy
 from discreet.release import Release, Statistics
@@ -132,7 +133,7 @@ class UCBPO(PolicyOptimiser):
         """Q with the model and the bonus of UCBVI, its patience with noise that stays included."""
         q = np.zeros_like(state.log_weights)
         arrays = self._model().arrays_after(state.problem, release)
-        _evaluate(arrays, as_statistics(release), np.array(state.policy.probabilities), q)
+        _evaluate(arrays, as_statistics(believed(release)), np.array(state.policy.probabilities), q)
         return q
 
     def _model(self) -> UCBVI:

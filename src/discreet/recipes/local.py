@@ -12,17 +12,19 @@ from typing import Any
 from discreet.accumulators.sums import Total
 from discreet.channels.additive import Channel
 from discreet.channels.answered_bits import AnsweredBitsChannel
+from discreet.channels.asked_first_visit import AskedChannel, quietest_answers
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import RESPONSES, ReportChannel
 from discreet.channels.schedule import EveryEpisode, Growing, Schedule
 from discreet.channels.session import Privatizer
 from discreet.encoders.arm_reward import is_bandit
+from discreet.encoders.asked_first_visit import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
 from discreet.errors import Unsupported, unknown_name
-from discreet.noise import BoundedNoise, RandomizedResponse
+from discreet.noise import BoundedNoise, RandomizedResponse, UnaryEncoding
 from discreet.noise.calibration import calibrate_noise
-from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally
+from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally, one_of
 from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
@@ -47,6 +49,38 @@ def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Option
         schedule = answering_blocks(privacy.epsilon, shape, episodes, growing(options, shape))
     return Privatizer(
         "local/sampled-step", shape, (channel,), schedule, report_guarantee(channel), bool(options["masked"]), options
+    )
+
+
+def _asked_first_visit(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
+    if privacy.epsilon is None:
+        raise Unsupported("randomised answers are calibrated to epsilon: give epsilon instead of rho")
+    channel = quietest_answers(AskedFirstVisit(shape), privacy.epsilon, options["response"])
+    return Privatizer(
+        "local/asked-first-visit", shape, (channel,), growing(options, shape), answer_guarantee(channel),
+        bool(options["masked"]), options,
+    )  # fmt: skip
+
+
+def answer_guarantee(channel: AskedChannel) -> Guarantee:
+    """Pure: whichever question public coins pick, it is answered with the whole epsilon."""
+    asked = ((SUCCESSOR, "the successor"), (BIT, "the reward bit"))
+    return locally(one_of([_answered(channel, question, what) for question, what in asked], _ASKED))
+
+
+_ASKED = "public coins pick the state and action, and the question, without regard to what anybody did"
+
+
+def _answered(channel: AskedChannel, question: int, what: str) -> Guarantee:
+    law = channel.law_of(question)
+    how = "optimised unary encoding" if isinstance(law, UnaryEncoding) else "k-ary randomised response"
+    return from_reports(
+        PureProfile(law.shipped_epsilon),
+        delta=0.0,
+        name=channel.encoder.name,
+        moves=f"{what} of the first visit of one state and action, or that there was none",
+        law=f"{how} of {law.items} answers with a loss of at most {rounded_up(law.shipped_epsilon, 6)}",
+        message=channel.message_of(question),
     )
 
 
@@ -146,6 +180,13 @@ RECIPES = (
         "local/sampled-step", "local",
         "every user reports one step, picked by public coins, by randomised response with the whole epsilon",
         _sampled_step, encoder="sampled-step", law="randomised response", accumulator="total", options=_OPTIONS,
+    ),
+    Recipe(
+        "local/asked-first-visit", "local",
+        "every user is asked about her first visit of one state and action, picked by public coins: where it led, or "
+        "what it brought, by randomised response with the whole epsilon",
+        _asked_first_visit, encoder="asked-first-visit", law="randomised response", accumulator="total",
+        options={"growth": None, "masked": True, "response": None},
     ),
     _certified_recipe("randomised-response", "every bit of every step answered with epsilon/(6H-2)"),
     _certified_recipe("bounded", "bounded noise of the least radius that keeps the promise; simulation only"),
