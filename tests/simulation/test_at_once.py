@@ -9,13 +9,14 @@ import pytest
 from scipy import stats
 
 import discreet
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.base import Context
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.sampled_step import SampledStep
 from discreet.encoders.tables import ThreeTables
 from discreet.encoders.two_tables import TwoTables
-from discreet.policies import Mixture, Policy, uniform_policy
+from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.simulation import users as users_module
 from discreet.simulation.users import AtOnce, TabularUsers
 from discreet.streams import COINS, USERS, generator, stream
@@ -68,6 +69,51 @@ def test_an_item_of_the_sampled_step_has_the_exact_law_and_a_wrong_law_is_reject
     wrong = law.copy()
     wrong[0, 1, 0, 0], wrong[0, 1, 1, 0] = 0.4 * 0.42, 0.4 * 0.58
     assert chi_square(second, wrong.reshape(-1)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("weights", [None, (0, 3, 1, 1, 2, 5)], ids=["even", "weighted"])
+def test_answers_about_first_visits_have_the_law_of_users_one_by_one(weights, monkeypatch):
+    """Two samples of the same law, question by question; with another policy, or every visit, they are told apart."""
+    encoder = AskedFirstVisit(RIVER.shape, weights)
+    n = 300_000
+    at_once = AtOnce(RIVER, np.random.default_rng(2)).tally(encoder, uniform_policy(RIVER.shape), n)
+    monkeypatch.setattr(users_module, "_MANY", 10**9)
+    people = TabularUsers(RIVER, stream(1, 0, USERS), generator(1, 0, COINS))
+    one_by_one = people.tally([encoder], Context(uniform_policy(RIVER.shape)), n)[0]
+    tilted = StochasticPolicy(np.broadcast_to([0.48, 0.52], (3, 3, 2)))
+    others = people.tally([encoder], Context(tilted), n)[0]
+    assert at_once.sum() > n  # answers, and who was asked
+    assert alike(encoder, at_once, one_by_one) > FALSE_ALARM
+    assert alike(encoder, at_once, others) < FALSE_ALARM
+
+
+def alike(encoder, first, second):
+    """The p-value of two tallies of answers having one law: the answers to all questions, and "none" of each."""
+    tables = []
+    for tally in (first, second):
+        answers, asked = encoder.split(tally)
+        moves, bits = encoder.successors(answers), encoder.bits(answers)
+        none = [asked[:, 0] - moves.sum(axis=0), asked[:, 1] - bits.sum(axis=0)]
+        tables.append(np.concatenate([moves, bits, none]).reshape(-1))
+    seen = np.sum(tables, axis=0) > 0
+    return stats.chi2_contingency(np.stack(tables)[:, seen])[1]
+
+
+def test_first_visits_by_hand():
+    """From the left of RiverSwim, always right: state 1 is reached with 0.6 at once and 0.4 * 0.6 a step later."""
+    visited, followed = AtOnce(RIVER, np.random.default_rng(0))._first_visits(RIGHT, np.arange(6))
+    np.testing.assert_allclose(visited, [0, 1, 0, 0.84, 0, 0.21])
+    np.testing.assert_allclose(followed, [0, 1, 0, 0.6, 0, 0])
+
+
+@pytest.mark.parametrize("instance", range(6))
+def test_laws_that_rounding_leaves_above_one_are_drawn_all_the_same(instance):
+    world = discreet.worlds.random_mdp(states=8, actions=3, horizon=8, instance=instance)
+    people, encoder = AtOnce(world, np.random.default_rng(0)), AskedFirstVisit(world.shape)
+    for seed in range(10):
+        policy = Policy(np.random.default_rng(seed).integers(0, 3, (8, 8)))
+        tally = people.tally(encoder, policy, 1000)
+        assert encoder.split(tally)[1].sum() == 1000
 
 
 def test_counts_of_consecutive_steps_flow():

@@ -11,6 +11,11 @@ draws gives the table
 with exactly the law that it has when every user is simulated. Encoders that count every visit are sums of that table.
 First visits depend on the path of each user, so they are not, and neither are several picked steps.
 
+If each user is asked about her first visit of one row, users who are asked about different rows are different people:
+the answers about a row are one multinomial draw. With d_h(s) the probability to be in s at step h and not to have
+visited the row (s', a) before, she first visits it at step h with probability d_h(s') pi_h(a | s'), and its successor
+and its reward have the law of the row.
+
 If one step is picked per user, the users picked at different steps are different people: the cells of step h are one
 multinomial draw from the exact occupancy of step h, independent of all others.
 
@@ -26,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from discreet.compiled import kernel
+from discreet.encoders.asked_first_visit import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.encoders.base import Context, Encoder, by_successor, encode_all
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.sampled_step import SampledStep
@@ -40,6 +46,7 @@ from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout, rollout_
 
 _AT_ONCE = 4096  # users simulated at a time: enough to amortise a call, few enough to stay in cache
 _MANY = 512  # from here on one draw for all of them is cheaper than simulating each
+_PRODUCTS = 20  # of probabilities that are computed while one step of one user is simulated
 
 
 class SimulatedUsers:
@@ -124,7 +131,7 @@ class TabularUsers(SimulatedUsers):
         self, encoders: Sequence[Encoder], policy: Policy | StochasticPolicy, users: int, sums: list[Floats]
     ) -> None:
         """Many users are counted at once, unless several encoders see them: draws of their own would not agree."""
-        if users >= _MANY and len(encoders) == 1 and self._at_once.serves(encoders[0]):
+        if len(encoders) == 1 and users >= _many(encoders[0]) and self._at_once.serves(encoders[0]):
             sums[0][0] += self._at_once.tally(encoders[0], policy, users)
         else:
             super()._add(encoders, policy, users, sums)
@@ -189,6 +196,8 @@ class AtOnce:
                 return clipped == self._world.reward_range
             case JointHistogram() | TwoTables(first_visit=False):
                 return True
+            case AskedFirstVisit():
+                return len(self._world.transitions) == 1
             case ThreeTables(rounded=rounded):
                 return rounded or isinstance(self._world.rewards, Bernoulli)
             case _:
@@ -198,6 +207,8 @@ class AtOnce:
         """The sum of the encodings of ``users`` users who follow ``policy``."""
         if isinstance(encoder, SampledStep):
             return self._picked(encoder, policy, users)
+        if isinstance(encoder, AskedFirstVisit):
+            return self._answered(encoder, policy, users)
         counts = self._counts(policy, users)
         if not encoder.shape.homogeneous or encoder.shape.horizon == 1:
             grouped = counts
@@ -218,6 +229,41 @@ class AtOnce:
         occupancy = self._occupancy(policy)
         items = self._generator.multinomial(asked, occupancy)
         return np.concatenate([items.reshape(-1), asked]).astype(np.float64)
+
+    def _answered(self, encoder: AskedFirstVisit, policy: Policy | StochasticPolicy, users: int) -> Floats:
+        draw, questions = self._generator, encoder.arrays()
+        shares = np.diff(questions.up_to, prepend=0.0)
+        about = draw.multinomial(users, np.repeat(shares / 2, 2)).reshape(-1, 2)
+        visited, followed = self._first_visits(policy, questions.rows)
+        moves = self._world.transitions[0].reshape(encoder.rows, -1)[questions.rows]
+        ones = np.minimum(1.0, (moves * self._bit_table(0).reshape(encoder.rows, -1)[questions.rows]).sum(axis=1))
+        tally = np.zeros(encoder.size)
+        _answers, asked = encoder.split(tally)
+        asked[questions.rows] = about
+        answers = {
+            SUCCESSOR: (encoder.successors(tally), followed[:, None] * moves),
+            BIT: (encoder.bits(tally), visited[:, None] * np.stack([1.0 - ones, ones], axis=1)),
+        }
+        for question, (table, law) in answers.items():
+            none = np.maximum(0.0, 1.0 - law.sum(axis=1, keepdims=True))
+            given = draw.multinomial(about[:, question], _exactly_one(np.concatenate([law, none], axis=1)))
+            table[:, questions.rows] = given[:, :-1].T
+        return tally
+
+    def _first_visits(self, policy: Policy | StochasticPolicy, rows: Integers) -> tuple[Floats, Floats]:
+        """The probability to visit each row at all, and to visit it first before the last step."""
+        moves = self._world.transitions[0]
+        S, A = moves.shape[:2]
+        states, actions = np.divmod(rows, A)
+        here = np.broadcast_to(self._world.start, (len(rows), S))  # and the row not visited before
+        visited = followed = np.zeros(len(rows))
+        for h in range(self._world.horizon):
+            plays = _plays(policy, h, A)
+            first = here[np.arange(len(rows)), states] * plays[states, actions]
+            visited, followed = visited + first, visited
+            left = here @ (plays[:, :, None] * moves).sum(axis=1) - first[:, None] * moves[states, actions]
+            here = np.maximum(0.0, left)  # what everybody has visited may be left a rounding below nothing
+        return visited, followed
 
     def _occupancy(self, policy: Policy | StochasticPolicy) -> Floats:
         """The law of an item at each step: (H, cells of a step)."""
@@ -261,6 +307,13 @@ class AtOnce:
     def _bit_table(self, g: int) -> Floats:
         assert self._bits is not None
         return np.asarray(self._bits[g if len(self._bits) > 1 else 0])
+
+
+def _many(encoder: Encoder) -> int:
+    """From how many users on one draw for all of them is cheaper than simulating each."""
+    if isinstance(encoder, AskedFirstVisit):
+        return max(_MANY, encoder.rows * encoder.shape.states**2 // _PRODUCTS)
+    return _MANY
 
 
 def _plays(policy: Policy | StochasticPolicy, h: int, actions: int) -> Floats:
