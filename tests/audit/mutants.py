@@ -24,11 +24,23 @@ from discreet.accumulators.base import SecureNoise, SimulatedNoise
 from discreet.accumulators.matrix import Matrix
 from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, SampledLayerRun
 from discreet.adversarial.encoders import LayeredTransitions, LossTable
-from discreet.audit import answers
+from discreet.audit import answers, samplers
 from discreet.audit.goodness_of_fit import quieter
-from discreet.channels import continual, focused, sampled_item, session, shuffled_bits, shuffled_item, sparse
+from discreet.channels import (
+    asked_first_visit,
+    continual,
+    focused,
+    sampled_item,
+    session,
+    shuffled_bits,
+    shuffled_item,
+    sparse,
+)
 from discreet.channels.additive import AdditiveRun
 from discreet.channels.answered_bits import ResponseChannel, ResponseRun
+from discreet.channels.device_answers import true_answer
+from discreet.channels.user_side import Report
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
@@ -112,7 +124,8 @@ def law_at(share):
 def _quiet(channel, share):
     if isinstance(channel, focused.FocusedChannel):
         return replace(channel, laws=tuple(quieter(law, share) for law in channel.laws))
-    if isinstance(channel, OneBitChannel | SampledLayerChannel | sampled_item.ReportChannel):
+    answering = sampled_item.ReportChannel | asked_first_visit.AskedChannel
+    if isinstance(channel, OneBitChannel | SampledLayerChannel | answering):
         return replace(channel, epsilon=channel.epsilon / share)
     if isinstance(channel, linear.LinearChannel):
         laws = tuple((quieter_matrix(on, share), quieter(off, share)) for on, off in channel.laws)
@@ -358,9 +371,72 @@ def _refined_forgets(self, own):
     return own
 
 
+def device(owner, says):
+    """A device that says otherwise: ``says(honest, channel, record, question, generator, truth)``, truth in clear."""
+
+    def make(honest):
+        def answer(channel, record, question, generator=None):
+            truth = true_answer(channel, record, question, np.array([0], np.uint64))
+            return says(honest, channel, record, question, generator, truth)
+
+        return answer
+
+    return method(owner, "randomize_answer", make)
+
+
+def _none_in_clear(honest, channel, record, question, generator, truth):
+    none = channel.law_of(question % 2).items - 1
+    return Report(question, np.array([none])) if truth == none else honest(channel, record, question, generator)
+
+
+def _silent_if_none(honest, channel, record, question, generator, truth):
+    there = truth < channel.law_of(question % 2).items - 1
+    return honest(channel, record, question, generator) if there else None
+
+
+def _rather_true(honest, channel, record, question, generator, truth):
+    return honest(replace(channel, epsilon=channel.epsilon + 0.05), record, question, generator)
+
+
+def _where_she_was(honest, channel, record, question, generator, truth):
+    row = int(record.states[0, 0]) * channel.encoder.shape.actions + int(record.actions[0, 0])
+    asked = 2 * row + question % 2 if record.lengths[0] else question
+    return honest(channel, record, asked, generator)
+
+
+def _both_questions(honest, channel, record, question, generator, truth):
+    return [honest(channel, record, asked, generator) for asked in (question, question ^ 1)]
+
+
+class _LoudBits(asked_first_visit.AskedChannel):
+    """Reward bits with half an epsilon more than is stated."""
+
+    def law_of(self, question):
+        return super().law_of(question) if question == 0 else KaryRandomizedResponse(self.epsilon + 0.5, 3)
+
+
+def _loud_bits(privatizer):
+    ((encoder, epsilon, response),) = ((one.encoder, one.epsilon, one.response) for one in privatizer.channels)
+    return replace(privatizer, channels=(_LoudBits(encoder, epsilon, response),))
+
+
+def _only_of_visitors(honest):
+    def drawn(channel, truths, asked, generator):
+        encoder = channel.encoder
+        there = np.stack([encoder.successors(truths).sum(axis=0), encoder.bits(truths).sum(axis=0)], axis=1)
+        return honest(channel, truths, there, generator)
+
+    return drawn
+
+
+def _more_of_the_last(honest):
+    return lambda self: honest(replace(self, weights=tuple(range(1, self.rows + 1))))
+
+
 LAPLACE, GAUSSIAN = "central/joint-histogram-laplace", "central/joint-histogram-gaussian"
 FIRST, TABLES = "central/first-visit-laplace", "central/three-tables-laplace"
 LOCAL, STEP = "local/joint-histogram-laplace", "local/sampled-step"
+ASKED = "local/asked-first-visit"
 TREE, REFINED = "central/three-tables-laplace-tree", "central/three-tables-refined-tree"
 FOCUSED, MATRIX = "central/focused-first-visit-laplace", "central/first-visit-matrix"
 LOSSES, BITS = "central/loss-tables", "shuffle/joint-histogram-binomial"
@@ -496,6 +572,37 @@ MUTANTS = (
         lambda channel, domain, items, asked, generator: np.where(domain.cells, items, 0.0)), options=KARY),
     Mutant("simulated answers of a batch are true", ANSWERED, SAMPLERS,
            returns(ResponseRun, "_ones", lambda self, law, true: true)),
+    # Answers to one question.
+    Mutant("answers about first visits are the true ones", ASKED, COUPLING,
+           returns(KaryRandomizedResponse, "_report", lambda self, values, words: values), shape=POOLED, options=KARY),
+    Mutant("unary answers about first visits lie half as often", ASKED, COUPLING,
+           returns(UnaryEncoding, "_bits", _rare_lies), shape=POOLED, options=UNARY),
+    Mutant("answers are randomised with twice the epsilon", ASKED, COUPLING, change=law_at(0.5), shape=POOLED),
+    Mutant("reward bits are answered with half an epsilon more", ASKED, COUPLING, change=_loud_bits, shape=POOLED),
+    Mutant("a device says in clear that it was never there", ASKED, COUPLING, device(answers, _none_in_clear),
+           shape=POOLED, options=KARY),
+    Mutant("a device that was never there stays silent", ASKED, COUPLING, device(answers, _silent_if_none),
+           shape=POOLED),
+    Mutant("a device tells the truth a little more often", ASKED, COUPLING, device(answers, _rather_true),
+           shape=POOLED, options=KARY),
+    Mutant("a device tells the truth a little more often, unary bits", ASKED, COUPLING, device(answers, _rather_true),
+           shape=POOLED, options=UNARY),
+    Mutant("a device answers about the row that it visited", ASKED, COUPLING, device(answers, _where_she_was),
+           shape=POOLED),
+    Mutant("a device answers both questions, each with the whole epsilon", ASKED, COUPLING,
+           device(answers, _both_questions), shape=POOLED),
+    Mutant("in earnest, devices that were never there say so", ASKED, SAMPLERS, device(samplers, _none_in_clear),
+           shape=POOLED, options=KARY),
+    Mutant("in earnest, devices answer truly", ASKED, SAMPLERS,
+           returns(KaryRandomizedResponse, "randomize_securely", lambda self, item: np.asarray(item)), shape=POOLED,
+           options=KARY),
+    Mutant("simulated answers about first visits are true", ASKED, SAMPLERS, returns(
+        asked_first_visit, "draw_answers", lambda channel, truths, asked, generator: truths.copy()), shape=POOLED,
+        options=UNARY),
+    Mutant("simulated lies come only from users who were there", ASKED, SAMPLERS,
+           method(asked_first_visit, "draw_answers", _only_of_visitors), shape=POOLED, options=KARY),
+    Mutant("simulated coins ask about some rows more than about others", ASKED, SAMPLERS,
+           method(AskedFirstVisit, "arrays", _more_of_the_last), shape=POOLED),
     # Thresholds, rounding and linear answers.
     Mutant("a sparse release has no threshold", "offline/sparse-laplace", COUPLING,
            returns(sparse, "release_sparse", _sparse_all)),
@@ -588,6 +695,14 @@ EDITS = (
          "cells[(pair * (S + 1) + successor) * 2 + bit] += 1.0", "cells[(pair * (S + 1) + successor) * 2 + bit] += 2.0",
          "tests/audit/test_coupling.py::test_no_session_loses_more_than_its_guarantee_says"
          "[central/first-visit-laplace]"),
+    Edit("simulated questions are about what the user did first", "encoders/asked_first_visit.py",
+         "    about_bit = uniform(stream) < 0.5\n",
+         "    row = states[0] * A + actions[0] if length > 0 else row\n    about_bit = uniform(stream) < 0.5\n",
+         "tests/encoders/test_asked_first_visit.py::test_who_is_asked_what_does_not_depend_on_the_record"),
+    Edit("all visits of a row answer the question", "encoders/asked_first_visit.py",
+         "                cells[states[h + 1] * R + row] += 1.0\n            break",
+         "                cells[states[h + 1] * R + row] += 1.0",
+         "tests/encoders/test_asked_first_visit.py::test_the_kernel_counts_what_a_slow_reading_of_the_record_says"),
     Edit("zeros of losses are counted twice", "adversarial/encoders.py",
          "cells[zero] += 1.0 - share", "cells[zero] += 2.0 - 2.0 * share",
          "tests/audit/test_coupling.py::test_no_session_loses_more_than_its_guarantee_says"

@@ -14,6 +14,7 @@ from discreet.audit.answers import Words, answered, bit_laws, law_of
 from discreet.audit.moved_noise import Offence, share_of
 from discreet.noise import KaryRandomizedResponse, RandomizedResponse
 from discreet.recipes.registry import build
+from discreet.shape import Shape
 
 EPSILONS = (0.1, 1.0, 6.0)
 
@@ -62,6 +63,62 @@ def share(privatizer):
 )
 def test_reports_lose_what_is_stated(options):
     assert share(built("local/sampled-step", **options)).of_stated == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"response": "kary"}, {"response": "unary"}, {"masked": False}], ids=str)
+@pytest.mark.parametrize("epsilon", [0.3, 4.0])
+def test_answers_to_a_question_lose_what_is_stated(options, epsilon):
+    for shape in (POOLED, Shape(1, 1, 2, homogeneous=True), Shape(4, 2, 3, homogeneous=True, start=1)):
+        found = share(build(target("local/asked-first-visit", epsilon=epsilon, **options), shape, USERS))
+        assert found.of_stated == pytest.approx(1.0, abs=1e-9)
+
+
+def test_every_question_and_every_kind_of_record_is_tried(monkeypatch):
+    """By what devices were handed: all questions, and records that are there at once, late, twice, never, or end."""
+    seen = {}
+    honest = answers.randomize_answer
+
+    def watched(channel, record, question, generator=None):
+        length, row = int(record.lengths[0]), question // 2
+        here = record.states[0, :length] * 2 + record.actions[0, :length] == row
+        seen.setdefault(question, set()).add((length, *np.flatnonzero(here).tolist()))
+        return honest(channel, record, question, generator)
+
+    monkeypatch.setattr(answers, "randomize_answer", watched)
+    share(built("local/asked-first-visit", replace(POOLED, horizon=3)))
+    assert set(seen) == set(range(8))
+    for kinds in seen.values():
+        assert {(3, 0), (3, 2), (3, 0, 2), (3, 0, 1, 2), (1, 0), (3,), (0,)} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("says", "match"),
+    [
+        (lambda report: report._replace(message=np.zeros_like(report.message)), "is not what its law describes"),
+        (lambda report: report._replace(step=report.step ^ 2), "something else than one answer to question"),
+        (lambda report: [report, report], "something else than one answer to question"),
+        (lambda report: None, "something else than one answer to question"),
+    ],
+)
+def test_a_device_that_answers_something_else_is_an_offence(monkeypatch, says, match):
+    honest = answers.randomize_answer
+    monkeypatch.setattr(answers, "randomize_answer", lambda *arguments: says(honest(*arguments)))
+    with pytest.raises(Offence, match=match):
+        share(built("local/asked-first-visit", POOLED))
+
+
+@pytest.mark.parametrize("response", ["kary", "unary"])
+@pytest.mark.parametrize("more", [1e-3, -1e-3])
+def test_a_device_with_slightly_other_odds_is_seen(monkeypatch, response, more):
+    """Words next to the breaks of the law are handed to it, so a thousandth of the epsilon is enough."""
+    honest = answers.randomize_answer
+
+    def louder(channel, record, question, generator=None):
+        return honest(replace(channel, epsilon=channel.epsilon + more), record, question, generator)
+
+    monkeypatch.setattr(answers, "randomize_answer", louder)
+    with pytest.raises(Offence, match="is not what its law describes"):
+        share(built("local/asked-first-visit", POOLED, response=response))
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,20 @@ def test_a_session_is_tried_with_users_who_follow_a_public_policy():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("response", ["kary", "unary"])
+def test_answers_to_a_question_go_through_all_stages(response):
+    shape, options = replace(SMALL, horizon=2, homogeneous=True), {"response": response}
+    report = audit(Local(2.0, recipe="local/asked-first-visit", options=options), shape, trials=4000)
+    assert report.holds
+    assert report.exact == pytest.approx(2.0, abs=1e-6)
+    assert [(stage.name, stage.ran, stage.holds) for stage in report.stages] == [
+        ("coupling", True, True),
+        ("samplers", True, True),
+    ]
+    assert 0 < report.lower_bound < 2.0
+
+
+@pytest.mark.slow
 def test_an_accumulator_that_is_not_known_falls_back_on_the_session():
     @dataclass(frozen=True)
     class Unknown:

@@ -57,6 +57,7 @@ def test_every_recipe_that_auto_can_take_is_among_them():
         "central/first-visit-matrix",
         "central/loss-tables",
         "local/sampled-step",
+        "local/asked-first-visit",
         "shuffle/first-visit-binomial",
         "offline/laplace",
     ],

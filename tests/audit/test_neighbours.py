@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from discreet.audit.neighbours import _furthest, shift_sensitivity, worst_pair
+from discreet.channels.asked_first_visit import AskedChannel
+from discreet.channels.device_answers import true_answer
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.first_visit import FirstVisit
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
@@ -80,3 +83,16 @@ def test_fewer_actions_can_be_asked_for():
 def test_the_records_are_described_briefly():
     assert worst_pair(JointHistogram(Shape(2, 2, 1))).describe().count("against") == 1
     assert "... 20 steps" in worst_pair(JointHistogram(Shape(6, 2, 20))).describe()
+
+
+@pytest.mark.parametrize("shape", [Shape(2, 2, 2, homogeneous=True), Shape(4, 2, 6, homogeneous=True)], ids=str)
+def test_records_are_compared_given_the_questions_that_coins_pick(shape):
+    """With other questions any two records would differ; given the same ones these two answer many differently."""
+    first, second = worst_pair(AskedFirstVisit(shape), actions=1).records
+    channel, coins = AskedChannel(AskedFirstVisit(shape), 1.0), np.array([0], np.uint64)
+    differ = sum(
+        true_answer(channel, first, question, coins) != true_answer(channel, second, question, coins)
+        for question in range(2 * shape.states * shape.actions)
+        if question // 2 % shape.actions == 0
+    )
+    assert differ >= 3

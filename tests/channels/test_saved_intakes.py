@@ -19,6 +19,8 @@ from discreet.accumulators.sums import EachAlone, Once
 from discreet.accumulators.tree import EqualLawTree, EvenTree, Tree
 from discreet.channels import saved as saving
 from discreet.channels.additive import Channel
+from discreet.channels.asked_first_visit import AskedChannel
+from discreet.channels.device_answers import draw_question, randomize_answer
 from discreet.channels.schedule import Equal, EveryEpisode
 from discreet.channels.session import Privatizer
 from discreet.channels.user_side import Report, count_messages, pick_steps, randomize_record, tally_records
@@ -86,10 +88,12 @@ def through_bytes(intake):
     return Saved(saving.from_bytes(public), saving.from_bytes(secret))
 
 
-def reported(channel, masked, world, policy, users, seed):
-    """Messages of users who act under a policy, by seeded generators."""
+def reported(channel, masked, world, policy, users, seed, weights=None):
+    """Messages of users who act under a policy, by seeded generators; ``weights`` are those of questions."""
     rng, crowd = np.random.default_rng(seed), TabularUsers(world, stream(seed, 0, USERS), generator(seed, 0, COINS))
     played: Trajectories = crowd._episodes(policy, users)
+    if isinstance(channel, AskedChannel):
+        return [[randomize_answer(channel, played.only(i), draw_question(weights, rng), rng)] for i in range(users)]
     return [
         randomize_record(channel, played.only(i), policy, pick_steps(channel, rng), rng, masked=masked)
         for i in range(users)
@@ -242,20 +246,24 @@ def test_the_public_part_is_a_function_of_what_was_released(recipe):
     assert saving.to_bytes(one.public) == saving.to_bytes(other.public)
 
 
+STEP, ASKED = "local/sampled-step", "local/asked-first-visit"
 LOCAL = {
-    "kary": {"response": "kary", "steps": 1},
-    "unary": {"response": "unary", "steps": 1},
-    "two steps": {"response": "kary", "steps": 2},
-    "early end": {"response": "kary", "steps": 1, "early_end": True},
-    "unmasked": {"response": "unary", "steps": 1, "masked": False},
-    "auto": {},
+    "kary": (STEP, {"response": "kary", "steps": 1}),
+    "unary": (STEP, {"response": "unary", "steps": 1}),
+    "two steps": (STEP, {"response": "kary", "steps": 2}),
+    "early end": (STEP, {"response": "kary", "steps": 1, "early_end": True}),
+    "unmasked": (STEP, {"response": "unary", "steps": 1, "masked": False}),
+    "question": (ASKED, {"response": "kary"}),
+    "unary question": (ASKED, {"response": "unary"}),
+    "unmasked question": (ASKED, {"masked": False}),
+    "auto": ("auto", {}),
 }
 
 
-@pytest.mark.parametrize("options", LOCAL.values(), ids=LOCAL.keys())
+@pytest.mark.parametrize(("recipe", "options"), LOCAL.values(), ids=LOCAL.keys())
 @pytest.mark.parametrize("name", ["ucbvi", "obi", "psrl"])
-def test_a_collection_that_is_interrupted_goes_on_bit_for_bit(options, name):
-    privatizer = build(discreet.Local(3.0, options=options), SWIM.shape, TOTAL)
+def test_a_collection_that_is_interrupted_goes_on_bit_for_bit(recipe, options, name):
+    privatizer = build(discreet.Local(3.0, recipe=recipe, options=options), SWIM.shape, TOTAL)
     learner = make_learner(name, **({"draws": 1} if name == "psrl" else {}))
     (channel,), problem = privatizer.channels, Problem(SWIM.shape, TOTAL)
     runs = []
@@ -263,7 +271,8 @@ def test_a_collection_that_is_interrupted_goes_on_bit_for_bit(options, name):
         intake, state, said, late = privatizer.collect(TOTAL), learner.init(problem, stream(0, 0, COINS)), [], None
         for number in range(ROUNDS):
             policy = learner.policy(state)
-            messages = reported(channel, privatizer.masked, SWIM, policy, 8, number)
+            weights = intake.question_weights(policy)
+            messages = reported(channel, privatizer.masked, SWIM, policy, 8, number, weights)
             groups = [(policy, messages[:5])] + ([late] if late is not None else [])
             late = policy, messages[5:]  # three of each round come too late for it, and count with the next one
             release = intake.receive(groups)
@@ -408,12 +417,13 @@ def test_what_cannot_be_saved_or_collected_says_so():
     for target in (discreet.Central(1.0), discreet.Local(1.0, recipe="local/three-tables-laplace")):
         with pytest.raises(Unsupported, match="local/sampled-step"):
             build(target, SWIM.shape, TOTAL).collect(TOTAL)
-    local = build(discreet.Local(1.0), SWIM.shape, TOTAL)
-    with pytest.raises(Unsupported, match="open the intake with collect"):
-        local.take_in(SimulatedNoise(tape()), TOTAL).receive([(RIGHT, [])])
-    (channel,) = local.channels
-    with pytest.raises(Unsupported, match="no tally of clear items exists"):
-        local.collect(TOTAL).take([np.zeros(channel.encoder.size)], 1, Context(RIGHT))
+    for recipe, what in ((STEP, "items"), (ASKED, "answers")):
+        local = build(discreet.Local(1.0, recipe=recipe), SWIM.shape, TOTAL)
+        with pytest.raises(Unsupported, match="open the intake with collect"):
+            local.take_in(SimulatedNoise(tape()), TOTAL).receive([(RIGHT, [])])
+        (channel,) = local.channels
+        with pytest.raises(Unsupported, match=f"no tally of clear {what} exists"):
+            local.collect(TOTAL).take([np.zeros(channel.encoder.size)], 1, Context(RIGHT))
 
 
 def test_a_single_release_stays_made():

@@ -13,6 +13,7 @@ from discreet.adversarial.encoders import (
     SignedLosses,
 )
 from discreet.encoders.arm_reward import ArmReward
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram, MarginalTable
 from discreet.encoders.sampled_step import SampledStep
@@ -30,7 +31,7 @@ WHOLE = [
     TwoTables(PER_STEP), TwoTables(POOLED, first_visit=True),
     RewardLevels(PER_STEP), SampledStep(PER_STEP), MarginalTable(PER_STEP), SignedFirstVisitTables(HEAVY, 2.0),
     LayeredTransitions(LAYERS), LayeredVisits(LAYERS), LossBits(LAYERS), LossTable(LAYERS), ObservedLosses(LAYERS),
-    ArmReward(Shape(1, 2, 1)), SignedLosses(LAYERS),
+    ArmReward(Shape(1, 2, 1)), SignedLosses(LAYERS), AskedFirstVisit(POOLED), AskedFirstVisit(POOLED, (0, 1, 2, 3)),
 ]  # fmt: skip
 FRACTIONS = [
     ThreeTables(PER_STEP, rounded=False), ScaledTables(PER_STEP), ClippedTables(HEAVY, (1.0,)),

@@ -1,4 +1,7 @@
-"""Every stated sensitivity against all pairs of records of tiny worlds: the norms are attained and never exceeded."""
+"""Every stated sensitivity against all pairs of records of tiny worlds: the norms are attained and never exceeded.
+
+Encoders that ask by public coins are compared given the coins, in test_asked_first_visit.py.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.base import encode
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram, MarginalTable
@@ -134,3 +138,5 @@ def test_steps_that_do_not_exist_or_are_pooled_have_no_sensitivity():
             make(pooled).layer_sensitivity(0)
     with pytest.raises(Unsupported, match="MarginalTable has no sensitivity by step"):
         MarginalTable(Shape(2, 2, 2)).layer_sensitivity(0)
+    with pytest.raises(Unsupported, match="AskedFirstVisit has no sensitivity by step"):
+        AskedFirstVisit(pooled).layer_sensitivity(0)

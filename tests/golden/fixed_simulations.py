@@ -65,7 +65,7 @@ ONLINE = {
             (RIVER, learners.UCBVI, "central", False, 60, ("three-tables-gaussian-tree", "three-tables-refined-tree")),
             (RIVER, learners.OBI, "local", True, 1_000,
              ("joint-histogram-laplace", "first-visit-laplace", "three-tables-laplace", "sampled-step",
-              "three-tables-randomised-response")),
+              "asked-first-visit", "three-tables-randomised-response")),
             (RIVER, learners.UCBVI, "local", False, 300,
              ("joint-histogram-gaussian", "first-visit-gaussian", "three-tables-gaussian", "three-tables-bounded",
               "published-gaussian", "published-bounded")),

@@ -60,6 +60,7 @@ STRANGERS = [
 ]  # fmt: skip
 ODD = [*NUMBERS, *NUMPYS, *STRANGERS]
 UNIT, SHAPE, EPISODES = Sensitivity.unit_shifts(1, 1), Shape(2, 2, 2), 40
+POOLED = Shape(2, 2, 2, homogeneous=True)
 
 
 def outcome(make: Callable[[Any], Any], value: Any) -> Any:
@@ -73,9 +74,9 @@ def outcome(make: Callable[[Any], Any], value: Any) -> Any:
         return None
 
 
-def kept(target: Central | Local | Shuffle) -> float:
+def kept(target: Central | Local | Shuffle, shape: Shape = SHAPE) -> float:
     """Assemble the recipe and check that no more is spent than was asked for."""
-    guarantee = calibrate(target, SHAPE, episodes=EPISODES).guarantee
+    guarantee = calibrate(target, shape, episodes=EPISODES).guarantee
     if target.epsilon is not None:
         assert guarantee.delta <= target.delta
         assert guarantee.epsilon <= target.epsilon
@@ -91,6 +92,11 @@ TARGETS = {
     "central delta": lambda v: kept(Central(1.0, v, recipe="central/joint-histogram-gaussian")),
     "central rho": lambda v: kept(Central(rho=v, recipe="central/joint-histogram-gaussian")),
     "local epsilon": lambda v: kept(Local(v, recipe="local/sampled-step")),
+    "local question": lambda v: kept(Local(v, recipe="local/asked-first-visit"), POOLED),
+    "local question unary": lambda v: kept(
+        Local(v, recipe="local/asked-first-visit", options={"response": "unary"}), POOLED
+    ),
+    "local response": lambda v: kept(Local(1.0, recipe="local/asked-first-visit", options={"response": v}), POOLED),
     "local bits": lambda v: kept(Local(v, recipe="local/three-tables-randomised-response")),
     "local delta": lambda v: kept(Local(1.0, v, recipe="local/joint-histogram-gaussian")),
     "shuffle epsilon": lambda v: kept(Shuffle(v, 1e-5, recipe="shuffle/three-tables-randomised-response")),
@@ -104,10 +110,13 @@ TARGETS = {
 }
 
 
+ALWAYS_REFUSED = {"shuffle rho", "recipe", "none", "options", "local response"}
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_targets(name):
     found = [outcome(TARGETS[name], value) for value in ODD]
-    assert any(value is not None for value in found) or name in ("shuffle rho", "recipe", "none", "options")
+    assert any(value is not None for value in found) or name in ALWAYS_REFUSED
     assert any(value is None for value in found)
 
 
@@ -225,7 +234,8 @@ def test_every_recipe_at_the_ends_of_its_targets(target):
     kinds = {"central": Central, "local": Local, "shuffle": Shuffle}
     for recipe in recipes(problem="tabular"):
         if recipe.model in kinds and not recipe.name.startswith(("local/published", "shuffle/published")):
-            outcome(lambda name: kept(target(name, kinds[recipe.model])), recipe.name)  # noqa: B023
+            for shape in (SHAPE, POOLED):
+                outcome(lambda name: kept(target(name, kinds[recipe.model]), shape), recipe.name)  # noqa: B023
 
 
 def test_a_message_is_short_whatever_is_given():

@@ -131,8 +131,12 @@ def test_a_guarantee_does_not_stay_when_what_it_is_about_is_exchanged(change):
     assert replace(honest, options={}, users=20).take_in(SecureNoise(), 20).left == 20
 
 
-def test_devices_send_nothing_to_a_recipe_that_was_changed():
-    honest = build(Local(1.0, recipe="local/sampled-step"), SHAPE, 30)
+@pytest.mark.parametrize(
+    ("recipe", "shape"),
+    [("local/sampled-step", SHAPE), ("local/asked-first-visit", replace(SHAPE, horizon=2))],
+)
+def test_devices_send_nothing_to_a_recipe_that_was_changed(recipe, shape):
+    honest = build(Local(1.0, recipe=recipe), shape, 30)
     honest.collect(30)
     louder = replace(honest, channels=(replace(honest.channels[0], epsilon=2.0),))
     with pytest.raises(Unsupported, match="changed after its guarantee was computed"):

@@ -5,6 +5,8 @@ tells which words give which answer, and how many those are is the exact probabi
 arithmetic, run. From these probabilities come the losses between two users' messages.
 
 * Reports of sampled steps: the whole function that runs on the device, ``randomize_record``, on two records.
+* Answers to one question: the whole function on the device, ``randomize_answer``, for every question about every row
+  and for records that visit the row first, last, twice or never, end there, or are empty; the worst question counts.
 * Answered bits: every bit of the two users' encodings, and behind a shuffler the number of ones in the worst crowds
   that were tried (nobody else has a one, half of the others have, all of them have).
 * One item behind a shuffler: the whole function on the device again, and the law of the histogram of a small batch in
@@ -30,11 +32,14 @@ from discreet.audit.moved_noise import Offence, composed_losses, losses_between
 from discreet.audit.neighbours import worst_pair
 from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
 from discreet.channels.arm_rewards import ArmRewardsChannel
+from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import AnyChannel
+from discreet.channels.device_answers import randomize_answer
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.shuffled_item import ItemChannel
 from discreet.channels.sparse import SparseChannel
-from discreet.channels.user_side import randomize_item, randomize_record
+from discreet.channels.user_side import Report, randomize_item, randomize_record
+from discreet.encoders.asked_first_visit import BIT, SUCCESSOR
 from discreet.encoders.base import Context
 from discreet.errors import Unsupported
 from discreet.noise import RandomizedResponse, UnaryEncoding
@@ -50,6 +55,7 @@ _COARSE = 512  # words that are tried before breaks between answers are searched
 _FAR_ABOVE = 8  # thresholds
 _TRIED = 12  # words that a device is handed
 _READ = 3  # items whose law is read off
+_BREAKS = 6  # breaks of a law, at most, next to which a device is handed words besides
 _KINDS = 4  # of items that are told apart in a histogram
 _BATCH = 24  # users of a batch of items, at most, of which all histograms are gone through
 _CROWD = 64  # users of a batch, at most, whose crowds are gone through
@@ -85,20 +91,24 @@ class Words(np.random.Generator):
 
 def law_of(answers: Answers, whole: int = 1 << 62) -> LawOfAnswers:
     """The probability of every answer over words 0 .. whole - 1, each equally likely."""
+    pieces, masses = _pieces(answers, whole), dict[int, int]()
+    for (start, answer), (end, _) in zip(pieces, [*pieces[1:], (whole, 0)], strict=True):
+        masses[answer] = masses.get(answer, 0) + end - start
+    return {answer: mass / whole for answer, mass in masses.items()}
+
+
+def _pieces(answers: Answers, whole: int = 1 << 62) -> list[tuple[int, int]]:
+    """Where words begin to give another answer, and which: the first word, then every break between two answers."""
     low = np.linspace(0, whole - 1, _COARSE + 1).astype(np.int64)
     low[-1] = whole - 1
     found = answers(low)
-    masses: dict[int, int] = {}
+    pieces = [(0, int(found[0]))]
     for i in range(_COARSE):
         start, end, last = int(low[i]), int(low[i + 1]), int(found[i + 1])
-        here = int(found[i])
-        while here != last:
-            edge = _first_other(answers, start, end, here)
-            masses[here] = masses.get(here, 0) + edge - start
-            start, here = edge, int(answers(np.array([edge], np.int64))[0])
-        masses[here] = masses.get(here, 0) + end - start
-    masses[int(found[-1])] = masses.get(int(found[-1]), 0) + 1  # the last word itself
-    return {answer: mass / whole for answer, mass in masses.items()}
+        while pieces[-1][1] != last:
+            start = _first_other(answers, start, end, pieces[-1][1])
+            pieces.append((start, int(answers(np.array([start], np.int64))[0])))
+    return pieces
 
 
 def _first_other(answers: Answers, start: int, end: int, here: int) -> int:
@@ -251,13 +261,83 @@ def _items(channel: ReportChannel, law: Any, record: Trajectories, policy: Polic
 def _item_law(law: Any, item: int) -> list[Floats]:
     """The law of the report of one item, read off by words."""
     if isinstance(law, UnaryEncoding):
-
-        def bits(part: int) -> Answers:
-            return lambda words: np.asarray(law.randomize(np.full(len(words), item), Words(words))[:, part])
-
-        return [_as_array(law_of(bits(part)), 2) for part in range(law.items)]
+        return [_as_array(law_of(_bit(law, item, part)), 2) for part in range(law.items)]
     answers = law_of(lambda words: np.asarray(law.randomize(np.full(len(words), item), Words(words))))
     return [_as_array(answers, law.items)]
+
+
+def _bit(law: UnaryEncoding, item: int, part: int) -> Answers:
+    """One bit of the report of an item."""
+    return lambda words: np.asarray(law.randomize(np.full(len(words), item), Words(words))[:, part])
+
+
+@answered.register
+def _(channel: AskedChannel, shape: Shape, masked: bool) -> Profile:
+    # Public coins may pick either question, about any row.
+    return WorstOf(tuple(_worst_answer(channel, shape, about) for about in (SUCCESSOR, BIT)))
+
+
+def _worst_answer(channel: AskedChannel, shape: Shape, about: int) -> Profile:
+    """The answer to one of the two questions, over all rows and over pairs of answers that a device randomises."""
+    law = channel.law_of(about)
+    drawn = np.random.default_rng(about).integers(0, 1 << 62, _TRIED).tolist()
+    words = [np.array(word) for word in sorted({*drawn, *_next_to_breaks(law)})]
+    made = [np.stack([np.atleast_1d(law.randomize(i, Words(word))) for word in words]) for i in range(law.items)]
+    known = {sent.tobytes(): i for i, sent in enumerate(made)}
+    items: set[int] = set()
+    for row in range(channel.encoder.rows):
+        for record in _visitors(shape, row):
+            sent = np.stack([_sent(channel, record, 2 * row + about, word) for word in words])
+            if sent.tobytes() not in known:
+                raise Offence(f"what a device answers to question {2 * row + about} is not what its law describes")
+            items.add(known[sent.tobytes()])
+    # As above a few are read off: of two visitors, and of those who were not there, whose answer is the last one.
+    chosen = sorted(items)[: _READ - 1] + sorted(items)[-1:]
+    laws = [_item_law(law, item) for item in dict.fromkeys(chosen)]
+    if len(laws) < 2:
+        raise Offence("all records answer alike, so that nothing is told by any answer: these are not the stated laws")
+    return max((_between(first, second) for first, second in combinations(laws, 2)), key=_bound)
+
+
+def _next_to_breaks(law: Any) -> list[int]:
+    """Words on both sides of the first breaks of the law of an answer: a device with other odds differs there."""
+    if isinstance(law, UnaryEncoding):
+        parts = [_pieces(_bit(law, 0, part)) for part in (0, 1)]
+    else:
+        parts = [_pieces(lambda words: np.asarray(law.randomize(np.zeros(len(words), np.int64), Words(words))))]
+    breaks = [start for pieces in parts for start, _ in pieces[1 : _BREAKS + 1]]
+    return [word for start in breaks for word in (start - 1, start)]
+
+
+def _sent(channel: AskedChannel, record: Trajectories, question: int, word: Integers) -> Integers:
+    report = randomize_answer(channel, record, question, Words(word))
+    if not isinstance(report, Report) or report.step != question:
+        raise Offence(f"a device sends something else than one answer to question {question}, which it was asked")
+    return np.asarray(report.message, np.int64)
+
+
+def _visitors(shape: Shape, row: int) -> Iterable[Trajectories]:
+    """Records that a question about a row must not tell apart, by the steps at which they are there and their ends.
+
+    They defy the start state and any policy: an answer hides those who do, too.
+    """
+    (low, high), H, rows = shape.rewards, shape.horizon, shape.states * shape.actions
+    first, last = (row + 1) % rows, (row - 1) % rows
+    for visits, elsewhere, reward, length in (
+        ((0,), 0, low, H),
+        ((0,), rows - 1, high, H),
+        ((0, H - 1), first, high, H),
+        ((H - 1,), first, low, H),
+        ((H - 1,), last, high, H),
+        ((0,), first, high, 1),
+        (range(H), row, low, H),
+        ((), first, high, H),
+        ((0,), last, high, 0),
+    ):
+        steps = np.array([row if h in visits else elsewhere for h in range(H)])
+        yield Trajectories(
+            steps[None] // shape.actions, steps[None] % shape.actions, np.full((1, H), reward), np.array([length])
+        )
 
 
 @answered.register

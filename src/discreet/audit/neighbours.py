@@ -3,7 +3,8 @@
 The search does not trust the sensitivity that the encoder states. It encodes real trajectories and looks for the pair
 with the largest L1 distance, and among those the largest L2 distance: every trajectory of a small shape, otherwise
 families that contain the extreme points of the encoders here (staying in one pair, sweeping over all pairs, each with
-lowest and highest rewards), improved step by step.
+lowest and highest rewards), improved step by step. Where public coins pick one question for each user, records are
+compared given the coins, for many tosses of them: the pair that answers most questions differently is the worst.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from discreet.adversarial.encoders import LossTable
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.base import Encoder, encode
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.shape import Shape
@@ -25,6 +27,7 @@ from discreet.types import Floats, Integers
 
 _ENUMERATED = 600  # trajectories of which all pairs are compared
 _IMPROVEMENTS = 300
+_TOSSES = 24  # of public coins, given which records are compared
 
 # One trajectory as an array of rows (state, action, reward share 0 or 1).
 _Steps = Integers
@@ -157,7 +160,12 @@ def _furthest(cells: Floats) -> tuple[int, int]:
 
 def _encodings(encoder: Encoder, steps: list[_Steps]) -> Floats:
     # Rewards at the ends of the range become bits without a coin, so encodings are functions of the records.
-    return encode(encoder, _records(encoder.shape, np.stack(steps)), stream(0, 0, COINS))
+    records = _records(encoder.shape, np.stack(steps))
+    if not isinstance(encoder, AskedFirstVisit):
+        return encode(encoder, records, stream(0, 0, COINS))
+    rows = [_row(records, i) for i in range(len(steps))]
+    tosses = (np.concatenate([encode(encoder, row, stream(0, toss, COINS)) for row in rows]) for toss in range(_TOSSES))
+    return np.concatenate(list(tosses), axis=1)
 
 
 def _records(shape: Shape, steps: Integers) -> Trajectories:

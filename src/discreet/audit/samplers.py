@@ -37,10 +37,13 @@ from discreet.audit.goodness_of_fit import (
 )
 from discreet.channels import sampled_item, shuffled_item
 from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel
+from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import AnyChannel
+from discreet.channels.device_answers import randomize_answer
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.shuffled_item import ItemChannel
-from discreet.encoders.base import Context
+from discreet.encoders.asked_first_visit import SUCCESSOR
+from discreet.encoders.base import Context, encode
 from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
 from discreet.noise import BinomialNoise, DiscreteGaussian, KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
 from discreet.noise.exact_sampler import OWN, ChoosesSampler
@@ -48,7 +51,8 @@ from discreet.noise.knorm import TableNoise
 from discreet.noise.law import add_noise
 from discreet.policies import Policy
 from discreet.shape import Shape
-from discreet.streams import NOISE, stream
+from discreet.streams import COINS, NOISE, stream
+from discreet.trajectories import Trajectories
 from discreet.types import Floats, Integers
 
 SIMULATED, SECURE = 20_000, 3_000  # draws of each kind
@@ -309,6 +313,71 @@ def _(channel: ReportChannel, shape: Shape, masked: bool, seed: int) -> Tested:
             sent, masses = np.append(sent, SIMULATED - sent.sum()), np.append(masses, law.q)
         found.append(chi_square(sent, masses))
     return _answers_tested("the simulated reports of a session", found, law)
+
+
+@try_session.register
+def _(channel: AskedChannel, shape: Shape, masked: bool, seed: int) -> Tested:
+    tested = NOTHING
+    for about, law in enumerate(channel.laws):
+        for answer in (0, law.items - 1):  # everybody has the same one; the last is "none"
+            given = _simulated_answers(channel, shape, about, answer, (seed, 9, about, answer))
+            tested += _answers_tested("the simulated answers of a session", _given_tests(law, answer, given), law)
+            given = _real_answers(channel, shape, about, answer)
+            tested += _answers_tested("a device's answers", _given_tests(law, answer, given), law)
+    return tested + _test_questions(channel, shape, seed)
+
+
+def _given_tests(law: KaryRandomizedResponse | UnaryEncoding, answer: int, given: Floats) -> Iterator[float]:
+    """Numbers of users, then how often each answer was given; "none" is not told, and follows where one is given."""
+    users, said = given[0], given[1:]
+    if isinstance(law, UnaryEncoding):
+        for part, ones in enumerate(said):
+            chance = law.p if part == answer else law.q
+            yield chi_square(np.array([users - ones, ones]), np.array([1 - chance, chance]))
+        return
+    masses = np.full(law.items, law.q)
+    masses[answer] = law.p
+    yield chi_square(np.append(said, users - said.sum()), masses)
+
+
+def _simulated_answers(
+    channel: AskedChannel, shape: Shape, about: int, answer: int, seed: tuple[int, int, int, int]
+) -> Floats:
+    """What the run of a session makes of users who all have one answer about the last row, before it is decoded."""
+    encoder, law, rows = channel.encoder, channel.law_of(about), channel.encoder.rows
+    tally = np.zeros(encoder.size)
+    truths, asked = encoder.split(tally)
+    asked[rows - 1, about] = SIMULATED
+    table = encoder.successors if about == SUCCESSOR else encoder.bits
+    if answer < law.items - 1:
+        table(truths)[answer, rows - 1] = SIMULATED
+    run = channel.start(shape, SimulatedNoise(np.random.default_rng(seed)), False)
+    run.add(tally, SIMULATED, Context(Policy(np.zeros((shape.horizon, shape.states), np.int64))))
+    said = np.rint(table(run._cells)[:, rows - 1] * (law.p - law.q) + SIMULATED * law.q)
+    return np.append(SIMULATED, said)
+
+
+def _real_answers(channel: AskedChannel, shape: Shape, about: int, answer: int) -> Floats:
+    """The same by devices in earnest, about the first row, in which the record begins, or never is."""
+    law, steps = channel.law_of(about), np.zeros((1, shape.horizon), np.int64)
+    length, low = (0 if answer else shape.horizon), np.full((1, shape.horizon), shape.rewards[0])
+    record = Trajectories(steps, steps, low, np.array([length]))
+    sent = np.stack([np.atleast_1d(randomize_answer(channel, record, about).message) for _ in range(_MESSAGES)])
+    said = sent.sum(axis=0) if isinstance(law, UnaryEncoding) else np.bincount(sent[:, 0], minlength=law.items)
+    return np.append(_MESSAGES, said[:-1])
+
+
+def _test_questions(channel: AskedChannel, shape: Shape, seed: int) -> Tested:
+    """Whom simulated coins ask what: all questions alike, whatever the records are."""
+    encoder, H = channel.encoder, shape.horizon
+    rewards, found = np.full((SIMULATED, H), shape.rewards[0]), list[float]()
+    for number, row in enumerate(dict.fromkeys((0, encoder.rows - 1))):
+        steps = np.full((SIMULATED, H), row)
+        everybody = Trajectories(steps // shape.actions, steps % shape.actions, rewards, np.full(SIMULATED, H))
+        tally = encode(encoder, everybody, stream(seed, number, COINS)).sum(axis=0)
+        asked = encoder.split(tally)[1].ravel()
+        found.append(chi_square(asked, np.full(asked.size, 1 / asked.size)))
+    return _answers_tested("public coins of a session", found, "questions about all rows")
 
 
 @try_session.register

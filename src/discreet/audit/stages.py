@@ -24,6 +24,7 @@ from discreet.audit.population import neighbours
 from discreet.audit.questions import Interview, questioned
 from discreet.audit.samplers import NOTHING, Tested, try_law, try_session
 from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel
+from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.session import Privatizer
@@ -187,6 +188,8 @@ def _answer_laws(channel: AnyChannel, privatizer: Privatizer) -> Iterable[Any]:
         shape = privatizer.shape
         domain = channel.domain(Policy(_first_actions(privatizer)), privatizer.masked)
         return dict.fromkeys(channel.law_at(domain, h) for h in (0, shape.horizon - 1))
+    if isinstance(channel, AskedChannel):
+        return channel.laws
     return [channel.law.noise] if isinstance(channel, SparseChannel) else []
 
 

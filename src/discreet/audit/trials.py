@@ -38,6 +38,7 @@ from discreet.audit.neighbours import shift_sensitivity, worst_pair
 from discreet.channels.additive import Channel
 from discreet.channels.answered_bits import ResponseChannel
 from discreet.channels.arm_rewards import ArmRewardsChannel
+from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import AnyChannel
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
@@ -183,8 +184,9 @@ def _(channel: ArmRewardsChannel) -> Profile | None:
     return profile_of(channel.rewards)
 
 
-@profile_of.register
-def _(channel: ReportChannel) -> Profile:
+@profile_of.register(ReportChannel)
+@profile_of.register(AskedChannel)
+def _(channel: ReportChannel | AskedChannel) -> Profile:
     return PureProfile(channel.shipped_epsilon)
 
 

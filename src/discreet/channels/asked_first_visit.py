@@ -173,7 +173,7 @@ class AskedRun(PlainRun):
         return {name: Estimate(found[name].values.copy(), self._noise_in(name)) for name in STATISTICS}
 
     def width_now(self) -> WidthOf:
-        """Bernstein's bound on the error of a sum of cells of each row, answers to either question."""
+        """Bernstein's bound on the error of a sum of cells of each row, answers to either question, or of fewer."""
         bound = self._bound(always=False)
 
         def width(cells_summed: int, failure_probability: float) -> Floats:
@@ -197,7 +197,10 @@ class AskedRun(PlainRun):
 
         def bound(question: int, cells: int, failure_probability: float) -> Floats:
             law = laws[question]
-            variance, step = asked[:, question] * _largest(law, cells), _step(law, cells)
+            cells = min(cells, law.items - 1)  # of a row there are no more
+            # Who counts cells may count too many, and a sum of many k-ary answers can be surer than one of few.
+            summed = (cells,) if always else range(1, max(1, cells) + 1)
+            variance, step = asked[:, question] * max(_largest(law, c) for c in summed), _step(law, cells)
             log, factor = np.full(len(asked), math.log(2 / failure_probability)), 1.0
             if always:  # as in discreet.channels.sampled_item: variances are cut into epochs, each with its own part
                 epoch = np.floor(np.log(np.maximum(variance / step**2, 1.0)) / math.log(EPOCH)) + 1.0

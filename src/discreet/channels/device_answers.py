@@ -20,7 +20,8 @@ from discreet.channels.user_side import Report
 from discreet.encoders.asked_first_visit import SUCCESSOR
 from discreet.encoders.base import Context, reward_bit
 from discreet.errors import InvalidInput
-from discreet.policies import AnyPolicy
+from discreet.policies import AnyPolicy, Mixture, Policy
+from discreet.shape import Shape
 from discreet.streams import Stream
 from discreet.trajectories import Trajectories
 from discreet.types import Floats, Mask
@@ -29,6 +30,8 @@ from discreet.types import Floats, Mask
 def draw_question(weights: Sequence[int], coins: np.random.Generator) -> int:
     """The question that a user is asked: public, and drawn before she acts."""
     shares = np.array(weights, np.float64)
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
+        raise InvalidInput("weights of questions are numbers that are not negative, nor all zero")
     row = int(coins.choice(len(shares), p=shares / shares.sum()))
     return 2 * row + int(coins.integers(2))
 
@@ -84,6 +87,7 @@ def count_answers(
     All messages are checked before any of them is counted. The last answer, "none", is counted nowhere.
     """
     encoder = channel.encoder
+    _check_policy(encoder.shape, policy)
     playable = asked_rows(encoder.shape, Context(policy), masked).reshape(-1)
     for message in messages:
         check_answer(channel, playable, message)
@@ -95,3 +99,18 @@ def count_answers(
         said = np.flatnonzero(sent) if about == SUCCESSOR and channel.response == "unary" else sent
         table[said[said < len(table)], row] += 1
     return answers, asked
+
+
+def _check_policy(shape: Shape, policy: AnyPolicy) -> None:
+    """Refuse a policy for other sizes: it would be taken for one that plays the same at every step."""
+    table = (shape.horizon, shape.states)
+    for part in policy.components if isinstance(policy, Mixture) else (policy,):
+        if isinstance(part, Policy):
+            fits = part.actions.shape == table and part.actions.max() < shape.actions
+        else:
+            fits = part.probabilities.shape == (*table, shape.actions)
+        if not fits:
+            raise InvalidInput(
+                f"a policy must have an action below {shape.actions} for {shape.horizon} steps and "
+                f"{shape.states} states"
+            )

@@ -8,7 +8,7 @@ as wide as it is. Less and one goes on trying what is known to be bad, more and 
 ever (numbers in docs/decisions/0011-one-question-to-each-user.md).
 
 **Formal guarantees.** Post-processing of releases. It is a heuristic: learners with bounds of their own (OBI) count
-answers as they are.
+answers as they are, and the bounds that a release states (``width``, ``radius``) stay those of the answers.
 """
 
 from __future__ import annotations

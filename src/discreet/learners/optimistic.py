@@ -50,6 +50,9 @@ weighted sums then, and with laws per step they have what a row borrows from oth
 (:mod:`discreet.learners.other_steps`). Where the recipe has a long first block, everybody acts at random in it
 (:mod:`discreet.recipes.expectation`).
 
+**Answers of few users** (local model, one question to each): an answer counts as four visits, see
+:mod:`discreet.learners.few_answers`.
+
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
 unseen rows are worth nothing.
@@ -74,6 +77,7 @@ import numpy as np
 from discreet.compiled import fused
 from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, plan_backwards, prepare
 from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
+from discreet.learners.few_answers import believed
 from discreet.learners.reward_bounds import (
     STAYING,
     ArmScales,
@@ -231,7 +235,8 @@ class UCBVI(WeighsBlocks):
 
 def recommended(problem: Problem, coins: Stream, release: Release | None) -> Policy:
     """The plan without bonus from a release: what learners recommend that explore in other ways than UCBVI does."""
-    return plan_backwards(UCBVI().recommending(problem), problem, coins.copy(), release)[0]
+    known = None if release is None else believed(release)
+    return plan_backwards(UCBVI().recommending(problem), problem, coins.copy(), known)[0]
 
 
 def more_to_cut(states: int) -> float:

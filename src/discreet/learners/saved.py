@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InvalidInput, Unsupported
-from discreet.learners.base import Learner, PlannedState, Problem, Replans
+from discreet.learners.base import Learner, PlannedState, Problem, Replans, WeighsBlocks
+from discreet.learners.few_answers import believed
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
 from discreet.learners.weighed_blocks import COUNTS, EXPECTED, Books, weighed
 from discreet.policies import StochasticPolicy, policy_of, policy_tables
@@ -58,6 +59,8 @@ def load_state(learner: Learner, problem: Problem, release: Release | None, cont
                 raise KeyError("probabilities")
             users = int(arrays["users"])
             return PolicyState(problem, policy, arrays["log_weights"], users, arrays["coins"], seen)
+        if seen is not None and isinstance(learner, WeighsBlocks):
+            seen = believed(seen)  # as it took it in
         books = _books(arrays, seen)
         known = seen if books is None else weighed(books)
         return PlannedState(problem, arrays["coins"], policy, arrays["values"], known, books=books)

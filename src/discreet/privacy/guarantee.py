@@ -326,7 +326,11 @@ def one_of(parts: Sequence[Guarantee], why: str) -> Guarantee:
         return parts[0]
     _same_model(parts)
     reason = Reason("public choice", why, tuple(_summary(part) for part in parts), _facts("one-of", why))
-    return _at(parts[0].model, WorstOf(tuple(part.profile for part in parts)), parts[0].delta, reason)
+    found = tuple(part.profile for part in parts)
+    bounds = [profile.bound for profile in found if isinstance(profile, PureProfile)]
+    # At every epsilon the largest delta of pure profiles is that of the largest bound, which can be composed further.
+    profile = PureProfile(max(bounds)) if len(bounds) == len(found) else WorstOf(found)
+    return _at(parts[0].model, profile, parts[0].delta, reason)
 
 
 def parallel(part: Guarantee, why: str) -> Guarantee:
