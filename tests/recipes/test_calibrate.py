@@ -50,6 +50,21 @@ def test_foretold_deviations_are_those_of_the_release_at_the_end(privacy):
         assert error.width_end == release.width(error.cells, 0.1).max()
 
 
+def test_where_each_is_asked_about_one_row_the_noise_is_that_of_those_who_will_be_asked():
+    """6 rows and 2 questions: one user in 12 is asked either. Rows are evened out, so a twelfth more is the most."""
+    privacy, episodes = discreet.Local(1.0, recipe="local/asked-first-visit"), 6_000
+    foretold = discreet.calibrate(privacy, WORLD.shape, episodes=episodes)
+    users = TabularUsers(WORLD, stream(0, 0, USERS), generator(0, 0, COINS))
+    session = build(privacy, WORLD.shape, episodes).open(users, SimulatedNoise(generator(0, 0, NOISE)), episodes)
+    while session.left:
+        release = session.answer(Request(uniform_policy(WORLD.shape)))
+    for error in foretold.errors:
+        assert error.sd_release > 0
+        measured = math.sqrt(release[error.statistic].variance.max())
+        assert error.sd_end == pytest.approx(measured, rel=0.1)
+        assert error.width_end == pytest.approx(release.width(error.cells, 0.1, error.statistic).max(), rel=0.1)
+
+
 def test_a_masked_row_carries_less_noise_than_foretold():
     privacy = discreet.Central(1.0, recipe="central/first-visit-laplace", options={"blocks": 3})
     foretold = discreet.calibrate(privacy, WORLD.shape, episodes=9)

@@ -11,13 +11,15 @@ import numpy as np
 from discreet.accumulators.base import SimulatedNoise
 from discreet.channels.base import AnyChannel
 from discreet.channels.schedule import sizes
-from discreet.encoders.base import Context
+from discreet.encoders.asked_first_visit import AskedFirstVisit
+from discreet.encoders.base import Context, Encoder
 from discreet.notebook import counted, one_line, table_html
 from discreet.policies import Policy
 from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
 from discreet.recipes.registry import Target, build
 from discreet.release import Estimate
 from discreet.shape import Shape
+from discreet.types import Floats
 from discreet.validation import check_count, check_open_unit
 
 
@@ -135,10 +137,10 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
     run = channel.start(shape, SimulatedNoise(np.random.default_rng(0)), masked=False)
     # One that plays the first action serves every channel: those that are for one action, too.
     first_action = Policy(np.zeros((shape.horizon, shape.states), np.int64))
-    context, nobody = Context(first_action), np.zeros(channel.encoder.size)
+    context = Context(first_action)
     first: dict[str, Estimate] = {}
     for block in channel.shortcut(blocks):
-        run.add(nobody, block, context)
+        run.add(_nobody(run.encoder_now(context), block), block, context)
         first = first or run.estimates()
     cells, width_of = channel.cells_per_count(), run.width_now()
     return [
@@ -151,6 +153,15 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
         )
         for name, estimate in run.estimates().items()
     ]
+
+
+def _nobody(encoder: Encoder, users: int) -> Floats:
+    """The tally of users who visit nothing; where each is asked about one row, as many as will be asked about it."""
+    tally = np.zeros(encoder.size)
+    if isinstance(encoder, AskedFirstVisit):
+        weights = np.array(encoder.weights, np.float64)
+        encoder.split(tally)[1][:] = np.ceil(users * weights / (2 * weights.sum()))[:, None]
+    return tally
 
 
 def _in_short(statements: list[str]) -> str:

@@ -50,6 +50,10 @@ WORDS = {
     "shuffle/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
     "local/sampled-step:growth": "each block has this share of the users before it; auto takes 0.02 or less with many "
     "actions, and in bandits 0.05 of the users that the arm has had",
+    "local/asked-first-visit:masked": "true asks about actions that the policy can play only; false about any, also "
+    "those that nobody can have taken",
+    "local/asked-first-visit:response": "how the state that followed is answered: kary, unary, or auto (the one with "
+    "less noise); reward bits are always kary",
     "central/arm-rewards:growth": "each later block of an arm has this share of the users that the arm has had",
     "shuffle/arm-rewards:growth": "each later block of an arm has this share of the users that the arm has had",
 }  # fmt: skip
