@@ -70,6 +70,7 @@ def declared(folder: Path, number: int) -> Path:
     file = folder / "study.toml"
     new_study(file)
     text = file.read_text().replace("number = 20000", f"number = {number}")
+    text = text.replace('recipe = "auto"', 'recipe = "local/sampled-step"')
     file.write_text(text.replace("options = {}\n\n[users]", "options = { growth = 0.5 }\n\n[users]"))
     return file
 

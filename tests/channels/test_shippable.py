@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,7 @@ from discreet.recipes.registry import build, recipes
 SWIM = discreet.worlds.river_swim(states=3, horizon=3).shape
 BANDIT = discreet.worlds.from_arrays(np.ones((1, 3, 1)), [[0.2, 0.5, 0.8]], horizon=1).shape
 USERS = 200
+DEVICES = "take recipe 'local/sampled-step' or 'local/asked-first-visit'"
 SERVED = [recipe.name for recipe in recipes("central", "tabular") if recipe.automatic]
 
 
@@ -48,17 +51,30 @@ def test_what_auto_takes_can_be_shipped_and_draws_real_noise(recipe):
 @pytest.mark.parametrize("response", ["kary", "unary", None])
 def test_reports_of_devices_can_be_shipped(response):
     options = {} if response is None else {"response": response}
-    privatizer = build(discreet.Local(2.0, options=options), SWIM, USERS)
+    target = discreet.Local(2.0, recipe="local/sampled-step", options=options)
+    privatizer = build(target, SWIM, USERS)
     check_shippable(privatizer, reports_per_user=3)
     for name in ("ucbvi", "obi"):
         check_shippable(privatizer, needs=make_learner(name).needs)
     for name in ("ucbpo", "psrl"):
         with pytest.raises(Unsupported, match=r"mixes actions.*own_actions"):
             check_shippable(privatizer, needs=make_learner(name).needs)
-    drawing = build(discreet.Local(2.0, options={**options, "own_actions": True}), SWIM, USERS)
+    drawing = build(replace(target, options={**options, "own_actions": True}), SWIM, USERS)
     check_shippable(drawing, needs=make_learner("ucbpo").needs)
     assert drawing.guarantee.epsilon <= 2.0
     assert privatizer.collect(USERS).left == USERS
+
+
+@pytest.mark.parametrize("response", ["kary", "unary", None])
+def test_answers_of_devices_can_be_shipped_to_learners_that_mix_actions_too(response):
+    options = {} if response is None else {"response": response}
+    privatizer = build(discreet.Local(2.0, recipe="local/asked-first-visit", options=options), SWIM, USERS)
+    for name in ("ucbvi", "obi", "ucbpo", "psrl"):
+        check_shippable(privatizer, reports_per_user=3, needs=make_learner(name).needs)
+    assert privatizer.guarantee.epsilon <= 2.0
+    assert privatizer.collect(USERS).left == USERS
+    with pytest.raises(Unsupported, match="AskedChannel between rounds; take recipe 'central/focused"):
+        check_shippable(build(discreet.Central(2.0, recipe="local/asked-first-visit", options=options), SWIM, USERS))
 
 
 @pytest.mark.parametrize(
@@ -79,9 +95,18 @@ def test_users_who_come_back_are_refused_where_releases_share_noise(recipe):
     [
         (discreet.NoPrivacy(), "promises nothing"),
         (discreet.Shuffle(1.0, 1e-3, recipe="shuffle/first-visit-binomial"), "send true bits in clear"),
-        (discreet.Local(1.0, recipe="local/three-tables-laplace"), "take recipe 'local/sampled-step'"),
-        (discreet.Local(1.0, recipe="local/three-tables-randomised-response"), "take recipe 'local/sampled-step'"),
-        (discreet.Local(1.0, 1e-5, recipe="local/three-tables-bounded"), "take recipe 'local/sampled-step'"),
+        (
+            discreet.Local(1.0, recipe="local/three-tables-laplace"),
+            "take recipe 'local/sampled-step' or 'local/asked-first-visit'",
+        ),
+        (
+            discreet.Local(1.0, recipe="local/three-tables-randomised-response"),
+            "take recipe 'local/sampled-step' or 'local/asked-first-visit'",
+        ),
+        (
+            discreet.Local(1.0, 1e-5, recipe="local/three-tables-bounded"),
+            "take recipe 'local/sampled-step' or 'local/asked-first-visit'",
+        ),
         (discreet.Central(1.0, 1e-5, recipe="central/three-tables-refined-tree"), "ContinualChannel between rounds"),
         (discreet.Central(1.0, recipe="local/sampled-step"), "ReportChannel between rounds; take recipe 'central/foc"),
     ],

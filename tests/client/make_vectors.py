@@ -2,10 +2,11 @@
 
     python tests/client/make_vectors.py        # writes tests/client/vectors.json
 
-``settings`` are studies with a policy and laws, as a service states them; ``vectors`` are 1,000 examples. Each has a
-``what``, its input, a ``tape`` of random bytes in hexadecimal where it reads any, and the ``result``. The steps are
-stated in ``discreet.client.exact`` and ``discreet.client.reports``. Whole numbers that do not fit into a double are
-text. The report of a record begins with picking its steps on the same tape.
+``settings`` are studies with a policy and laws, as a service states them; ``vectors`` are 1,300 examples, the last 300
+of studies that ask about first visits. Each has a ``what``, its input, a ``tape`` of random bytes in hexadecimal where
+it reads any, and the ``result``. The steps are stated in ``discreet.client.exact``, ``discreet.client.reports`` and
+``discreet.client.asked``. Whole numbers that do not fit into a double are text. The report of a record begins with
+picking its steps, or its question, on the same tape.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from discreet.client.reports import pick, read_round, report_of
 FILE = Path(__file__).with_name("vectors.json")
 SEED = 20261115
 _TAPE = 4096
+_ASKED = 300
 
 
 def word(z: int, source: random.Random) -> bytes:
@@ -113,6 +115,25 @@ def settings(source: random.Random) -> list[tuple[Any, Any]]:
     return found
 
 
+def asked_settings(source: random.Random) -> list[tuple[Any, Any]]:
+    """Studies that ask about first visits: shapes, responses, masks, early ends, policies of both kinds, weights."""
+    found = []
+    for shape in ((3, 2, 4), (5, 3, 6), (1, 3, 2), (2, 1, 3), (9, 2, 8)):
+        for response in ("kary", "unary"):
+            for stochastic in (False, True):
+                start, low = source.choice((None, 0, shape[0] - 1)), source.choice((0.0, -1.0))
+                early_end, cap = source.random() < 0.5, source.choice((1, 3))
+                declared = toy.declaration(*shape, start=start, rewards=(low, 1.0), early_end=early_end, cap=cap)
+                answer = toy.study_answer(declared, response, masked=source.random() < 0.7, asked=True)
+                study = toy.read(answer)
+                stated = toy.policy_answer(study, toy.random_policy(study, source, stochastic))
+                usual = stated["questions"]
+                weights = [weight and source.choice((0, 1, 17, 10**6, 2**30)) for weight in usual]
+                stated["questions"] = weights if any(weights) else usual
+                found.append((answer, stated))
+    return found
+
+
 def items(index: int, answer: Any, policy: Any, source: random.Random) -> list[dict[str, Any]]:
     """Numbers of cells, also of some that cannot occur."""
     study = toy.read(answer)
@@ -142,7 +163,7 @@ def report(index: int, answer: Any, policy: Any, source: random.Random) -> dict[
     record = toy.random_record(study, policy["policy"], source, length)
     return on_tape(
         source.randbytes(_TAPE), "report", {"setting": index, "record": record},
-        lambda tape: report_of(study, round_, pick(study, tape), record, tape),
+        lambda tape: report_of(study, round_, pick(study, round_, tape), record, tape),
     )  # fmt: skip
 
 
@@ -154,6 +175,11 @@ def make() -> dict[str, Any]:
         vectors += items(index, answer, policy, source)
     while len(vectors) < 1000:
         index = source.randrange(len(places))
+        vectors.append(report(index, *places[index], source))
+    source = random.Random(SEED + 1)
+    first, places = len(places), places + asked_settings(source)
+    for number in range(_ASKED):
+        index = first + number % (len(places) - first)
         vectors.append(report(index, *places[index], source))
     return {
         "format": "discreet client vectors 1",

@@ -18,10 +18,10 @@ class Stub:
 
     private = True
 
-    def __init__(self, response: str = "kary", steps: int = 1, **options: Any) -> None:
+    def __init__(self, response: str = "kary", steps: int = 1, asked: bool = False, **options: Any) -> None:
         self.key = Ed25519PrivateKey.generate()
         declared = toy.declaration(key=self.key.public_key().public_bytes_raw().hex(), **options)
-        self.answer = toy.study_answer(declared, response, steps)
+        self.answer = toy.study_answer(declared, response, steps, asked=asked)
         self.study = toy.read(self.answer)
         self.rounds: list[Any] = []
         self.received: dict[str, bytes] = {}

@@ -93,7 +93,7 @@ def p_value(response: str, stated: float, sent: float) -> float:
     sizes = [law.items for law in round_.laws]
     counts, asked = [np.zeros(size) for size in sizes], np.zeros(len(sizes))
     for _ in range(REPORTS):
-        report = report_of(study, round_, pick(study, tape), record, tape)
+        report = report_of(study, round_, pick(study, round_, tape), record, tape)
         step = report["steps"][0]
         asked[step] += 1
         if response == "kary":

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from discreet.client.exact import Tape
-from discreet.client.policy import items_of, read_policy
+from discreet.client.policy import items_of, reaches, read_policy
 from discreet.client.study import Study, read_study
 from discreet.client.words import canonical, digest
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
@@ -45,13 +45,17 @@ def declaration(
     }
 
 
-def study_answer(declared: dict[str, Any], response: str = "kary", steps: int = 1, masked: bool = True) -> Any:
-    """What ``GET /v1/study`` answers."""
+def study_answer(
+    declared: dict[str, Any], response: str = "kary", steps: int = 1, masked: bool = True, asked: bool = False
+) -> Any:
+    """What ``GET /v1/study`` answers; ``asked``: about first visits, and not about steps."""
     report: dict[str, Any] = {"kind": "record"}
     if declared["privacy"]["model"] == "local":
         epsilon = declared["privacy"]["epsilon"] / declared["users"]["reports_per_user"]
         early = declared["problem"]["early_end"]
         report = {"kind": "sampled-items", "steps": steps, "response": response, "masked": masked, "early_end": early}
+        if asked:
+            report = {"kind": "asked-first-visit", "response": response, "masked": masked}
         report["epsilon"] = epsilon
     return {"study": declared, "hash": digest(declared), "promise": {}, "report": report}
 
@@ -81,6 +85,13 @@ def policy_answer(study: Study, policy: dict[str, Any], number: int = 0) -> Any:
         part, law = study.epsilon / study.cap / study.kind.steps, LAWS[study.kind.response]
         sizes = [items_of(study, known, h).size for h in range(study.horizon)]
         answer["laws"] = [{"items": size, "lie": str(law(part, size).threshold)} for size in sizes]
+    if study.kind.name == "asked-first-visit":
+        known, part = read_policy(policy, study), study.epsilon / study.cap
+        laws = (LAWS[study.kind.response](part, study.states + 1), LAWS["kary"](part, 3))
+        answer["laws"] = [{"items": law.items, "lie": str(law.threshold)} for law in laws]
+        rows = [divmod(row, study.actions) for row in range(study.states * study.actions)]
+        asked = [not study.kind.masked or reaches(study, known, *row) for row in rows]
+        answer["questions"] = [(1 + 7 * row % 5) * may for row, may in enumerate(asked)]
     return answer
 
 

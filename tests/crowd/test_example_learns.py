@@ -28,11 +28,11 @@ def world(monkeypatch):
 def test_the_app_learns_what_people_follow_in_every_run(world):
     """Fixed seeds. The twin forgets that the noise of a row stays until somebody plays it again, and locks in."""
     study = tomllib.loads((FOLDER / "study.toml").read_text())
-    epsilon = study["privacy"]["epsilon"]
+    target = discreet.Local(study["privacy"]["epsilon"], recipe=study["privacy"]["recipe"])
     assert study["privacy"]["model"] == "local"
 
     def gaps(learner, runs):
-        return discreet.simulate(world, learner, discreet.Local(epsilon), episodes=4000, runs=runs, seed=5).final_gap
+        return discreet.simulate(world, learner, target, episodes=4000, runs=runs, seed=5).final_gap
 
     assert gaps(UCBVI(), 12).max() < 0.45
     assert (gaps(UCBVI(patience=0.0), 28) > 1.0).any()

@@ -74,6 +74,17 @@ def test_people_come_round_by_round_and_regret_is_exact():
     assert result.last_gap == pytest.approx(gaps[0])
 
 
+@pytest.mark.parametrize("response", ["kary", "unary"])
+def test_people_who_are_asked_about_first_visits_answer_what_the_round_asks(response):
+    stub = Rounds(SIZES, asked=True, response=response)
+    result = crowd(lambda: stub, stub.study.hash, WORLD, sum(SIZES), connections=3)
+    assert (result.accepted, result.refused) == (sum(SIZES), {})
+    for body in map(json.loads, stub.received.values()):
+        row, about = divmod(body["report"]["question"], 2)
+        assert stub.rounds[body["round"]]["questions"][row] > 0
+        assert ("bits" in body["report"]) == (response == "unary" and about == 0)
+
+
 def test_a_service_that_does_not_say_what_it_wants_gets_everybody():
     stub = Rounds(SIZES, says=False)
     result = crowd(lambda: stub, stub.study.hash, WORLD, 200, connections=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.service.small_studies import CENTRAL, coordinator, declared
+from tests.service.small_studies import MODELS, coordinator, declared
 
 
 @pytest.fixture
@@ -13,9 +13,9 @@ def rng():
     return np.random.default_rng(5)
 
 
-@pytest.fixture(params=["local", "central"])
+@pytest.fixture(params=MODELS)
 def at_work(request, tmp_path):
-    """A coordinator of a small study in each of the two models."""
-    found = coordinator(declared(tmp_path, CENTRAL if request.param == "central" else {}))
+    """A coordinator of a small study in each of the two models; in the local one with items, and with answers."""
+    found = coordinator(declared(tmp_path, MODELS[request.param]))
     yield found
     found.stop()

@@ -21,6 +21,9 @@ CENTRAL = {
     "options = {}\n\n[users]": "options = { blocks = 4 }\n\n[users]",
 }
 MATRIX = CENTRAL | {'recipe = "auto"': 'recipe = "central/first-visit-matrix"'}
+SAMPLED = {'recipe = "auto"': 'recipe = "local/sampled-step"'}
+ASKED = {'recipe = "auto"': 'recipe = "local/asked-first-visit"'}
+MODELS = {"local": SAMPLED, "asked": ASKED, "central": CENTRAL}
 TOKENS = {"tokens = false": "tokens = true"}
 
 
@@ -69,6 +72,15 @@ def report(at: Coordinator, rng: np.random.Generator, number: int | None = None)
             steps.append([state, action, int(rng.integers(2))])
             state = int(rng.integers(shape.states))
         sent = {"kind": "record", "steps": steps}
+    elif kind["kind"] == "asked-first-visit":
+        weights = np.array(answer["questions"], np.float64)
+        question = 2 * int(rng.choice(len(weights), p=weights / weights.sum())) + int(rng.integers(2))
+        size = answer["laws"][question % 2]["items"]
+        sent = {"kind": "answer", "question": question}
+        if kind["response"] == "unary" and question % 2 == 0:
+            sent["bits"] = "".join(map(str, rng.integers(2, size=size)))
+        else:
+            sent["answer"] = int(rng.integers(size))
     else:
         picked = sorted(int(h) for h in rng.choice(shape.horizon, kind["steps"], replace=False))
         items = [int(rng.integers(answer["laws"][h]["items"])) for h in picked]

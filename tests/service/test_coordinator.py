@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sqlite3
 
 import pytest
-from tests.service.small_studies import CENTRAL, MATRIX, TOKENS, coordinator, declared, report, run_to_the_end
+from tests.service.small_studies import CENTRAL, MATRIX, SAMPLED, TOKENS, coordinator, declared, report, run_to_the_end
 
 from discreet.client.reports import read_round
 from discreet.client.study import read_study as read_for_device
@@ -71,13 +70,10 @@ def test_the_whole_study_is_charged_when_it_opens_and_releases_cost_nothing_more
 def test_the_same_report_again_is_answered_as_before_and_counted_once(at_work, rng):
     body = report(at_work, rng)
     assert at_work.accept(body) == at_work.accept(body) == Accepted(1)
-    other = {**body, "report": {**body["report"], "steps": list(reversed(body["report"]["steps"]))}}
-    if at_work.declared.sealed:
-        other["report"]["steps"] = [[-1, -1, -1]] * 2
-    else:
-        other["report"] = {"kind": "items", "steps": body["report"]["steps"], "items": [0]}
-        if other["report"] == body["report"]:
-            other["report"]["items"] = [1]
+    other = report(at_work, rng)
+    while other["report"] == body["report"]:
+        other = report(at_work, rng)
+    other["id"] = body["id"]
     with refused("conflict"):
         at_work.accept(other)
     assert at_work.waiting()[0] == 1
@@ -271,15 +267,14 @@ def test_tokens_are_checked_counted_and_used_once_in_a_round(tmp_path, rng):
 
 
 def test_an_early_end_counts_what_has_arrived(at_work, rng):
-    at_work.accept(report(at_work, rng))
+    one, other = (report(at_work, rng) for _ in range(2))
+    at_work.accept(one)
     at_work.end()
     assert at_work.published.ended == "ended by the operator"
     assert [row[2] for row in counted(at_work)] == [1]
     assert at_work.published.row.served == 1
     with refused("ended"):
-        at_work.accept({"study": at_work.declared.hash, "round": 1, "id": secrets.token_hex(16),
-                        "report": {"kind": "items", "steps": [0], "items": [0]} if not at_work.declared.sealed
-                        else {"kind": "record", "steps": [[-1, -1, -1]] * 2}})  # fmt: skip
+        at_work.accept(other)
 
 
 def test_another_study_is_refused_by_a_database_that_has_one(tmp_path):
@@ -328,7 +323,7 @@ def test_the_promise_to_participants_states_the_factor_and_calls_nothing_almost_
 
 
 def test_stochastic_policies_are_reported_with_the_action_that_the_device_has_drawn(tmp_path, rng):
-    at = coordinator(declared(tmp_path, {'name = "ucbvi"': 'name = "ucbpo"'}))
+    at = coordinator(declared(tmp_path, SAMPLED, {'name = "ucbvi"': 'name = "ucbpo"'}))
     answer = at.policy()
     assert answer["policy"]["kind"] == "stochastic"
     device = read_for_device(at.study(), at.declared.hash)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.small_studies import CENTRAL, TOKENS, coordinator, declared
+from tests.service.small_studies import ASKED, CENTRAL, SAMPLED, TOKENS, coordinator, declared
 
 from discreet.service.app import Service
 from discreet.service.messages import Refused
@@ -76,6 +76,11 @@ class Fuzzer:
                 steps.append([state, message["policy"]["actions"][h][state], self.coins.randrange(2)])
                 state = self.coins.randrange(shape.states)
             report: dict[str, Any] = {"kind": "record", "steps": steps}
+        elif "questions" in message:
+            rows = [row for row, weight in enumerate(message["questions"]) if weight]
+            question = 2 * self.coins.choice(rows) + self.coins.randrange(2)
+            size = message["laws"][question % 2]["items"]
+            report = {"kind": "answer", "question": question, "answer": self.coins.randrange(size)}
         else:
             h = self.coins.randrange(shape.horizon)
             report = {"kind": "items", "steps": [h], "items": [self.coins.randrange(message["laws"][h]["items"])]}
@@ -86,8 +91,9 @@ class Fuzzer:
         """The same with one thing that is wrong, somewhere."""
         coins, odd = self.coins, [*ODD, *[marker] * 8]
         place: Any = body if coins.random() < 0.5 else body["report"]
-        if coins.random() < 0.3:  # a list that is too long, too short, or has another entry
-            items = coins.choice([entry for entry in body["report"].values() if isinstance(entry, list)])
+        lists = [entry for entry in body["report"].values() if isinstance(entry, list)]
+        if lists and coins.random() < 0.3:  # a list that is too long, too short, or has another entry
+            items = coins.choice(lists)
             items[coins.randrange(len(items)) :] = [coins.choice(odd) for _ in range(coins.randrange(3))]
             return body
         key = coins.choice(list(place))
@@ -113,7 +119,7 @@ class Fuzzer:
         report = json.loads(body)
         assert report.keys() == {"study", "round", "id", "report"}
         assert re.fullmatch("[0-9a-f]{32}", report["id"])
-        assert len({len(entry) for entry in report["report"].values() if isinstance(entry, list)}) == 1
+        assert len({len(entry) for entry in report["report"].values() if isinstance(entry, list)}) <= 1
         assert not self.tokens or self.owners.setdefault(report["id"], token) == token, "a token of somebody else"
         self.honest.append((body, token))
 
@@ -204,7 +210,10 @@ def check(at, fuzzer: Fuzzer) -> None:
     at.stop()
 
 
-VARIANTS = {"local": (), "central": (CENTRAL,), "invited": (TOKENS,), "invited central": (CENTRAL, TOKENS)}
+VARIANTS = {
+    "local": (SAMPLED,), "asked": (ASKED,), "central": (CENTRAL,), "invited": (SAMPLED, TOKENS),
+    "invited central": (CENTRAL, TOKENS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())

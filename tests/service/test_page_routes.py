@@ -8,7 +8,7 @@ import os
 import signal
 
 import pytest
-from tests.service.small_studies import CENTRAL, coordinator, declared, report
+from tests.service.small_studies import CENTRAL, MODELS, coordinator, declared, report
 from tests.service.test_service_app import OPERATOR, Served
 
 from discreet.dashboard.files import HEADERS, static_files
@@ -21,9 +21,9 @@ from discreet.worlds.catalogue import river_swim
 SMALL_RIVER = {"states = 2": "states = 3", "horizon = 2": "horizon = 3"}
 
 
-@pytest.fixture(params=["local", "central"])
+@pytest.fixture(params=MODELS)
 def served(request, tmp_path):
-    with Served(declared(tmp_path, CENTRAL if request.param == "central" else {})) as found:
+    with Served(declared(tmp_path, MODELS[request.param])) as found:
         yield found
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from tests.service.small_studies import CENTRAL, MATRIX, TOKENS, coordinator, declared, report, run_to_the_end
+from tests.service.small_studies import CENTRAL, MATRIX, MODELS, TOKENS, coordinator, declared, report, run_to_the_end
 
 from discreet.errors import InvalidInput, Unsupported
 from discreet.ledger import balance, opened, verify
@@ -52,10 +52,10 @@ def total(at) -> int:
         return number
 
 
-@pytest.mark.parametrize("model", ["local", "central"])
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", OPENING)
 def test_a_study_that_was_being_opened_is_opened_by_the_restart(tmp_path, rng, model, name):
-    file = declared(tmp_path, CENTRAL if model == "central" else {})
+    file = declared(tmp_path, MODELS[model])
     with pytest.raises(Killed):
         coordinator(file, point=dies_at(name))
     at = coordinator(file)
@@ -66,10 +66,10 @@ def test_a_study_that_was_being_opened_is_opened_by_the_restart(tmp_path, rng, m
         assert balance(books, "small").head.number == at.published.row.number  # opened and charged once
 
 
-@pytest.mark.parametrize("model", ["local", "central"])
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", CLOSING)
 def test_a_round_that_was_being_closed_is_closed_once(tmp_path, rng, model, name):
-    file = declared(tmp_path, CENTRAL if model == "central" else {})
+    file = declared(tmp_path, MODELS[model])
     at = coordinator(file)
     while at.published.row.number == 1:
         at.accept(report(at, rng))
@@ -93,10 +93,10 @@ def test_a_round_that_was_being_closed_is_closed_once(tmp_path, rng, model, name
         assert verify(books).sound
 
 
-@pytest.mark.parametrize("model", ["local", "central"])
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ACCEPTING)
 def test_a_report_without_an_answer_is_sent_again_and_counted_once(tmp_path, rng, model, name):
-    file = declared(tmp_path, CENTRAL if model == "central" else {})
+    file = declared(tmp_path, MODELS[model])
     at = coordinator(file)
     body = report(at, rng)
     at.point = dies_at(name)
@@ -168,9 +168,9 @@ def run_to_round(at, rng, number: int) -> None:
         at.close_if_full()
 
 
-@pytest.mark.parametrize("model", ["local", "central"])
+@pytest.mark.parametrize("model", MODELS)
 def test_a_database_behind_the_external_head_is_refused_until_it_is_restored(tmp_path, rng, model):
-    file = declared(tmp_path, CENTRAL if model == "central" else {})
+    file = declared(tmp_path, MODELS[model])
     at = coordinator(file)
     run_to_round(at, rng, 2)
     at.accept(report(at, rng))
@@ -352,11 +352,11 @@ def test_a_key_that_is_not_the_rounds_is_refused(tmp_path, rng):
         coordinator(file)
 
 
-@pytest.mark.parametrize("model", ["local", "central"])
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ["close: released", "close: charged", "close: written"])
 def test_a_closing_that_failed_starts_again_from_the_database(tmp_path, rng, model, name):
     """The process lives on, and what it remembers has counted the reports already: it must not be used."""
-    file = declared(tmp_path, CENTRAL if model == "central" else {})
+    file = declared(tmp_path, MODELS[model])
     at = coordinator(file)
     run_to_round(at, rng, 2)
     for _ in range(at.published.row.wanted):

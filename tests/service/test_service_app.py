@@ -11,7 +11,7 @@ import threading
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.small_studies import CENTRAL, TOKENS, coordinator, declared, report
+from tests.service.small_studies import MODELS, TOKENS, coordinator, declared, report
 
 from discreet.service import rounds
 from discreet.service.app import Service, usual_limits
@@ -57,9 +57,9 @@ class Served:
         raise AssertionError("it did not happen")
 
 
-@pytest.fixture(params=["local", "central"])
+@pytest.fixture(params=MODELS)
 def served(request, tmp_path):
-    with Served(declared(tmp_path, CENTRAL if request.param == "central" else {})) as found:
+    with Served(declared(tmp_path, MODELS[request.param])) as found:
         yield found
 
 

@@ -123,7 +123,7 @@ export class Device {
       const study = await this.study();
       if ((await store.count()) >= study.cap) throw usedUp(study);
       const [round, head] = await this.#agreedRound(store);
-      const steps = pick(study, this.#tape);
+      const steps = pick(study, round, this.#tape);
       const wait = this.#atOnce ? 0 : this.#tape.under(study.window);
       const id = hex(this.#entropy(16));
       const episode = { id, study, round, head, steps, due: Math.floor(this.#clock()) + wait, record: [] };

@@ -1,10 +1,10 @@
 /**
  * That the integer thresholds of a round keep the epsilon that was agreed to; else the device sends nothing.
  *
- * An item of a step is reported with a threshold N out of W = 2^62. Between any two items the probabilities of one and
- * the same report differ at most by the factor (W - (k - 1) N) / N for one item of k, and (W - N) / N for a bit of each
- * item, and r reports about m steps each by its (r m)-th power. That factor must be at most e^(epsilon / (r m)); both
- * sides are compared in whole numbers, the exponential rounded down.
+ * An item of a step, or an answer to a question, is reported with a threshold N out of W = 2^62. Between any two items
+ * the probabilities of one and the same report differ at most by the factor (W - (k - 1) N) / N for one item of k, and
+ * (W - N) / N for a bit of each item, and r reports about m steps each by its (r m)-th power. That factor must be at
+ * most e^(epsilon / (r m)); both sides are compared in whole numbers, the exponential rounded down.
  */
 import { Refused } from "./errors.js";
 import { WHOLE } from "./exact.js";
@@ -31,7 +31,7 @@ export function readLaw(content) {
 export function checkLaw(law, response, most) {
   if (keeps(law, response, most)) return;
   throw new Refused(
-    `the service states a law of ${law.items} items that does not keep epsilon ${shown(most)}, the part of a step in ` +
+    `the service states a law of ${law.items} items that does not keep epsilon ${shown(most)}, its part of ` +
       "what was agreed to: nothing is sent; ask whoever runs the study",
   );
 }

@@ -54,6 +54,14 @@ export function readPolicy(content, study) {
   throw new Refused(`this client does not follow policies of kind '${kind.slice(0, 30)}'`);
 }
 
+/** Whether an episode can play this pair at any step; at step 0 in the start state alone, if there is one. @param {Study} study @param {Policy} policy @param {number} state @param {number} action */
+export function reaches({ horizon, start }, policy, state, action) {
+  for (let step = 0; step < horizon; step++) {
+    if ((step > 0 || start === null || state === start) && plays(policy, step, state, action)) return true;
+  }
+  return false;
+}
+
 /** The items of one step under a policy. @param {Study} study @param {Policy} policy @param {number} step @returns {Items} */
 export function itemsOf(study, policy, step) {
   const { states, actions, start } = study;

@@ -1,15 +1,17 @@
 /**
  * A record in, the report of it out. A record is a list of [state, action, reward] from the first step on.
  *
- * Local studies (kind "sampled-items"): the steps that the report is about are drawn before the episode begins. Then,
- * for every one of them in order, the reward becomes a bit, one with probability (reward - low) / (high - low); state,
- * action, successor and bit are an item; the item is randomised by the law of its step. If the record had ended before
- * the step, the item is "ended" where the study declares early ends; elsewhere, and for cells that cannot occur under
- * the policy, it is drawn evenly before it is randomised. Central studies (kind "record"): all H steps as
- * [state, action, reward bit], and [-1, -1, -1] after the end. Shuffled studies (kinds "answered-bits" and
- * "one-item"): see counters.js and one-item.js; messages are sealed one by one (sealing.js). The empty record goes through the same steps. Random
- * numbers are read from the tape in exactly this order, so that every client gives the same report for the same bytes.
+ * Local studies (kind "asked-first-visit"): see asked.js. Local studies (kind "sampled-items"): the steps that the
+ * report is about are drawn before the episode begins. Then, for every one of them in order, the reward becomes a bit,
+ * one with probability (reward - low) / (high - low); state, action, successor and bit are an item; the item is
+ * randomised by the law of its step. If the record had ended before the step, the item is "ended" where the study
+ * declares early ends; elsewhere, and for cells that cannot occur under the policy, it is drawn evenly before it is
+ * randomised. Central studies (kind "record"): all H steps as [state, action, reward bit], and [-1, -1, -1] after the
+ * end. Shuffled studies (kinds "answered-bits" and "one-item"): see counters.js and one-item.js; messages are sealed
+ * one by one (sealing.js). The empty record goes through the same steps. Random numbers are read from the tape in
+ * exactly this order, so that every client gives the same report for the same bytes.
  */
+import { ASKED, answerOf, checkLaws, drawQuestion, readWeights } from "./asked.js";
 import { Refused } from "./errors.js";
 import { rewardFraction } from "./exact.js";
 import { checkLaw, readLaw } from "./laws.js";
@@ -26,6 +28,7 @@ import { field, whole } from "./words.js";
  * @property {import("./laws.js").Law[]} laws @property {import("./policy.js").Items[]} items
  * @property {import("./counters.js").Counters | import("./one-item.js").Numbered} [numbers] shuffled: what numbers in messages mean
  * @property {string} [terms] shuffled: the hash of laws, size of the batch and kind of report, which the shuffler must have certified
+ * @property {number[]} [asked] asked about first visits: the weights of rows, added up from the first row on
  */
 
 /** The round in an answer of the service; refused unless its laws keep what was agreed to. @param {import("./words.js").Content} answer @param {Study} study @returns {Promise<Round>} */
@@ -37,6 +40,10 @@ export async function readRound(answer, study) {
   const laws = field(answer, "laws", "list").map(readLaw);
   if (study.model === "shuffle") {
     return (await import("./shuffled.js")).readShuffled(answer, study, { number, policy, laws, items: [] });
+  }
+  if (study.kind.name === ASKED) {
+    checkLaws(laws, study);
+    return { number, policy, laws, items: [], asked: readWeights(answer, study, policy) };
   }
   if (laws.length !== study.horizon) {
     throw new Refused(`the service states ${laws.length} laws for ${study.horizon} steps`);
@@ -55,8 +62,9 @@ export async function readRound(answer, study) {
   return { number, policy, laws, items };
 }
 
-/** The steps that a report is about, drawn before the episode begins. @param {Study} study @param {Tape} tape */
-export function pick(study, tape) {
+/** The steps that a report is about, or its question, drawn before the episode begins. @param {Study} study @param {Round} round @param {Tape} tape */
+export function pick(study, round, tape) {
+  if (round.asked) return [drawQuestion(round.asked, tape)];
   return study.kind.name === "sampled-items" ? tape.pick(study.horizon, study.kind.steps) : [];
 }
 
@@ -66,6 +74,7 @@ export function reportOf(study, round, steps, record, tape) {
     const known = record.map(([state, action, reward]) => [state, action, bit(study, reward, tape)]);
     return { kind: "record", steps: [...known, ...Array(study.horizon - known.length).fill([-1, -1, -1])] };
   }
+  if (round.asked) return answerOf(study, round.laws, steps[0], record, tape);
   const kind = study.kind.response === "kary" ? "items" : "bits";
   const sent = steps.map((h) => {
     const { items, threshold } = round.laws[h];

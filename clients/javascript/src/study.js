@@ -2,15 +2,16 @@
  * A study as a device knows it: the declaration that a person agreed to, named by its hash, and what a report is.
  *
  * The hash is the study's name, so whoever serves it cannot change a word of it. What a report is (`report` in the
- * answer of the service) is not part of the hash, and need not be: a device reports randomised items only, with laws
- * that it has checked against the declared epsilon, unless the declaration itself says that the coordinator is trusted.
+ * answer of the service) is not part of the hash, and need not be: a device reports randomised items or answers only,
+ * with laws that it has checked against the declared epsilon, unless the declaration itself says that the coordinator
+ * is trusted.
  */
 import { Refused } from "./errors.js";
 import { exactly } from "./exact.js";
 import { digest, field, finite, whole } from "./words.js";
 
 /**
- * @typedef {object} Kind what a report is: the record itself, or `steps` items, randomised by `response`
+ * @typedef {object} Kind what a report is: the record itself, `steps` items or one answer, randomised by `response`
  * @property {string} name @property {number} steps @property {string} response @property {boolean} masked
  * @property {string} layout @property {number} groups @property {boolean} firstVisits of answered bits (shuffled)
  * @property {string} stated the hash of all of this as the service has stated it (shuffled)
@@ -74,7 +75,7 @@ export async function readStudy(answer, agreed) {
   return Object.freeze({ ...study, kind: await kindOf(field(answer, "report", "object"), study) });
 }
 
-/** What the item of one step may cost: the agreed epsilon, shared by all reports and their steps, exactly. @param {Study} study @returns {import("./exact.js").Fraction} */
+/** What an item or answer may cost: the agreed epsilon, shared by all reports and their steps, exactly. @param {Study} study @returns {import("./exact.js").Fraction} */
 export function perStep({ epsilon, cap, kind }) {
   const [mantissa, power] = exactly(epsilon);
   const parts = BigInt(cap) * BigInt(kind.steps);
@@ -94,13 +95,14 @@ async function kindOf(report, study) {
   const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false, stated: "" };
   if (study.model === "central" && name === "record") return kind;
   const shuffled = study.model === "shuffle" && (name === "answered-bits" || name === "one-item");
-  if (!shuffled && (study.model !== "local" || name !== "sampled-items")) {
+  const asked = name === "asked-first-visit";
+  if (!shuffled && (study.model !== "local" || (!asked && name !== "sampled-items"))) {
     throw new Refused(
       `this client does not send reports of kind '${name.slice(0, 30)}' in a study whose model is ` +
         `'${study.model.slice(0, 20)}': nothing is sent`,
     );
   }
-  if (field(report, "early_end", "flag") !== study.earlyEnd) {
+  if (!asked && field(report, "early_end", "flag") !== study.earlyEnd) {
     throw new Refused("service and declaration differ in whether records may end early: nothing is sent");
   }
   const masked = field(report, "masked", "flag");
@@ -109,7 +111,7 @@ async function kindOf(report, study) {
   if (response !== "kary" && response !== "unary") {
     throw new Refused("this client answers by kary or unary response, and is asked for another: nothing is sent");
   }
-  return { ...kind, masked, response, steps: whole(report, "steps", 1, study.horizon) };
+  return { ...kind, masked, response, steps: asked ? 1 : whole(report, "steps", 1, study.horizon) };
 }
 
 /** @param {Content} problem @param {string} name @returns {[number, string[] | null]} */

@@ -14,6 +14,7 @@ from discreet.accumulators.sums import Blocks, Total
 from discreet.accumulators.tree import EqualLawTree, EvenTree, Tree
 from discreet.channels.additive import Channel
 from discreet.channels.arm_rewards import ArmRewardsChannel
+from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import AnyChannel, MessageChannel
 from discreet.channels.continual import ContinualChannel
 from discreet.channels.focused import FocusedChannel
@@ -54,10 +55,13 @@ def check_shippable(privatizer: Privatizer, reports_per_user: int = 1, needs: fr
 
 def _check_local(privatizer: Privatizer, needs: frozenset[str]) -> None:
     (channel, *others) = privatizer.channels
-    if others or not isinstance(channel, ReportChannel):
+    if others or not isinstance(channel, ReportChannel | AskedChannel):
         raise Unsupported(
-            f"recipe {privatizer.recipe!r} has no randomiser for devices yet: take recipe 'local/sampled-step'"
+            f"recipe {privatizer.recipe!r} has no randomiser for devices yet: take recipe 'local/sampled-step' or "
+            "'local/asked-first-visit'"
         )
+    if isinstance(channel, AskedChannel):
+        return  # a question names its action, whoever has drawn it
     if MIXED in needs and not channel.own_actions:
         raise Unsupported(
             "this learner mixes actions, and nobody but a device knows which one it has drawn: set own_actions = true "

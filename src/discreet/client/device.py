@@ -112,7 +112,7 @@ class Device:
         if self.reports >= study.cap:
             raise _used_up(study)
         round_, head = self._agreed_round()
-        steps = pick(study, self._tape)
+        steps = pick(study, round_, self._tape)
         wait = 0 if self._at_once else self._tape.below(study.window)
         episode = _Episode(self._entropy(16).hex(), round_, head, steps, int(self._clock()) + wait)
         empty = Waiting(episode.id, episode.due, self._body(episode), OPEN)

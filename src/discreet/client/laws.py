@@ -1,14 +1,15 @@
 r"""That the integer thresholds of a round keep the epsilon that was agreed to; else the device sends nothing.
 
-An item of a step is reported with a threshold N out of W = 2^62 (:mod:`discreet.client.exact`). Between any two items
-the probabilities of one and the same report differ at most by the factor
+An item of a step, or an answer to a question, is reported with a threshold N out of W = 2^62
+(:mod:`discreet.client.exact`). Between any two items the probabilities of one and the same report differ at most by the
+factor
 
     one item of k:    (W - (k - 1) N) / N          a bit for each item:    (W - N) / N,
 
-and r reports about m steps each by its (r m)-th power. So all reports of a person are epsilon-private if that factor is
-at most e^(epsilon / (r m)). Both sides are compared as exact fractions, with the exponential rounded *down*: the
-standard library's ``decimal`` gives it correctly rounded, and one unit of its last place is taken off. What the service
-says about epsilon is not needed for this, only what the person agreed to.
+and r reports about m steps each by its (r m)-th power (m = 1 for answers). So all reports of a person are
+epsilon-private if that factor is at most e^(epsilon / (r m)). Both sides are compared as exact fractions, with the
+exponential rounded *down*: the standard library's ``decimal`` gives it correctly rounded, and one unit of its last
+place is taken off. What the service says about epsilon is not needed for this, only what the person agreed to.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MOST = 700  # above this no threshold is too small: one in 2^62 is not below e^
 
 
 class Law(NamedTuple):
-    """How an item of one step is reported: the number of items, and the threshold of a wrong one."""
+    """How an item or an answer is reported: how many there are, and the threshold of a wrong one."""
 
     items: int
     threshold: int
@@ -47,8 +48,8 @@ def check_law(law: Law, response: str, most: Fraction) -> None:
     """Refuse a law that loses more than its part of epsilon, or that is none."""
     if not keeps(law, response, most):
         raise Refused(
-            f"the service states a law of {law.items:,} items that does not keep epsilon {float(most):g}, which is the "
-            "part of a step in what was agreed to: nothing is sent; ask whoever runs the study"
+            f"the service states a law of {law.items:,} items that does not keep epsilon {float(most):g}, which is its "
+            "part of what was agreed to: nothing is sent; ask whoever runs the study"
         )
 
 

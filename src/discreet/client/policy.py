@@ -70,6 +70,14 @@ def read_policy(content: dict[str, Any], study: Study) -> Policy:
     raise Refused(f"this client does not follow policies of kind {kind[:30]!r}")
 
 
+def reaches(study: Study, policy: Policy, state: int, action: int) -> bool:
+    """Whether an episode can play this pair at any step; at step 0 in the start state alone, if there is one."""
+    return any(
+        policy.plays(step, state, action) and (step > 0 or study.start is None or state == study.start)
+        for step in range(study.horizon)
+    )
+
+
 def pairs_of(study: Study, policy: Policy, step: int) -> list[tuple[int, int]]:
     """The pairs (state, action) that a report of this step can name, in order."""
     masked, start = study.kind.masked, study.start

@@ -6,6 +6,9 @@ action, successor and bit are an item; the item is randomised by the law of its 
 step, the item is "ended" where the study declares that records may end early. Elsewhere, and for cells that cannot
 occur under the policy, the item is drawn evenly from all of them before it is randomised.
 
+Or one question (kind "asked-first-visit", :mod:`discreet.client.asked`): it is drawn before the episode begins, and the
+answer is randomised by its law.
+
 **Shuffled** studies. One message for every counter (kind "answered-bits", :mod:`discreet.client.counters`), or one item
 (kind "one-item", :mod:`discreet.client.one_item`). They are sealed one by one (:mod:`discreet.client.sealing`) before
 they leave.
@@ -21,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from discreet.client.asked import NAME as ASKED
+from discreet.client.asked import answer_of, check_laws, draw_question, read_weights
 from discreet.client.counters import Counters, counters_of, messages_of
 from discreet.client.errors import Refused
 from discreet.client.exact import WHOLE, Tape, reward_fraction
@@ -35,7 +40,7 @@ _ROUNDS = 1 << 53
 
 
 class Round(NamedTuple):
-    """What a device agreed to for one episode: the policy, and by which laws the steps are reported."""
+    """What a device agreed to for one episode: the policy, and by which laws steps or answers are reported."""
 
     number: int
     policy: Policy
@@ -43,6 +48,7 @@ class Round(NamedTuple):
     items: tuple[Items, ...]
     numbers: Counters | Numbered | None = None  # shuffled: what the numbers in messages stand for
     terms: str = ""  # shuffled: the hash of laws, size of the batch and kind of report, which the shuffler certifies
+    asked: tuple[int, ...] = ()  # asked about first visits: the weights of rows, added up from the first row on
 
 
 def read_round(answer: dict[str, Any], study: Study) -> Round:
@@ -56,6 +62,9 @@ def read_round(answer: dict[str, Any], study: Study) -> Round:
     laws = tuple(read_law(law) for law in field(answer, "laws", list))
     if study.model == "shuffle":
         return _shuffled(answer, study, number, policy, laws)
+    if study.kind.name == ASKED:
+        check_laws(laws, study)
+        return Round(number, policy, laws, (), asked=read_weights(answer, study, policy))
     if len(laws) != study.horizon:
         raise Refused(f"the service states {len(laws)} laws for {study.horizon} steps")
     items = tuple(items_of(study, policy, h) for h in range(study.horizon))
@@ -82,8 +91,10 @@ def _shuffled(answer: dict[str, Any], study: Study, number: int, policy: Policy,
     return Round(number, policy, laws, (), numbers, terms)
 
 
-def pick(study: Study, tape: Tape) -> list[int]:
-    """The steps that a report is about, drawn before the episode begins."""
+def pick(study: Study, round_: Round, tape: Tape) -> list[int]:
+    """The steps that a report is about, or its question, drawn before the episode begins."""
+    if study.kind.name == ASKED:
+        return [draw_question(round_.asked, tape)]
     return tape.pick(study.horizon, study.kind.steps) if study.kind.name == "sampled-items" else []
 
 
@@ -93,6 +104,9 @@ def report_of(study: Study, round_: Round, steps: Sequence[int], record: Record,
         ended = [-1, -1, -1]
         known = [[state, action, int(_bit(study, reward, tape))] for state, action, reward in record]
         return {"kind": "record", "steps": known + [ended for _ in range(study.horizon - len(known))]}
+    if study.kind.name == ASKED:
+        (question,) = steps
+        return answer_of(study, round_.laws, question, record, tape)
     answer = tape.item if study.kind.response == "kary" else tape.bits
     sent = []
     for h in steps:

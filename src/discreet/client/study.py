@@ -2,8 +2,8 @@
 
 The declaration is public and fixed: shape of the problem, trust model, epsilon, reports per user, reporting window and
 the key that signs policies. Its hash is its name, so whoever serves it cannot change a word of it. What a report is
-(``report`` in the answer of the service) is not part of the hash, and need not be: a device reports randomised items
-only, with laws that it has checked against the declared epsilon, unless the declaration itself says that the
+(``report`` in the answer of the service) is not part of the hash, and need not be: a device reports randomised items or
+answers only, with laws that it has checked against the declared epsilon, unless the declaration itself says that the
 coordinator is trusted (``model = "central"``), or that a shuffler is (``model = "shuffle"``): then the device tells the
 shuffler what it was asked for and by which laws it has randomised it, and the shuffler takes only what it has certified
 for the batch.
@@ -25,8 +25,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class Kind(NamedTuple):
     """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``.
 
-    In shuffled studies: answered bits, one message each, of counters in a ``layout`` (:mod:`discreet.client.counters`),
-    or one item in one message (:mod:`discreet.client.one_item`).
+    Or the answer to one question about a first visit (:mod:`discreet.client.asked`), randomised by ``response``; its
+    ``steps`` are one. In shuffled studies: answered bits, one message each, of counters in a ``layout``
+    (:mod:`discreet.client.counters`), or one item in one message (:mod:`discreet.client.one_item`).
     """
 
     name: str
@@ -64,7 +65,7 @@ class Study(NamedTuple):
 
     @property
     def per_step(self) -> Fraction:
-        """What the item of one step may cost: the agreed epsilon, shared by all reports and their steps, exactly."""
+        """What an item or answer may cost: the agreed epsilon, shared by all reports and their steps, exactly."""
         return Fraction(self.epsilon) / (self.cap * self.kind.steps)
 
 
@@ -123,7 +124,7 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
         return Kind("record")
     if study.model == "shuffle" and name in ("answered-bits", "one-item"):
         return _shuffled(name, report, study)
-    if study.model != "local" or name != "sampled-items":
+    if study.model != "local" or name not in ("sampled-items", "asked-first-visit"):
         raise Refused(
             f"the service asks for reports of kind {name[:30]!r}, which this client does not send in a study whose "
             f"model is {study.model[:20]!r}: nothing is sent"
@@ -131,6 +132,8 @@ def _kind(report: dict[str, Any], study: Study) -> Kind:
     response = field(report, "response", str)
     if response not in ("kary", "unary"):
         raise Refused(f"this client answers by kary or unary response, and the service asks for {response[:30]!r}")
+    if name == "asked-first-visit":
+        return Kind(name, 1, response, field(report, "masked", bool))
     if field(report, "early_end", bool) != study.early_end:
         raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
     return Kind(name, whole(report, "steps", 1, study.horizon), response, field(report, "masked", bool))

@@ -301,7 +301,7 @@ def usual_limits(coordinator: Coordinator) -> Limits:
     """Limits that no honest message exceeds."""
     shape, kind = coordinator.declared.shape, coordinator.mechanism.report_kind()
     items = 2 * shape.states * shape.actions * (shape.states + 1) + 1
-    bits = items * kind["steps"] if kind.get("response") == "unary" else 0
+    bits = items * kind.get("steps", 1) if kind.get("response") == "unary" else 0
     return Limits(largest_body(shape.horizon, bits))
 
 

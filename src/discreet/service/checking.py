@@ -22,7 +22,7 @@ from discreet.client.study import read_study as read_for_device
 from discreet.errors import Unsupported
 from discreet.recipes.calibrate import Calibration, calibrate
 from discreet.recipes.registry import build
-from discreet.service.mechanism import Mechanism, needs_in_study, policy_message
+from discreet.service.mechanism import BY_DEVICES, Mechanism, needs_in_study, policy_message
 from discreet.simulation.rehearse import rehearse
 from discreet.worlds.of_shape import worlds_of_shape
 
@@ -70,6 +70,8 @@ def device_cost(mechanism: Mechanism) -> DeviceCost:
     answer: dict[str, Any] = {"study": study.hash, "round": 1, "policy": policy_message(policy), "head": _HEAD}
     if not study.sealed:
         answer |= {"laws": mechanism.laws(policy, users), "wanted": users}
+    if mechanism.asks:
+        answer["questions"] = mechanism.questions(intake.save().public, policy)
     device, times, report = read_for_device(described, study.hash), list[float](), dict[str, Any]()
     for _ in range(_TRIES):
         begun, tape = perf_counter(), Tape()
@@ -78,7 +80,7 @@ def device_cost(mechanism: Mechanism) -> DeviceCost:
             messages = shuffled_messages(device, round_, [], tape)
             report = {"messages": sealed(messages, device.sealing, study.hash, 1)}
         else:
-            report = {"report": report_of(device, round_, pick(device, tape), [], tape)}
+            report = {"report": report_of(device, round_, pick(device, round_, tape), [], tape)}
         times.append(perf_counter() - begun)
     body = {"study": study.hash, "round": 1, "id": secrets.token_hex(16)} | report
     if study.shuffled:
@@ -93,7 +95,8 @@ def instead_of(mechanism: Mechanism) -> tuple[str, str] | None:
     if study.declaration["privacy"]["recipe"] != "auto":
         return None
     usual = build(study.target(), study.shape, study.total, needs)
-    if usual.recipe == mechanism.privatizer.recipe:
+    both = {usual.recipe, mechanism.privatizer.recipe}
+    if len(both) == 1 or both <= BY_DEVICES:  # a study may score otherwise, because its records end early
         return None
     try:
         check_shippable(usual, study.most_reports, needs)

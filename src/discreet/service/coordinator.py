@@ -27,6 +27,7 @@ from discreet.files import shortened
 from discreet.ledger.budget import make_budget
 from discreet.ledger.spending import declare_rounds, now, open_data_set
 from discreet.noise.law import secure_library
+from discreet.saved_arrays import from_bytes
 from discreet.service import batches, closing, rounds
 from discreet.service.closing import PLAN, WHO, Desk, Live
 from discreet.service.database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
@@ -44,7 +45,7 @@ from discreet.service.reports import (
     plain_fingerprint,
     token_digest,
 )
-from discreet.service.rounds import RoundRow, StudyRow
+from discreet.service.rounds import RoundRow, StateRow, StudyRow
 from discreet.service.sealing import KeyFolder, RoundKey, bound_to, seal, sealing_key
 from discreet.service.study import Study
 
@@ -335,11 +336,12 @@ class Coordinator:
                 raise InvalidInput(f"{self.database.named} has lost the study: restore it")
             check_not_behind(link, self._external.file, held, self.declared.hash, row, self.database.named)
             check_nothing_lost(link, marks, self.database.named)
+            state = rounds.state_row(link, row.number)
         self.point("finish: checked")
         self._external.write(row.signed)
         self.point("finish: headed")
         try:
-            self._publish(study, row)
+            self._publish(study, row, state)
         except InvalidInput:  # its key is gone: lost, or destroyed by who has closed the round since
             if not self._overtaken(row):
                 raise
@@ -354,19 +356,27 @@ class Coordinator:
             latest = rounds.last_round(link)
         return latest is not None and latest.number > row.number
 
-    def _publish(self, study: StudyRow, row: RoundRow) -> None:
+    def _publish(self, study: StudyRow, row: RoundRow, state: StateRow | None) -> None:
         policy = json.loads(row.policy)
         message = {"study": self.declared.hash, "round": row.number, "policy": policy, "head": row.signed}
         message["wanted"] = row.wanted
         key = None
         if not self.declared.sealed and study.ended is None:
             message["laws"] = self.mechanism.laws(policy_from(policy), row.wanted)
+            if self.mechanism.asks:
+                message["questions"] = self._questions(row.number, policy, state)
         elif study.ended is None:
             key = self._keys.get(row.number)
             if key.public != row.public_key:
                 raise InvalidInput(f"the key file of round {row.number} is not the key that the database names")
         self._rules[row.number] = self.format.rules(policy_from(policy))
         self._published = Published(row, study.ended, message, key)
+
+    def _questions(self, number: int, policy: dict[str, Any], state: StateRow | None) -> list[int]:
+        """The weights of questions of a round: a function of the state that was entered with it."""
+        if state is None:
+            raise InvalidInput(f"the state of round {number} is missing from the database: restore a whole copy of it")
+        return self.mechanism.questions(from_bytes(state.public), policy_from(policy))
 
     # Opening
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from discreet.accumulators.base import NoiseSource
+from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import MessageChannel, MessageTerms
 from discreet.channels.sampled_item import ReportChannel
+from discreet.channels.saved import SavedIntake
 from discreet.channels.session import Intake, Privatizer
 from discreet.channels.shippable import check_shippable
 from discreet.encoders.base import Context
@@ -33,16 +36,19 @@ from discreet.learners.saved import check_savable
 from discreet.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
 from discreet.privacy.words import rounded_up
-from discreet.recipes.choice import choose
+from discreet.recipes.choice import Score, choose
 from discreet.recipes.expectation import expected_regret
 from discreet.recipes.recipe import TABULAR
-from discreet.recipes.registry import build, recipes
+from discreet.recipes.registry import build, find, recipes
 from discreet.recipes.shuffle import without_shuffler
+from discreet.recipes.trust import Privacy
 from discreet.release import OPENING
 from discreet.service.study import Study
 from discreet.streams import COINS, stream
+from discreet.types import NDArray
 
-_LOCAL, _ITEM = "local/sampled-step", "shuffle/sampled-item"
+_LOCAL, _ASKED, _ITEM = "local/sampled-step", "local/asked-first-visit", "shuffle/sampled-item"
+BY_DEVICES = frozenset({_LOCAL, _ASKED})  # local recipes that devices have randomisers for
 UNIT = "all reports of a participant"
 _SEEN = {
     "local": "everything you send",
@@ -68,10 +74,10 @@ class Mechanism:
         return Problem(self.study.shape, self.study.total)
 
     @cached_property
-    def channel(self) -> ReportChannel:
+    def channel(self) -> ReportChannel | AskedChannel:
         """The channel that devices of a local study report through."""
         (channel,) = self.privatizer.channels
-        assert isinstance(channel, ReportChannel)
+        assert isinstance(channel, ReportChannel | AskedChannel)
         return channel
 
     @cached_property
@@ -169,6 +175,13 @@ class Mechanism:
         if self.study.shuffled:
             return self.messages.form(self.privatizer.masked) | {"early_end": self.study.early_end}
         channel = self.channel
+        if isinstance(channel, AskedChannel):
+            return {
+                "kind": "asked-first-visit",
+                "response": channel.response,
+                "masked": self.privatizer.masked,
+                "epsilon": self.part.epsilon,
+            }
         return {
             "kind": "sampled-items",
             "steps": channel.encoder.steps,
@@ -181,13 +194,32 @@ class Mechanism:
     def laws(self, policy: AnyPolicy, users: int) -> list[dict[str, Any]]:
         """How a device randomises under a policy, in a round of so many users: a function of what is public.
 
-        Local studies have a law for each step, whatever the round; shuffled ones those of the batch.
+        Local studies have a law for each step, or one for questions about successors and one for those about reward
+        bits, whatever the round; shuffled ones those of the batch.
         """
         if self.study.shuffled:
             return [{"items": items, "lie": str(lie)} for items, lie in self.terms(policy, users).laws]
-        domain = self.channel.domain(policy, self.privatizer.masked)
-        laws = (self.channel.law_at(domain, h) for h in range(self.study.shape.horizon))
+        channel = self.channel
+        if isinstance(channel, AskedChannel):
+            return [{"items": law.items, "lie": str(law.threshold)} for law in channel.laws]
+        domain = channel.domain(policy, self.privatizer.masked)
+        laws = (channel.law_at(domain, h) for h in range(self.study.shape.horizon))
         return [{"items": law.items, "lie": str(law.threshold)} for law in laws]
+
+    @property
+    def asks(self) -> bool:
+        """Whether devices are asked one question each, about their first visit of a state and action."""
+        return isinstance(self.privatizer.channels[0], AskedChannel)
+
+    def questions(self, saved: Mapping[str, NDArray[Any]], policy: AnyPolicy) -> list[int]:
+        """How likely each (state, action) is to be asked about in a round with this policy, as whole numbers.
+
+        ``saved`` is the public state of the intake when the round opened, which is entered with the round: every
+        coordinator finds the same numbers in it, and finds them again after a restart.
+        """
+        weights = self.privatizer.resume(SavedIntake(dict(saved), {}), self.study.total).question_weights(policy)
+        assert weights is not None
+        return list(weights)
 
 
 def prepare(study: Study, recipe: str | None = None) -> Mechanism:
@@ -252,8 +284,7 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     target = study.target(recipe)
     options = dict(target.options)
     if study.model == "local" and target.recipe in ("auto", _LOCAL):
-        options = {"early_end": study.early_end, "own_actions": MIXED in learner.needs, **options}
-        target = type(target)(target.epsilon, target.delta, recipe=_LOCAL, options=options)
+        return _local_privatizer(study, learner, target)
     if target.recipe == _ITEM:
         target = replace(target, options={"early_end": study.early_end, **options})
     if target.recipe != "auto":
@@ -265,7 +296,25 @@ def _privatizer(study: Study, learner: Learner, recipe: str | None) -> Privatize
     if not served:
         raise Unsupported(f"no recipe of the {study.model} model serves this study: name one in [privacy] to see why")
     needs = needs_in_study(learner)
-    return choose(served, (), target, study.shape, study.total, needs, partial(expected_regret, needs=needs))
+    return choose(served, (), target, study.shape, study.total, needs, _score(needs))
+
+
+def _local_privatizer(study: Study, learner: Learner, target: Privacy) -> Privatizer:
+    """Items of a step, or with "auto" answers about first visits where these can be served and are expected to do more.
+
+    What a device draws by itself, and what says that a record has ended early, are options of the sampled step alone.
+    """
+    needs, usual = needs_in_study(learner), {"early_end": study.early_end, "own_actions": MIXED in learner.needs}
+    sampled, asked = (find(name, study.model) for name in (_LOCAL, _ASKED))
+    if target.recipe == "auto" and _is_served(_ASKED, study, learner):
+        sampled = replace(sampled, options={**sampled.options, **usual})
+        return choose([sampled, asked], (), target, study.shape, study.total, needs, _score(needs))
+    named = replace(target, recipe=_LOCAL, options={**usual, **target.options})
+    return build(named, study.shape, study.total, needs)
+
+
+def _score(needs: frozenset[str]) -> Score:
+    return partial(expected_regret, needs=needs)
 
 
 def _is_served(recipe: str, study: Study, learner: Learner) -> bool:

@@ -54,6 +54,14 @@ class Bits(msgspec.Struct, tag_field="kind", tag="bits", forbid_unknown_fields=T
     bits: list[str]
 
 
+class Answer(msgspec.Struct, tag_field="kind", tag="answer", forbid_unknown_fields=True, frozen=True):
+    """A randomised answer to the question that the device drew beforehand: one of them, or a bit for each as text."""
+
+    question: int
+    answer: int | msgspec.UnsetType = msgspec.UNSET
+    bits: str | msgspec.UnsetType = msgspec.UNSET
+
+
 class Record(msgspec.Struct, tag_field="kind", tag="record", forbid_unknown_fields=True, frozen=True):
     """A whole record: state, action and reward bit of every step; [-1, -1, -1] after its end, or throughout."""
 
@@ -66,7 +74,7 @@ class ReportMessage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     study: str
     round: int
     id: str
-    report: Items | Bits | Record
+    report: Items | Bits | Answer | Record
 
 
 class SealedMessage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -119,7 +127,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Law(msgspec.Struct, frozen=True):
-    """How an item of one step is sent: the number of items, and the weight of a false one in units of 2^-62."""
+    """How an item or an answer is sent: how many there are, and the weight of a false one in units of 2^-62."""
 
     items: int
     lie: str
@@ -150,7 +158,10 @@ class Stochastic(msgspec.Struct, tag_field="kind", tag="stochastic", frozen=True
 
 
 class PolicyMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The policy of the open round and how many reports it wants; ``laws`` in the local and shuffle models."""
+    """The policy of the open round and how many reports it wants; ``laws`` in the local and shuffle models.
+
+    ``questions`` where devices are asked about first visits: the weight of each row (state, action), in this order.
+    """
 
     study: str
     round: int
@@ -158,6 +169,7 @@ class PolicyMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     head: SignedHead
     wanted: int
     laws: list[Law] | None = None
+    questions: list[int] | None = None
 
 
 class Alone(msgspec.Struct, frozen=True):

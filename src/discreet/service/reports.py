@@ -1,7 +1,7 @@
 """Reports: checked against what is public, packed, admitted or not, and unpacked when their round closes.
 
-A report is refused if no device sends it: other steps than the study has, items or actions that the round's policy
-cannot lead to, a text that is too short. What is refused depends on the message and on public things alone.
+A report is refused if no device sends it: other steps than the study has, items, actions or questions that the round's
+policy cannot lead to, a text that is too short. What is refused depends on the message and on public things alone.
 
 Randomised reports are kept as the JSON text that arrived, written in one way. A record becomes a row of whole numbers
 of fixed length *before* it is sealed, so that its size says nothing about it.
@@ -20,7 +20,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from discreet.channels.asked_first_visit import AskedChannel
+from discreet.channels.base import asked_rows
+from discreet.channels.sampled_item import ReportChannel
 from discreet.channels.user_side import Report, items_of
+from discreet.encoders.asked_first_visit import SUCCESSOR
+from discreet.encoders.base import Context
 from discreet.ledger.chain import canonical
 from discreet.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.service import rounds
@@ -28,10 +33,11 @@ from discreet.service.database import Link
 from discreet.service.heads import Mark, check_nothing_lost
 from discreet.service.mechanism import Mechanism
 from discreet.service.messages import Accepted, Bits, Items, Record, Refused
+from discreet.service.messages import Answer as Answered
 from discreet.service.rounds import ReportRow
 from discreet.service.study import Study
 from discreet.trajectories import Trajectories
-from discreet.types import Mask
+from discreet.types import Integers, Mask
 
 ENDED = "the study has ended: thank you, nothing more is needed"
 _OVER = (-1, -1, -1)
@@ -45,8 +51,8 @@ Entry = TypeVar("Entry", int, str)
 class RoundRules(NamedTuple):
     """What a report of one round may be."""
 
-    sizes: tuple[int, ...]  # local: how many items each step has
-    playable: Mask | None  # central: (H, S, A)
+    sizes: tuple[int, ...]  # local: how many items each step has, or how many answers either question
+    playable: Mask | None  # central: (H, S, A); asked about first visits: the rows that somebody can be asked about
 
 
 class ReportFormat:
@@ -62,9 +68,13 @@ class ReportFormat:
             return RoundRules((), None)  # the coordinator takes no report, only batches
         if self._mechanism.study.sealed:
             return RoundRules((), _playable(policy, self._shape.actions))
-        return RoundRules(items_of(self._mechanism.channel, policy, self._mechanism.privatizer.masked), None)
+        channel, masked = self._mechanism.channel, self._mechanism.privatizer.masked
+        if isinstance(channel, AskedChannel):
+            sizes = tuple(law.items for law in channel.laws)
+            return RoundRules(sizes, asked_rows(self._shape, Context(policy), masked).reshape(-1))
+        return RoundRules(items_of(channel, policy, masked), None)
 
-    def pack(self, report: Items | Bits | Record, rules: RoundRules) -> bytes:
+    def pack(self, report: Items | Bits | Answered | Record, rules: RoundRules) -> bytes:
         """The bytes that are kept of a report; refused if no device sends it in such a round."""
         if self._mechanism.study.sealed:
             if not isinstance(report, Record):
@@ -72,7 +82,14 @@ class ReportFormat:
             return self._pack_record(report, rules)
         if isinstance(report, Record):
             raise Refused("malformed", "this study takes randomised reports only: a record must not leave the device")
-        return self._pack_randomised(report, rules)
+        channel = self._mechanism.channel
+        if isinstance(channel, AskedChannel):
+            if not isinstance(report, Answered):
+                raise Refused("malformed", "reports of this study are of kind answer")
+            return _pack_answer(report, channel, rules)
+        if isinstance(report, Answered):
+            raise Refused("malformed", "this study asks about steps, and not about first visits")
+        return self._pack_randomised(report, channel, rules)
 
     def messages(self, contents: Sequence[bytes]) -> list[list[Report]]:
         """Randomised reports as channels take them."""
@@ -87,9 +104,8 @@ class ReportFormat:
         rewards = low + self._shape.reward_span * np.maximum(bits, 0).astype(np.float64)
         return Trajectories(np.maximum(states, 0), np.maximum(actions, 0), rewards, lengths)
 
-    def _pack_randomised(self, report: Items | Bits, rules: RoundRules) -> bytes:
-        channel, horizon = self._mechanism.channel, self._shape.horizon
-        steps = report.steps
+    def _pack_randomised(self, report: Items | Bits, channel: ReportChannel, rules: RoundRules) -> bytes:
+        steps, horizon = report.steps, self._shape.horizon
         if len(steps) != channel.encoder.steps or any(not 0 <= h < horizon for h in steps):
             raise Refused("malformed", f"a report is about {channel.encoder.steps} of the steps 0..{horizon - 1}")
         if any(later <= earlier for earlier, later in pairwise(steps)):
@@ -222,11 +238,39 @@ def plain_fingerprint(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _message(kept: dict[str, list[Any]]) -> list[Report]:
+def _pack_answer(report: Answered, channel: AskedChannel, rules: RoundRules) -> bytes:
+    playable = rules.playable
+    assert playable is not None
+    row, about = divmod(report.question, 2)
+    if not 0 <= row < len(playable):
+        raise Refused("malformed", f"a question of this study is a number in 0..{2 * len(playable) - 1}")
+    if not playable[row]:
+        raise Refused("malformed", "nobody is asked in this round about a state and action that its policy cannot play")
+    size, unary = rules.sizes[about], about == SUCCESSOR and channel.response == "unary"
+    if isinstance(report.answer, int) == unary or isinstance(report.bits, str) != unary:
+        raise Refused("malformed", f"this question is answered by {'bits' if unary else 'answer'}, and by nothing else")
+    if isinstance(report.bits, str):
+        if len(report.bits) != size or report.bits.strip("01"):
+            raise Refused("malformed", f"this question is answered by {size} zeros and ones")
+        return canonical({"question": report.question, "bits": report.bits}).encode()
+    assert isinstance(report.answer, int)
+    if not 0 <= report.answer < size:
+        raise Refused("malformed", f"an answer to this question lies in 0..{size - 1}")
+    return canonical({"question": report.question, "answer": report.answer}).encode()
+
+
+def _message(kept: dict[str, Any]) -> list[Report]:
+    if "question" in kept:
+        sent = _zeros_and_ones(kept["bits"]) if "bits" in kept else np.array([int(kept["answer"])], np.int64)
+        return [Report(int(kept["question"]), sent)]
     if "bits" in kept:
         pairs = zip(kept["steps"], kept["bits"], strict=True)
-        return [Report(int(h), np.frombuffer(str(bits).encode(), np.uint8).astype(np.int64) - 48) for h, bits in pairs]
+        return [Report(int(h), _zeros_and_ones(bits)) for h, bits in pairs]
     return [Report(int(h), np.array([int(i)], np.int64)) for h, i in zip(kept["steps"], kept["items"], strict=True)]
+
+
+def _zeros_and_ones(text: str) -> Integers:
+    return np.frombuffer(str(text).encode(), np.uint8).astype(np.int64) - 48
 
 
 def _as_many(values: list[Entry], steps: list[int]) -> list[Entry]:

@@ -38,7 +38,7 @@ export async function pValue(response, stated, sent, reports) {
   const counts = round.laws.map(({ items }) => new Float64Array(items));
   const asked = new Float64Array(3);
   for (let i = 0; i < reports; i++) {
-    const report = reportOf(study, round, pick(study, tape), record, tape);
+    const report = reportOf(study, round, pick(study, round, tape), record, tape);
     const step = report.steps[0];
     asked[step]++;
     if (response === "kary") counts[step][report.items[0]]++;

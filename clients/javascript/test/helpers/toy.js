@@ -1,7 +1,7 @@
 /** A small study as a service would serve it: declarations, policies, laws and signed heads made by hand for tests. */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { keeps } from "../../src/laws.js";
-import { itemsOf, readPolicy } from "../../src/policy.js";
+import { itemsOf, reaches, readPolicy } from "../../src/policy.js";
 import { perStep, readStudy } from "../../src/study.js";
 import { Float, canonical, digest, parse } from "../../src/words.js";
 
@@ -27,8 +27,9 @@ export function declaration(changes = {}) {
   };
 }
 
-export function studyAnswer(declared, response = "kary", steps = 1, masked = true) {
-  const local = { kind: "sampled-items", steps, response, masked, early_end: declared.problem.early_end };
+export function studyAnswer(declared, response = "kary", steps = 1, masked = true, asked = false) {
+  const sampled = { kind: "sampled-items", steps, response, masked, early_end: declared.problem.early_end };
+  const local = asked ? { kind: "asked-first-visit", response, masked } : sampled;
   const report = declared.privacy.model === "local" ? local : { kind: "record" };
   return parsed({ study: declared, hash: "", promise: {}, report });
 }
@@ -54,14 +55,24 @@ export function lawsOf(study, policy, most = perStep(study)) {
   });
 }
 
+/** The laws of successors and of bits, and a weight for each row that an episode can play. */
+export function askedOf(study, policy, most = perStep(study)) {
+  const known = readPolicy(parsed(policy), study);
+  const sizes = [[study.states + 1, study.kind.response], [3, "kary"]];
+  const laws = sizes.map(([items, response]) => ({ items, lie: String(threshold(items, response, most)) }));
+  const rows = Array.from({ length: study.states * study.actions }, (_, row) => row);
+  const may = (row) => !study.kind.masked || reaches(study, known, Math.floor(row / study.actions), row % study.actions);
+  return { laws, questions: rows.map((row) => (may(row) ? 1 + (row % 3) : 0)) };
+}
+
 /** A service of tests: it answers in memory what a coordinator would, and remembers what was sent to it. */
 export class Stub {
-  static async make({ response = "kary", steps = 1, masked = true, ...options } = {}) {
+  static async make({ response = "kary", steps = 1, masked = true, asked = false, ...options } = {}) {
     const stub = new Stub();
     const { publicKey, privateKey } = generateKeyPairSync("ed25519");
     stub.privateKey = privateKey;
     const key = Buffer.from(publicKey.export({ format: "jwk" }).x, "base64url").toString("hex");
-    stub.answer = studyAnswer(declaration({ key, ...options }), response, steps, masked);
+    stub.answer = studyAnswer(declaration({ key, ...options }), response, steps, masked, asked);
     if (options.model !== "shuffle") stub.study = await readToy(stub.answer);
     return stub;
   }
@@ -83,6 +94,7 @@ export class Stub {
     const previous = number ? await digest(this.rounds[number - 1].head) : "";
     const answer = { study: study.hash, round: number, policy: chosen, head: await this.head(chosen, number, previous) };
     if (study.kind.name === "sampled-items") answer.laws = lawsOf(study, chosen);
+    if (study.kind.name === "asked-first-visit") Object.assign(answer, askedOf(study, chosen));
     this.rounds.push(answer);
     return answer;
   }
