@@ -90,7 +90,7 @@ class Local(Privacy):
         >>> import discreet
         >>> world = discreet.worlds.river_swim(states=3, horizon=3)
         >>> discreet.calibrate(discreet.Local(2.0), world.shape, episodes=100).recipe
-        'local/sampled-step'
+        'local/asked-first-visit'
     """
 
     model: ClassVar[str] = "local"
