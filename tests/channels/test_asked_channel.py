@@ -315,22 +315,51 @@ def test_a_run_that_is_saved_goes_on_as_if_nothing_had_happened(response):
 
 def test_rows_that_were_asked_about_least_are_asked_about_first():
     run = run_of(channel("kary"))
-    assert run.weights(POLICY) == (10**6, 0, 10**6, 0, 10**6, 0)
+    assert run.weights(POLICY) == (10**6, 0, 10**6, 0, 10**6, 0)  # nothing is known, and all states may be the start
     asked = np.zeros((6, 2))
-    asked[0], asked[2] = (1, 0), (2000, 3000)
+    asked[0], asked[2] = (1, 0), (0, 5000)  # about bits, so that nobody knows more about successors
     run.add_reports(np.zeros(run.channel.encoder.layout.size), asked, 5001, Context(POLICY))
     weights = run.weights(POLICY)
-    assert weights == (250_000, 0, 1, 0, 10**6, 0)  # (1 + n)^-2, never below one part
+    assert weights[1::2] == (0, 0, 0)
+    assert weights[4] == 10**6
+    assert weights[0] == pytest.approx(250_000, rel=0.05)  # (1 + n)^-2; a question about a successor has been lost
+    assert weights[2] == 1  # never below one part
     assert all(type(weight) is int for weight in weights)
-    assert run.weights(uniform_policy(SHAPE)) == (250_000, 10**6, 1, 10**6, 10**6, 10**6)
     assert run.encoder_now(Context(POLICY)).weights == weights
-    assert run_of(channel("kary"), masked=False).weights(POLICY) == (10**6,) * 6
+    assert run_of(channel("kary")).weights(uniform_policy(SHAPE)) == (10**6,) * 6
+    unmasked = run_of(channel("kary"), masked=False).weights(POLICY)
+    assert unmasked[::2] == (10**6,) * 3
+    assert all(1 <= weight < 10**5 for weight in unmasked[1::2])
     other = Policy(np.ones((4, 3), np.int64))
     assert run.weights(Mixture((POLICY, other), [0.5, 0.5])) == run.weights(uniform_policy(SHAPE))
     started = AskedChannel(AskedFirstVisit(replace(SHAPE, start=1)), 1.0)
     once = np.zeros((4, 3, 2))
     once[0, :, 1], once[1:, :, 0] = 1.0, 1.0
-    assert run_of(started).weights(StochasticPolicy(once)) == (10**6, 0, 10**6, 10**6, 10**6, 0)
+    begun = run_of(started).weights(StochasticPolicy(once))
+    assert begun[1] == begun[5] == 0
+    assert begun[3] == 10**6
+    assert begun[0] == begun[2] == begun[4] > 0
+
+
+def test_rows_that_users_are_likely_to_visit_are_asked_about_first():
+    """A corridor 0 -> 1 -> 2 that the answers have shown; the same weights by hand."""
+    shape = replace(SHAPE, start=0)
+    run = run_of(AskedChannel(AskedFirstVisit(shape), 8.0))
+    encoder = run.channel.encoder
+    asked, answers = np.zeros((6, 2)), np.zeros(encoder.layout.size)
+    asked[:, 0] = 1000
+    law = run.channel.law_of(0)
+    truths = {0: 1, 2: 1, 4: 2}  # row of action 0: where all who were asked went; 1 stays where it is
+    for row, successor in truths.items():
+        encoder.successors(answers)[:, row] = 1000 * law.q
+        encoder.successors(answers)[successor, row] = 1000 * law.p
+    run.add_reports(answers, asked, 6000, Context(POLICY))
+    first, second, third = run.weights(POLICY)[::2]
+    assert first == second == 10**6
+    noise = np.sqrt(run.estimates()["transitions"].variance[0, 0, 0])
+    astray = (0.5 + 0.3 * noise) / 3 / (1000 - noise + 0.5 + 0.3 * noise)  # to state 2 from either
+    visited = 1 - (1 - astray) * (1 - 2 * astray) * (1 - 3 * astray)
+    assert third == pytest.approx(10**6 * (0.1 + 0.9 * visited) ** 3, rel=0.05)
 
 
 def test_public_coins_draw_questions_by_weight():

@@ -17,6 +17,7 @@ from stub_service import Stub
 from discreet.channels.asked_first_visit import AskedChannel
 from discreet.channels.base import asked_rows
 from discreet.channels.device_answers import count_answers, randomize_answer
+from discreet.channels.questions import weights_of
 from discreet.channels.user_side import Report
 from discreet.client import Device, Refused
 from discreet.client.asked import answer_of, draw_question
@@ -173,7 +174,7 @@ def test_the_rows_that_may_be_asked_about_are_those_of_the_server(masked):
             rows = asked_rows(channel.encoder.shape, Context(policy), masked).reshape(-1)
             assert not masked or [reaches(study, own, *divmod(row, 2)) for row in range(6)] == rows.tolist()
             answer = toy.policy_answer(study, stated)
-            answer["questions"] = list(channel.weights(policy, np.arange(12.0).reshape(6, 2), masked))
+            answer["questions"] = list(weights_of(rows, np.arange(6.0), np.linspace(0.0, 1.0, 6)))
             read_round(answer, study)  # the weights of the server are weights for the device
 
 

@@ -11,9 +11,8 @@ whose variance is n q (1 - q) / (p - q)^2 while nobody has the answer, and p (1 
 have. A release states the first term. Where successors are many (S above about 3 e^epsilon) they are sent by optimised
 unary encoding, one bit per answer, whose variance does not grow with S.
 
-**Which row is asked about** is drawn in proportion to (1 + n)^-2 among the rows that the public policy can play: a row
-that is tried for the first time is asked about at once, and nobody is asked about what has been asked often. The
-numbers n are public, and nothing is decoded with these weights, so they may be any.
+**Which row is asked about** is decided by weights that are public (:mod:`discreet.channels.questions`): rows that users
+are likely to visit and of which little was told. Nothing is decoded with these weights, so they may be any.
 
 **Formal guarantees.** A question is drawn without regard to data. Whatever it is, the answer is randomised with the
 whole epsilon for any two trajectories, so the message is pure epsilon. The probabilities are the fractions that are
@@ -32,6 +31,7 @@ import numpy as np
 
 from discreet.accumulators.base import NoiseSource, coins_of
 from discreet.channels.base import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows
+from discreet.channels.questions import likely_visits, weights_of
 from discreet.channels.sampled_item import EPOCH, RESPONSES, STATISTICS
 from discreet.encoders.asked_first_visit import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.encoders.base import Context
@@ -45,8 +45,7 @@ from discreet.shape import Shape
 from discreet.types import Floats
 
 _ANSWERS_ABOUT_BITS = 3  # zero, one, none
-_FINEST = 1_000_000  # weights of questions are whole numbers up to this
-_CLOSER = 0.6  # of the variance that even questions would leave: those that are drawn go where little is known
+_CLOSER = 0.5  # of the variance that even questions would leave: those that are drawn go where little is known
 
 AnswerLaw = KaryRandomizedResponse | UnaryEncoding
 
@@ -107,14 +106,6 @@ class AskedChannel(Tabular):
             total += copies * (asked * _variance(law, cells, have=False) + part * visited * others)
         return float(_CLOSER * total)
 
-    def weights(self, policy: AnyPolicy, asked: Floats, masked: bool) -> tuple[int, ...]:
-        """How much likelier each row is to be asked about next; ``asked`` (row, question) users were asked so far."""
-        rows = asked_rows(self.encoder.shape, Context(policy), masked).reshape(-1)
-        before = 1.0 + asked.sum(axis=1)
-        least = before[rows].min()
-        even = np.maximum(1, np.rint(_FINEST * (least / before) ** 2))
-        return tuple(int(weight) for weight in np.where(rows, even, 0))
-
 
 class AskedRun(PlainRun):
     """Decoded answers, summed over users, and how many were asked which question."""
@@ -132,8 +123,11 @@ class AskedRun(PlainRun):
         self._asked = np.zeros((channel.encoder.rows, 2))
 
     def weights(self, policy: AnyPolicy) -> tuple[int, ...]:
-        """How likely each row is to be asked about next: public, as who was asked so far is."""
-        return self._channel.weights(policy, self._asked, self._masked)
+        """How likely each row is to be asked about next: public, as the answers so far are."""
+        rows = asked_rows(self._shape, Context(policy), self._masked).reshape(-1)
+        moves = self._channel.encoder.successors(self._cells)
+        noise = np.sqrt(self._noise_in("transitions").reshape(-1))
+        return weights_of(rows, self._asked.sum(axis=1), likely_visits(self._shape, policy, moves, noise))
 
     def encoder_now(self, context: Context) -> AskedFirstVisit:
         """The encoder with the weights of the next questions."""

@@ -140,7 +140,7 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
     context = Context(first_action)
     first: dict[str, Estimate] = {}
     for block in channel.shortcut(blocks):
-        run.add(_nobody(run.encoder_now(context), block), block, context)
+        run.add(_nobody(channel.encoder, block), block, context)
         first = first or run.estimates()
     cells, width_of = channel.cells_per_count(), run.width_now()
     return [
@@ -156,11 +156,14 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
 
 
 def _nobody(encoder: Encoder, users: int) -> Floats:
-    """The tally of users who visit nothing; where each is asked about one row, as many as will be asked about it."""
+    """The tally of users who visit nothing.
+
+    Where each is asked about one row, either question about a row goes to one user in 2 S: as many as on average over
+    the rows of a policy that says one action.
+    """
     tally = np.zeros(encoder.size)
     if isinstance(encoder, AskedFirstVisit):
-        weights = np.array(encoder.weights, np.float64)
-        encoder.split(tally)[1][:] = np.ceil(users * weights / (2 * weights.sum()))[:, None]
+        encoder.split(tally)[1][:] = math.ceil(users / (2 * encoder.shape.states))
     return tally
 
 
