@@ -15,6 +15,7 @@ import pytest
 
 import discreet
 from discreet.encoders.arm_reward import ArmReward, is_bandit
+from discreet.encoders.asked_first_visit import AskedFirstVisit
 from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
 from discreet.encoders.joint import JointHistogram
 from discreet.encoders.tables import ThreeTables
@@ -51,7 +52,7 @@ NEEDS = {name: make_learner(name).needs for name in ONLINE}
 COUNTS = frozenset({"visits", "transitions", "rewards", MIXED, LAYERS, WEIGHS, OPENING})
 PROMISES = {"none": "none", "central": "joint", "local": "local", "shuffle": "shuffle"}
 
-FIRST_VISITS = {FirstVisit.name, FirstVisitTables.name, "first-visit-two-tables"}
+FIRST_VISITS = {FirstVisit.name, FirstVisitTables.name, AskedFirstVisit.name, "first-visit-two-tables"}
 EVERY_VISIT = {JointHistogram.name: JointHistogram, ThreeTables.name: ThreeTables, "two-tables": TwoTables}
 # Their users answer bits step by step, and the answers are pooled behind the shuffler.
 POOLED_LATER = {"shuffle/three-tables-randomised-response", "shuffle/published-prefix"}
@@ -89,6 +90,7 @@ REASONS = {
     "no loss tables": "does not release losses, which the learner needs",
     "no observed losses": "does not release observed_losses, which the learner needs",
     "steps pooled": "policy elimination estimates every step by itself: declare the world per step",
+    "no bandits": "worlds of one step have no successors to ask about",
     "bandits only": "rewards of arms are for bandits, which have one state and one step",
     "one action": "serves policies that say one action for everybody, and this learner mixes actions",
     "one step asked": "answers whole tables only, not a Layer request",
@@ -110,6 +112,8 @@ def refusal(recipe, learner, world):
         return "layered worlds only"
     if recipe.encoder == ArmReward.name and not is_bandit(shape):
         return "bandits only"
+    if recipe.encoder == AskedFirstVisit.name and is_bandit(shape):
+        return "no bandits"
     if not shape.homogeneous and recipe.encoder in FIRST_VISITS:
         return "a law per step"  # first visits are draws of one law only if it is the same at every step
     if recipe.model == "shuffle" and recipe.name not in POOLED_LATER and not _moves_by_one(recipe, shape):

@@ -27,7 +27,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.encoders.base import ALL_THREE, Cells, LaidOut, Statistic, encode_into, reward_bit
-from discreet.encoders.first_visit import check_homogeneous
 from discreet.encoders.layouts import SuccessorsAndBits
 from discreet.errors import InvalidInput, Unsupported
 from discreet.privacy.sensitivity import Sensitivity
@@ -59,7 +58,11 @@ class AskedFirstVisit(LaidOut):
     statistics: ClassVar[frozenset[str]] = ALL_THREE
 
     def __post_init__(self) -> None:
-        check_homogeneous(self.shape)
+        if not self.shape.homogeneous:
+            raise Unsupported(
+                "questions about first visits need a world that is declared time-homogeneous: declare it, or take "
+                "'local/sampled-step'"
+            )
         if self.shape.horizon == 1:
             raise Unsupported("worlds of one step have no successors to ask about: take 'local/sampled-step'")
         if self.weights is not None and (
