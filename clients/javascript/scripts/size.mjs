@@ -11,6 +11,7 @@ import { gzipSync } from "node:zlib";
 
 const SOURCES = new URL("../src/", import.meta.url);
 const NODE_ONLY = ["folder.js"]; // loaded by Node alone
+const ASKED = ["asked.js"]; // loaded by local studies that ask one question
 const SHUFFLED = ["shuffled.js", "counters.js", "one-item.js", "sealing.js"]; // loaded by shuffled studies alone, with HPKE
 
 /** A program without comments and indentation. Comments stand on lines of their own, behind code after "; // ", or are casts. */
@@ -39,7 +40,7 @@ async function plain() {
     for (const name of names) await import(pathToFileURL(join(folder, name)).href);
   });
   const size = (chosen) => compressed(chosen.map((name) => texts.get(name)).join("\n"));
-  return { plain: size(names.filter((name) => ![...NODE_ONLY, ...SHUFFLED].includes(name))), plainWithAll: size(names) };
+  return { plain: size(names.filter((name) => ![...NODE_ONLY, ...ASKED, ...SHUFFLED].includes(name))), plainWithAll: size(names) };
 }
 
 async function minified() {
@@ -57,7 +58,10 @@ async function minified() {
     });
     return compressed(made.outputFiles[0].contents);
   };
-  return { minified: await bundle(...NODE_ONLY, ...SHUFFLED), withShuffled: await bundle(...NODE_ONLY), withNode: await bundle() };
+  return {
+    minified: await bundle(...NODE_ONLY, ...ASKED, ...SHUFFLED), withAsked: await bundle(...NODE_ONLY, ...SHUFFLED),
+    withShuffled: await bundle(...NODE_ONLY, ...ASKED), withNode: await bundle(),
+  };
 }
 
 console.log(JSON.stringify({ ...(await minified()), ...(await plain()) }));

@@ -22,9 +22,24 @@ import { field } from "./words.js";
 /** @typedef {import("./laws.js").Law} Law */
 /** @typedef {[number, number, number][]} Record_ */
 
-export const ASKED = "asked-first-visit";
+/**
+ * @typedef {object} Asked what a device agreed to in a round that asks
+ * @property {(tape: import("./exact.js").Tape) => number} draw the question of an episode
+ * @property {(question: number, record: Record_, tape: import("./exact.js").Tape) => {[name: string]: any}} answer its report
+ */
+
 const BITS = 3; // zero, one, none
 const HEAVIEST = 2 ** 30; // a weight
+
+/** A round that asks; refused unless its laws and weights keep what was agreed to. @param {import("./words.js").Content} answer @param {Study} study @param {import("./policy.js").Policy} policy @param {Law[]} laws @returns {Asked} */
+export function readAsked(answer, study, policy, laws) {
+  checkLaws(laws, study);
+  const upTo = readWeights(answer, study, policy);
+  return {
+    draw: (tape) => drawQuestion(upTo, tape),
+    answer: (question, record, tape) => answerOf(study, laws, question, record, tape),
+  };
+}
 
 /** Refuse other laws than two, of successors and of bits, that keep what was agreed to. @param {Law[]} laws @param {Study} study */
 export function checkLaws(laws, study) {

@@ -11,7 +11,6 @@
  * one by one (sealing.js). The empty record goes through the same steps. Random numbers are read from the tape in
  * exactly this order, so that every client gives the same report for the same bytes.
  */
-import { ASKED, answerOf, checkLaws, drawQuestion, readWeights } from "./asked.js";
 import { Refused } from "./errors.js";
 import { rewardFraction } from "./exact.js";
 import { checkLaw, readLaw } from "./laws.js";
@@ -28,7 +27,7 @@ import { field, whole } from "./words.js";
  * @property {import("./laws.js").Law[]} laws @property {import("./policy.js").Items[]} items
  * @property {import("./counters.js").Counters | import("./one-item.js").Numbered} [numbers] shuffled: what numbers in messages mean
  * @property {string} [terms] shuffled: the hash of laws, size of the batch and kind of report, which the shuffler must have certified
- * @property {number[]} [asked] asked about first visits: the weights of rows, added up from the first row on
+ * @property {import("./asked.js").Asked} [asked] asked about first visits: how a question is drawn, and how it is answered
  */
 
 /** The round in an answer of the service; refused unless its laws keep what was agreed to. @param {import("./words.js").Content} answer @param {Study} study @returns {Promise<Round>} */
@@ -41,9 +40,8 @@ export async function readRound(answer, study) {
   if (study.model === "shuffle") {
     return (await import("./shuffled.js")).readShuffled(answer, study, { number, policy, laws, items: [] });
   }
-  if (study.kind.name === ASKED) {
-    checkLaws(laws, study);
-    return { number, policy, laws, items: [], asked: readWeights(answer, study, policy) };
+  if (study.kind.name === "asked-first-visit") {
+    return { number, policy, laws, items: [], asked: (await import("./asked.js")).readAsked(answer, study, policy, laws) };
   }
   if (laws.length !== study.horizon) {
     throw new Refused(`the service states ${laws.length} laws for ${study.horizon} steps`);
@@ -64,7 +62,7 @@ export async function readRound(answer, study) {
 
 /** The steps that a report is about, or its question, drawn before the episode begins. @param {Study} study @param {Round} round @param {Tape} tape */
 export function pick(study, round, tape) {
-  if (round.asked) return [drawQuestion(round.asked, tape)];
+  if (round.asked) return [round.asked.draw(tape)];
   return study.kind.name === "sampled-items" ? tape.pick(study.horizon, study.kind.steps) : [];
 }
 
@@ -74,7 +72,7 @@ export function reportOf(study, round, steps, record, tape) {
     const known = record.map(([state, action, reward]) => [state, action, bit(study, reward, tape)]);
     return { kind: "record", steps: [...known, ...Array(study.horizon - known.length).fill([-1, -1, -1])] };
   }
-  if (round.asked) return answerOf(study, round.laws, steps[0], record, tape);
+  if (round.asked) return round.asked.answer(steps[0], record, tape);
   const kind = study.kind.response === "kary" ? "items" : "bits";
   const sent = steps.map((h) => {
     const { items, threshold } = round.laws[h];
