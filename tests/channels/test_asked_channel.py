@@ -517,3 +517,13 @@ def test_a_session_asks_everybody_once_and_says_so():
     assert session._intake.question_weights(POLICY) == run.weights(POLICY)
     sampled = build(discreet.Local(1.0, recipe="local/sampled-step"), SHAPE, 50).collect(50)
     assert sampled.question_weights(POLICY) is None
+
+
+def test_auto_asks_one_question_up_to_where_users_have_more_to_say():
+    """RiverSwim-6: at epsilon 1 and 4 one question, at 8 a whole step; never in a bandit or with laws per step."""
+    river, needs = discreet.worlds.river_swim(states=6, horizon=20), discreet.learners.UCBVI().needs
+    taken = {epsilon: build(discreet.Local(epsilon), river.shape, 20_000, needs).recipe for epsilon in (1.0, 4.0, 8.0)}
+    asked, sampled = "local/asked-first-visit", "local/sampled-step"
+    assert taken == {1.0: asked, 4.0: asked, 8.0: sampled}
+    for world in (river.with_time(homogeneous=False), discreet.worlds.bandit(arms=3)):
+        assert build(discreet.Local(1.0), world.shape, 20_000, needs).recipe == sampled
