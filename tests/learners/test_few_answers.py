@@ -12,10 +12,11 @@ from discreet.accumulators.base import SimulatedNoise
 from discreet.learners import OBI, PSRL, UCBPO, UCBVI
 from discreet.learners.base import Problem, as_statistics
 from discreet.learners.few_answers import BELIEVED, believed
+from discreet.learners.optimistic import recommended
 from discreet.learners.saved import load_state, save_state
 from discreet.policies import uniform_policy
 from discreet.recipes.registry import build
-from discreet.release import Request
+from discreet.release import Estimate, Request
 from discreet.simulation.users import TabularUsers
 from discreet.streams import COINS, NOISE, USERS, generator, stream
 
@@ -103,3 +104,21 @@ def test_a_learner_that_is_saved_goes_on_with_the_same_belief(learner):
     later = [learner.update(one, ANSWERS).policy for one in (state, again)]
     assert later[0] == later[1]
     assert learner.recommend(state) == learner.recommend(again)
+
+
+def test_what_is_recommended_believes_answers_too():
+    """A decoded count of 0.4 with little noise: as visits the row is unseen, as answers, four times that, it is known."""
+    release, shape = released(), WORLD.shape
+    quiet = {name: replace_values(estimate, 0.0, 0.2) for name, estimate in release.statistics.items()}
+    for name in ("visits", "rewards"):
+        quiet[name].values[0, :, 1] = 0.4
+    one = replace(release, statistics=quiet)
+    problem, coins = Problem(shape, 100), stream(3, 0, COINS)
+    chosen = recommended(problem, coins, one).actions
+    np.testing.assert_array_equal(chosen, recommended(problem, coins, believed(one)).actions)
+    assert (chosen[-1] == 1).all()
+    assert (recommended(problem, coins, replace(one, answers=False)).actions[-1] != 1).any()
+
+
+def replace_values(estimate, value, deviation):
+    return Estimate(np.full_like(estimate.values, value), np.full_like(estimate.variance, deviation**2))
