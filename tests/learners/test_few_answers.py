@@ -107,7 +107,7 @@ def test_a_learner_that_is_saved_goes_on_with_the_same_belief(learner):
 
 
 def test_what_is_recommended_believes_answers_too():
-    """A decoded count of 0.4 with little noise: as visits the row is unseen, as answers, four times that, it is known."""
+    """A decoded count of 0.4: as visits the row is unseen, as answers, which count four times, it is known."""
     release, shape = released(), WORLD.shape
     quiet = {name: replace_values(estimate, 0.0, 0.2) for name, estimate in release.statistics.items()}
     for name in ("visits", "rewards"):
