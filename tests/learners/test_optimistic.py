@@ -62,7 +62,7 @@ def kl_bound(r: float, divergence: float) -> float:
     return brentq(excess, r, 1 - 1e-15) if r < 1 - 1e-15 and excess(1 - 1e-15) > 0 else 1.0
 
 
-def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.0, doubt: float = 0.0):
+def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.0, doubt: float = 0.0, floor=True):
     """The formulas of the module, one row and one number at a time. Returns all Q and V."""
     visits, transitions, rewards = (release[name].values for name in ("visits", "transitions", "rewards"))
     noise = {name: np.sqrt(release[name].variance) for name in ("visits", "transitions", "rewards")}
@@ -131,7 +131,8 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
                 future += learner.range_scale * (1 + 4 * d) * (best - mean) * min(1.0, width(m))
                 future += (1 + patient) * noise_scale * sd_t * math.sqrt(apart) / m
                 future += (1 + patient) * noise_scale * learner.threshold * sd_t * (best - mean) / m
-            Q[h, s, a] = min(1.0, reward) + min(best, future)
+            least = min(following) if noise_scale < 0 and m > 0 and floor else -math.inf
+            Q[h, s, a] = min(1.0, reward) + max(least, min(best, future))
         V[h] = np.minimum(horizon - h, Q[h].max(axis=1) + afar[np.arange(S), Q[h].argmax(axis=1)])
     return Q, V
 
@@ -273,7 +274,7 @@ def test_the_comparison_sees_every_knob(knob):
 @pytest.mark.parametrize("noisy", [False, True], ids=["clear", "noisy"])
 @pytest.mark.parametrize("homogeneous", [True, False], ids=["pooled", "per-step"])
 def test_what_is_recommended_has_no_bonus_doubts_noise_and_gives_nothing_for_what_was_not_seen(homogeneous, noisy):
-    learner, apart = UCBVI(), 0
+    learner, apart, lifted = UCBVI(), 0, 0
     certain = replace(learner, **WITHOUT_BONUS)
     for seed in range(4):
         release = random_release(1 if homogeneous else H, seed, noisy)
@@ -282,12 +283,15 @@ def test_what_is_recommended_has_no_bonus_doubts_noise_and_gives_nothing_for_wha
         arrays = learner.recommending(problem(homogeneous))
         policy, values = plan_backwards(arrays, problem(homogeneous), state.coins.copy(), release)
         assert agrees(values, policy, Q, V)
-        assert learner.recommend(state) == policy
+        lifted += bool(noisy) and not agrees(values, policy, *reference(certain, release, H, 0.0, 0.5, floor=False))
+        assert learner.recommend(state) == policy  # in each of these releases users were seen in all states
         assert recommended(problem(homogeneous), state.coins, release) == policy
         apart += not agrees(
             values, policy, *reference(certain, release, H, doubt=0.5)
         )  # the twin: all for what was not seen
     assert apart
+    if noisy and not homogeneous:  # the other: futures that are worth less than the worst of what may follow
+        assert lifted
 
 
 def test_an_arm_that_nobody_tried_is_explored_and_not_recommended():

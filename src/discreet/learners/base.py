@@ -22,6 +22,7 @@ import numpy as np
 from discreet.compiled import dispatch
 from discreet.learners.few_answers import believed
 from discreet.learners.other_steps import borrowed
+from discreet.learners.seen_states import in_seen_states
 from discreet.learners.weighed_blocks import Books, weigh
 from discreet.planning.backward import act_greedily
 from discreet.policies import AnyPolicy, Policy, uniform_policy
@@ -196,7 +197,7 @@ class PlansBackwards(Replans):
 
     def recommend(self, state: PlannedState) -> Policy:
         """The plan of ``recommending``, from the last release."""
-        return plan_backwards(self.recommending(state.problem), state.problem, state.coins.copy(), state.release)[0]
+        return plan_to_recommend(self.recommending(state.problem), state.problem, state.coins, state.release)
 
 
 class WeighsBlocks(PlansBackwards):
@@ -228,13 +229,25 @@ class WeighsBlocks(PlansBackwards):
 
 def plan_backwards(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> tuple[Policy, Floats]:
     """The plan of a learner's arrays from a release, or from nothing before the first one, and its values."""
+    return _planned(arrays, problem, coins, _known(problem.shape, release))
+
+
+def plan_to_recommend(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> Policy:
+    """The policy that is recommended: planned without states that nobody was seen in, with a copy of the coins."""
+    known = in_seen_states(problem.shape, _known(problem.shape, release))
+    return _planned(arrays, problem, coins.copy(), known)[0]
+
+
+def _known(shape: Shape, release: Release | None) -> Statistics:
+    if release is None:
+        return no_statistics(shape.groups * shape.states * shape.actions, shape.states)
+    return as_statistics(release)
+
+
+def _planned(arrays: Any, problem: Problem, coins: Stream, statistics: Statistics) -> tuple[Policy, Floats]:
     shape = problem.shape
     values = np.zeros((shape.horizon + 1, shape.states))
     actions = np.zeros((shape.horizon, shape.states), np.int64)
-    if release is None:
-        statistics = no_statistics(shape.groups * shape.states * shape.actions, shape.states)
-    else:
-        statistics = as_statistics(release)
     plan_into(arrays, statistics, coins, values, actions)
     return Policy(actions), values
 

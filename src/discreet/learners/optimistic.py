@@ -55,7 +55,8 @@ weighted sums then, and with laws per step they have what a row borrows from oth
 
 **Recommending** (what a person deploys in the end) is the same plan with no bonus: all scales are zero, except that of
 the noise, which is -1/2 (half a deviation of noise counts against a row: it may have invented what looks good), and
-unseen rows are worth nothing.
+unseen rows are worth nothing. A future is worth no less than the least of the values that follow, and states that
+nobody was seen in do not count: :mod:`discreet.learners.seen_states`.
 
 **Formal guarantees.** None of the knobs touches privacy: everything here is post-processing of a release. The form of
 the bonus (empirical Bernstein, for rewards and successors apart, plus the noise) is that of the theory; its scales are
@@ -75,7 +76,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.compiled import fused
-from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, plan_backwards, prepare
+from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, plan_to_recommend, prepare
 from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
 from discreet.learners.few_answers import believed
 from discreet.learners.reward_bounds import (
@@ -236,7 +237,7 @@ class UCBVI(WeighsBlocks):
 def recommended(problem: Problem, coins: Stream, release: Release | None) -> Policy:
     """The plan without bonus from a release: what learners recommend that explore in other ways than UCBVI does."""
     known = None if release is None else believed(release)
-    return plan_backwards(UCBVI().recommending(problem), problem, coins.copy(), known)[0]
+    return plan_to_recommend(UCBVI().recommending(problem), problem, coins, known)
 
 
 def more_to_cut(states: int) -> float:
@@ -383,9 +384,9 @@ def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
     reward, inverse = learner.reward[here], learner.inverse[here]
     per_variance, per_range = learner.per_variance[here], learner.per_range[here]
     per_deviation = learner.per_deviation[here]
-    best = 0.0
+    best, least = 0.0, following[0] if learner.noise_scale < 0.0 else -np.inf
     for t in range(following.shape[0]):
-        best = max(best, following[t])
+        best, least = max(best, following[t]), min(least, following[t])
     if best == 0.0:  # nothing follows, as after the last step
         for i in range(padded):
             q[i] = reward[i]
@@ -398,5 +399,5 @@ def optimistic_values(learner: UCBVIArrays, following: Floats, h: int) -> None:
         spread_over_successors(learner.weights, here, inverse, following, mean, spread, deviation)
     for i in range(padded):
         bonus = math.sqrt(per_variance[i] * spread[i] * inverse[i]) + per_deviation[i] * math.sqrt(deviation[i])
-        future = min(best, mean[i] + bonus + per_range[i] * (best - mean[i]))
+        future = max(least, min(best, mean[i] + bonus + per_range[i] * (best - mean[i])))
         q[i] = reward[i] + (future if inverse[i] > 0.0 else unseen * best)

@@ -21,6 +21,7 @@ from discreet.channels.session import Privatizer
 from discreet.compiled import inlined, kernel
 from discreet.encoders.base import by_successor, encode_into, marginals_into
 from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
+from discreet.learners.seen_states import in_seen_states
 from discreet.planning.few_successors import evaluate_by_few, true_successors
 from discreet.release import Statistics
 from discreet.simulation.block_loop import RunRecord, empty_record
@@ -100,8 +101,9 @@ def run_episodes(
         tick(until - done)
         done = until
     record.switches = record.deterministic_switches = int(tables.books[2])
-    record.deployed_gap = _gap_of_plan(world, planner, parts)
-    record.final_gap = _gap_of_plan(world, learner.recommending(Problem(world.shape, episodes)), parts)
+    record.deployed_gap = _gap_of_plan(world, planner, parts, tables.statistics)
+    known = in_seen_states(world.shape, tables.statistics)
+    record.final_gap = _gap_of_plan(world, learner.recommending(Problem(world.shape, episodes)), parts, known)
     return record
 
 
@@ -117,10 +119,10 @@ def _only_channel(privatizer: Privatizer) -> Channel | ContinualChannel:
     return channel
 
 
-def _gap_of_plan(world: TabularWorld, planner: Any, parts: tuple[Any, ...]) -> float:
-    """The gap of what the planner makes of the last statistics."""
+def _gap_of_plan(world: TabularWorld, planner: Any, parts: tuple[Any, ...], statistics: Statistics) -> float:
+    """The gap of what the planner makes of these statistics."""
     *_, streams, tables = parts
-    plan_into(planner, tables.statistics, streams.coins, tables.values, tables.actions)
+    plan_into(planner, statistics, streams.coins, tables.values, tables.actions)
     truth: Truth = parts[1]
     evaluate_by_few(truth.transitions, truth.successors, truth.means, tables.actions, tables.values)
     return max(0.0, world.optimal_value - float(world.start @ tables.values[0]))
