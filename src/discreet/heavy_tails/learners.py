@@ -60,6 +60,7 @@ from discreet.heavy_tails.theory import CLIPS, Bonuses, evaluate_policy, moments
 from discreet.learners.base import PlannedState, Problem, Replans, as_statistics, no_statistics, plan_into
 from discreet.learners.optimistic import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
+from discreet.learners.seen_states import in_seen_states
 from discreet.planning.backward import act_greedily
 from discreet.policies import MIXED, Policy
 from discreet.release import Release, Statistics
@@ -165,7 +166,8 @@ class Optimism:
         shape = problem.shape
         values = np.zeros((shape.horizon + 1, shape.states))
         actions = np.zeros((shape.horizon, shape.states), np.int64)
-        plan_into(UCBVI().recommending(problem), self.statistics(problem, release), coins.copy(), values, actions)
+        known = in_seen_states(shape, self.statistics(problem, release))
+        plan_into(UCBVI().recommending(problem), known, coins.copy(), values, actions)
         return Policy(actions)
 
 
