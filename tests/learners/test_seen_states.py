@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.learners import OBI, PSRL, UCBPO, UCBVI, base, seen_states
+from discreet.heavy_tails import learners as heavy_tails
+from discreet.learners import OBI, PSRL, UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI, base, seen_states
 from discreet.learners.base import Problem, as_statistics
 from discreet.learners.seen_states import in_seen_states
 from discreet.recipes.registry import build
@@ -97,10 +98,14 @@ def first_action(learner) -> int:
     return int(learner.recommend(state).actions[0, 0])
 
 
-@pytest.mark.parametrize("learner", [UCBVI(), UCBPO(), PSRL(), OBI()], ids=lambda learner: learner.name)
+LEARNERS = [UCBVI(), UCBPO(), PSRL(), OBI(), HeavyUCBVI(), HeavyUCBPO()]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.name)
 def test_invented_successors_do_not_frighten(learner, monkeypatch):
     assert first_action(learner) == 0
-    monkeypatch.setattr(base, "in_seen_states", lambda _shape, statistics: statistics)
+    for module in (base, heavy_tails):
+        monkeypatch.setattr(module, "in_seen_states", lambda _shape, statistics: statistics)
     assert first_action(learner) == 1  # the twin: the way that everybody goes looks worse than staying at home
 
 
