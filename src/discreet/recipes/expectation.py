@@ -25,8 +25,9 @@ blocks, where chance is small beside noise.
 
 **A first block at random.** Where noise adds up, trying one plan after another asks about every row many times, with
 noise each time. So learners that can (:data:`discreet.release.OPENING`) act at random in a first block, which is the
-longer the harder the problem: a quarter of the square of the share above, of all users. All actions have been tried
-then, and R is 2 + log2 S.
+longer the harder the problem: a quarter of the square of the share above, of all users, and at most a tenth of them
+times max(1, S / (4 H)), because users who see many states soon have told what such a block can tell. All actions have
+been tried then, and R is 2 + log2 S.
 
 **Blocks that grow.** In worlds with pooled steps and more than two actions a plan is wrong somewhere for long, and the
 more actions there are, the longer. Where noise adds up from block to block, what a block tells about a row goes with
@@ -36,7 +37,8 @@ the square of its visits, so late blocks should be long and early ones short: 0.
 **Comparing recipes.** Of many actions one is the unluckiest, and what hides it is the noise in its reward; and what
 follows is worth the more, the longer an episode is. So when recipes are compared, the noise in rewards counts A - 1
 times (at most three times), that in successors H / 13 times (at least once, at most 1.5 times), and blocks that grow
-count 1.12 times, because with little noise they cost more than this formula says.
+count 1.12 times, because with little noise they cost more than this formula says. Focused blocks count 1.1 times for
+learners that weigh: they are no plain sums that could be weighed, and more of their runs end with a bad policy.
 
 f is what a policy that visits all states alike would have: H / S counts of every visit, 1 - (1 - 1/S)^H first visits,
 1 / S where every step has counts of its own.
@@ -85,10 +87,12 @@ WEIGHED = 0.6  # of the noise of blocks is left to learners that weigh them
 WEIGHED_SUMS = 0.3  # of the noise of prefix sums
 _CHANCE, _CHANCE_WEIGHED = 0.5, 0.1  # variance by chance, of a row's visits; for learners that weigh
 _FIRST = 0.25  # of the square of the share that is expected: users of the first block, who act at random
+_LONGEST = 0.1  # of all users; more where an episode is shorter than a quarter of the states
 _TRIED = 2  # blocks, beside those for states that are hard to reach, that go on trying after it
 _SMALLER, _GROWTH_PER_ACTION = 0.6, 0.05  # of an equal share, and of the users so far for each action beyond two
 _MOST_GROWTH = 0.15
 _GROWN = 1.12  # how much more than foretold blocks that grow cost, where there is little noise
+_FOCUSED = 1.1  # and focused blocks, for learners that weigh: none of theirs can be weighed, and more runs are stuck
 _STEPS, _LONGER = 13, 1.5  # how often that in successors counts: once for so many steps, and at most
 _REWARDS = 3  # how often the noise in rewards counts, at most: once for every action beside the best
 _AS_GOOD = 1.002  # of numbers of blocks that are foretold to be about as good, the smallest is the safest
@@ -107,8 +111,10 @@ def expected_regret(privatizer: Privatizer, episodes: int, needs: frozenset[str]
         (_counted(channel) * (_left(channel) if weighs else 1.0), noise_after(channel, 1.0 if weighs else _PERSISTS))
         for channel in privatizer.channels
     ]
-    grown = _GROWN if isinstance(privatizer.schedule, OpeningThenGrowing) else 1.0
-    return grown * expected_share(
+    dearer = _GROWN if isinstance(privatizer.schedule, OpeningThenGrowing) else 1.0
+    if weighs and any(isinstance(channel, FocusedChannel) for channel in privatizer.channels):
+        dearer *= _FOCUSED
+    return dearer * expected_share(
         shape,
         sizes(privatizer.schedule, episodes),
         lambda releases, users: np.asarray(sum(part * noise(releases, users) for part, noise in noises)),
@@ -210,7 +216,8 @@ def blocks_of(
         blocks = wanted or best_blocks(shape, encoder, episodes, noise)
         return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
     if share is None:
-        share = _FIRST * foretold(shape, encoder, episodes, noise)[1] ** 2
+        longest = _LONGEST * max(1.0, shape.states / (4 * shape.horizon))
+        share = min(longest, _FIRST * foretold(shape, encoder, episodes, noise)[1] ** 2)
     opening = round(check_open_unit("opening", share) * episodes)
     if not 0 < opening < episodes:
         return blocks_of({**options, "opening": 0.0}, shape, encoder, episodes, noise)
