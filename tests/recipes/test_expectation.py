@@ -249,10 +249,10 @@ def opening_of(states: int, horizon: int) -> int:
     return build(discreet.Central(0.3, recipe="central/two-tables-laplace"), shape, 20_000, {WEIGHS, OPENING}).opening
 
 
-def test_a_first_block_at_random_is_no_longer_than_a_tenth_of_the_users_unless_episodes_are_short():
-    assert opening_of(49, 22) == 2_000
-    assert opening_of(48, 8) == 3_000  # 48 / (4 * 8) times a tenth
-    assert 4_000 < opening_of(60, 5) < 5_000  # a quarter of the square of what is expected
+def test_a_first_block_at_random_is_no_longer_than_a_twentieth_of_the_users_unless_episodes_are_short():
+    assert opening_of(49, 22) == 1_000
+    assert opening_of(40, 8) == 2_200  # .022 * 40 / 8 of all users
+    assert 4_000 < opening_of(60, 4) < 5_000  # a quarter of the square of what is expected
 
 
 def test_auto_takes_first_visits_where_every_visit_would_be_told_with_more_noise():

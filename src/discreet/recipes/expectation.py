@@ -25,9 +25,9 @@ blocks, where chance is small beside noise.
 
 **A first block at random.** Where noise adds up, trying one plan after another asks about every row many times, with
 noise each time. So learners that can (:data:`discreet.release.OPENING`) act at random in a first block, which is the
-longer the harder the problem: a quarter of the square of the share above, of all users, and at most a tenth of them
-times max(1, S / (4 H)), because users who see many states soon have told what such a block can tell. All actions have
-been tried then, and R is 2 + log2 S.
+longer the harder the problem: a quarter of the square of the share above, of all users, and at most max(.05, .022 S/H)
+of them, because users who see many states soon have told what such a block can tell. All actions have been tried then,
+and R is 2 + log2 S.
 
 **Blocks that grow.** In worlds with pooled steps and more than two actions a plan is wrong somewhere for long, and the
 more actions there are, the longer. Where noise adds up from block to block, what a block tells about a row goes with
@@ -87,7 +87,7 @@ WEIGHED = 0.6  # of the noise of blocks is left to learners that weigh them
 WEIGHED_SUMS = 0.3  # of the noise of prefix sums
 _CHANCE, _CHANCE_WEIGHED = 0.5, 0.1  # variance by chance, of a row's visits; for learners that weigh
 _FIRST = 0.25  # of the square of the share that is expected: users of the first block, who act at random
-_LONGEST = 0.1  # of all users; more where an episode is shorter than a quarter of the states
+_LONGEST, _LONGER_FIRST = 0.05, 0.022  # of all users, at most; or so much times S / H, where episodes are short
 _TRIED = 2  # blocks, beside those for states that are hard to reach, that go on trying after it
 _SMALLER, _GROWTH_PER_ACTION = 0.6, 0.05  # of an equal share, and of the users so far for each action beyond two
 _MOST_GROWTH = 0.15
@@ -216,7 +216,7 @@ def blocks_of(
         blocks = wanted or best_blocks(shape, encoder, episodes, noise)
         return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
     if share is None:
-        longest = _LONGEST * max(1.0, shape.states / (4 * shape.horizon))
+        longest = max(_LONGEST, _LONGER_FIRST * shape.states / shape.horizon)
         share = min(longest, _FIRST * foretold(shape, encoder, episodes, noise)[1] ** 2)
     opening = round(check_open_unit("opening", share) * episodes)
     if not 0 < opening < episodes:
