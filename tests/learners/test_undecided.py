@@ -203,3 +203,10 @@ def test_lock_in_is_rarer():
     ]
     assert stuck[0] == 0
     assert stuck[1] >= 2
+
+
+@pytest.mark.parametrize(("states", "shared"), [(23, True), (24, False)], ids=["69 rows", "72 rows"])
+def test_nothing_is_shared_out_where_rows_are_many(states, shared, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "S", states)
+    found = [updated(released(1, seed)).policy for seed in range(5)]
+    assert any(isinstance(policy, StochasticPolicy) for policy in found) == shared

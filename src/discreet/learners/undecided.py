@@ -18,10 +18,10 @@ may follow already. Of A actions one is the unluckiest, so A counts; and a row a
 best one was perhaps given up too early, so it is doubted longer, as an index of UCB grows with the share of visits.
 Once noise is small against the differences of Q only the best action is left, and the policy is the plan. While a tenth
 of all rows or more has not been seen, the plan leads to where nobody has been, and users who draw their actions would
-not get there: it is followed as it is. With laws per step there are so many rows that users who draw at every step
-learn no more than by one plan at a time; and where noise adds up from block to block, every row that is asked about
-costs noise. Nothing is shared out there, nor without noise, nor where each user has a policy of her own, nor in
-bandits.
+not get there: it is followed as it is. With laws per step, or 70 rows and more, there are so many that users who draw
+at every step learn no more than by one plan at a time, and lose by it; and where noise adds up from block to block,
+every row that is asked about costs noise. Nothing is shared out there, nor without noise, nor where each user has a
+policy of her own, nor in bandits.
 
 **Formal guarantees.** Post-processing of a release; the policy is public, as all policies are.
 """
@@ -44,13 +44,14 @@ _WITHIN, _WITHIN_MORE = 0.1, 0.15  # deviations of noise by which an action may 
 _ACTIONS = 4  # more of them count as so many
 _LONGER = 3.0  # how much longer a row is doubted about which less is known than about the best action
 _UNSEEN = 0.1  # of all rows: where so many have not been seen, the plan is followed
+_MANY = 70  # rows: with so many nothing is shared out
 _BEST = 0.3  # of the users, at every step, take the best action without a draw
 
 
 def shared_out(arrays: Any, state: PlannedState, release: Release) -> PlannedState:
     """The plan of the state with undecided actions shared out; ``arrays`` are those of its learner, made anew."""
     shape = state.problem.shape
-    if not isinstance(state.policy, Policy) or not shape.homogeneous:
+    if not isinstance(state.policy, Policy) or not shape.homogeneous or shape.states * shape.actions >= _MANY:
         return state
     statistics = as_statistics(release)
     if np.mean(statistics.visits < 0.5 + statistics.visit_noise) >= _UNSEEN:
