@@ -243,9 +243,9 @@ def test_auto_leaves_focused_blocks_where_blocks_can_be_weighed(monkeypatch):
     assert twin == "central/focused-first-visit-laplace"
 
 
-def opening_of(states: int, horizon: int) -> int:
+def opening_of(states: int, horizon: int, pooled: bool = True) -> int:
     """How many of 20,000 users act at random first, in a problem in which little is expected to be learned."""
-    shape = discreet.Shape(states, 4, horizon, homogeneous=True, start=0)
+    shape = discreet.Shape(states, 4, horizon, homogeneous=pooled, start=0)
     return build(discreet.Central(0.3, recipe="central/two-tables-laplace"), shape, 20_000, {WEIGHS, OPENING}).opening
 
 
@@ -253,6 +253,7 @@ def test_a_first_block_at_random_is_no_longer_than_a_twentieth_of_the_users_unle
     assert opening_of(49, 22) == 1_000
     assert opening_of(40, 8) == 2_200  # .022 * 40 / 8 of all users
     assert 4_000 < opening_of(60, 4) < 5_000  # a quarter of the square of what is expected
+    assert 4_000 < opening_of(20, 22, pooled=False) < 5_000  # every step must be seen by itself
 
 
 def test_auto_takes_first_visits_where_every_visit_would_be_told_with_more_noise():

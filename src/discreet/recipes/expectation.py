@@ -25,9 +25,9 @@ blocks, where chance is small beside noise.
 
 **A first block at random.** Where noise adds up, trying one plan after another asks about every row many times, with
 noise each time. So learners that can (:data:`discreet.release.OPENING`) act at random in a first block, which is the
-longer the harder the problem: a quarter of the square of the share above, of all users, and at most max(.05, .022 S/H)
-of them, because users who see many states soon have told what such a block can tell. All actions have been tried then,
-and R is 2 + log2 S.
+longer the harder the problem: a quarter of the square of the share above, of all users. Where steps are pooled it is at
+most max(.05, .022 S/H) of them, because users who see many states soon have told what such a block can tell. All
+actions have been tried then, and R is 2 + log2 S.
 
 **Blocks that grow.** In worlds with pooled steps and more than two actions a plan is wrong somewhere for long, and the
 more actions there are, the longer. Where noise adds up from block to block, what a block tells about a row goes with
@@ -216,7 +216,7 @@ def blocks_of(
         blocks = wanted or best_blocks(shape, encoder, episodes, noise)
         return Equal(min(blocks, episodes)) if first is None else GrowThenEqual(blocks, first)
     if share is None:
-        longest = max(_LONGEST, _LONGER_FIRST * shape.states / shape.horizon)
+        longest = max(_LONGEST, _LONGER_FIRST * shape.states / shape.horizon) if shape.homogeneous else 1.0
         share = min(longest, _FIRST * foretold(shape, encoder, episodes, noise)[1] ** 2)
     opening = round(check_open_unit("opening", share) * episodes)
     if not 0 < opening < episodes:
