@@ -238,8 +238,11 @@ def test_auto_leaves_focused_blocks_where_blocks_can_be_weighed(monkeypatch):
     """Pure epsilon 1, random worlds of 40 states and 4 actions: 7 of 10 runs stuck with focused blocks, else none."""
     shape = discreet.Shape(40, 4, 25, homogeneous=True, start=0)
     assert build(discreet.Central(1.0), shape, 20_000, {WEIGHS, OPENING}).recipe == "central/two-tables-laplace"
+    focused = made("central/focused-first-visit-gaussian")
+    expected = expected_regret(focused, 20_000)
     monkeypatch.setattr(expectation, "_FOCUSED", 1.0)
-    twin = build(discreet.Central(1.0), shape, 20_001, {WEIGHS, OPENING}).recipe
+    assert expected_regret(focused, 20_000) == expected  # of learners that do not weigh
+    twin = build(discreet.Central(1.0), shape, 20_000, {WEIGHS, OPENING}).recipe
     assert twin == "central/focused-first-visit-laplace"
 
 
