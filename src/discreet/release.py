@@ -116,7 +116,8 @@ class Release:
     ``widths_of`` that of single statistics where their noises differ. ``noise_lasts`` says that these are prefix sums,
     whose noise hardly grows from release to release and hardly changes, either. ``mixing`` says what blocks told one by
     one, each with noise of its own; None where that cannot be recovered. ``answers`` says that users were each asked
-    about one row only, so that counts are of those who were asked about it.
+    about one row only, so that counts are of those who were asked about it. ``first_visits`` says that of a user's
+    visits of a row only the first one counts.
     """
 
     statistics: Mapping[str, Estimate]
@@ -130,6 +131,7 @@ class Release:
     noise_lasts: bool = False
     mixing: MixedBlocks | None = None
     answers: bool = False
+    first_visits: bool = False
 
     def __repr__(self) -> str:
         return one_line("Release", " ".join(self.statistics), counted(self.users, "user"), self.guarantee.brief())

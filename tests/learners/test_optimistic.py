@@ -114,7 +114,7 @@ def reference(learner: UCBVI, release: Release, horizon: int, unseen: float = 1.
                 afar[s, a] = bonus(r, n, 1 + users) - here
             reward += (1 + patient) * plain / n
             if horizon == 1:
-                sd = (1 + patient * 2 / 3) * plain
+                sd = learner.arm_noise * math.sqrt(sd_r**2 + r**2 * sd_n**2)
                 tau = 1 / math.sqrt(1 + 4 * sd**2 / n)
                 sent = min(1.0, max(0.0, 0.5 + tau * (float(rewards[row]) / n - 0.5)))
                 coin = 0.5 + (kl_bound(sent, learner.arm_scale * share / n) - 0.5) / tau
@@ -223,14 +223,24 @@ def test_more_is_cut_where_the_noise_of_many_successors_may_stand_out():
         assert arrays.threshold == pytest.approx(0.8 * times)
 
 
-def test_a_bandit_is_patient_with_arms_that_had_less_than_their_share():
-    small = UCBVI(arm_scale=0.02, noise_scale=0.02, patience=1.5)
+def test_a_bandit_counts_the_noise_in_the_answers_of_an_arm():
+    small = UCBVI(arm_scale=0.02, arm_noise=0.1)
     for seed in range(1, 4):  # with 0 the best arm always paid
         release = random_release(1, seed, noisy=True)
         state = small.update(small.init(problem(True, horizon=1), stream(seed, 0, COINS)), release)
         assert agrees(state.values, small.policy(state), *reference(small, release, 1))
-        for other in (replace(small, patience=0.0), replace(small, arm_scale=0.03)):
+        for other in (replace(small, arm_noise=0.0), replace(small, arm_scale=0.03)):
             assert not np.allclose(state.values, reference(other, release, 1)[1], rtol=0, atol=1e-6)
+
+
+def test_an_arm_without_a_bound_for_chance_is_tried_longer_if_it_had_less_than_its_share():
+    small = UCBVI(arm_scale=0.0, noise_scale=0.02, patience=1.5)
+    for seed in range(1, 4):
+        release = random_release(1, seed, noisy=True)
+        state = small.update(small.init(problem(True, horizon=1), stream(seed, 0, COINS)), release)
+        assert agrees(state.values, small.policy(state), *reference(small, release, 1))
+        other = replace(small, patience=0.0)
+        assert not np.allclose(state.values, reference(other, release, 1)[1], rtol=0, atol=1e-6)
 
 
 def test_what_is_recommended_in_a_bandit_doubts_noise():
@@ -243,7 +253,7 @@ def test_what_is_recommended_in_a_bandit_doubts_noise():
 
 
 def test_the_bound_of_answered_bits_is_that_of_the_bits_as_they_were_sent():
-    """One arm, 200 users, epsilon 1: KL-UCB on the answers, decoded; with all of the noise that there is."""
+    """One arm, 200 users, epsilon 1: KL-UCB on the answers, decoded; all of the noise counts, as by default."""
     tau, n, sent = math.tanh(0.5), 200.0, 0.61
     decoded, variance = n * (sent - (1 - tau) / 2) / tau, n * (1 - tau**2) / (4 * tau**2)
     statistics = {
@@ -254,7 +264,7 @@ def test_the_bound_of_answered_bits_is_that_of_the_bits_as_they_were_sent():
     arms = Problem(discreet.Shape(1, 2, 1, homogeneous=True), 400)
     guarantee = build(discreet.NoPrivacy(), arms.shape, 400).guarantee
     release = Release(statistics, 400, guarantee, lambda n, p: np.zeros((1, 1, 2)))
-    learner = UCBVI(arm_scale=1.0, noise_scale=1.0, patience=0.0)
+    learner = UCBVI(arm_scale=1.0)
     state = learner.update(learner.init(arms, stream(0, 0, COINS)), release)
     by_hand = kl_bound(sent, math.log(1 + 401 / (2 * n)) / n)
     assert state.values[0, 0] == pytest.approx((by_hand - (1 - tau) / 2) / tau, abs=1e-6)

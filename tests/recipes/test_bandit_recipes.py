@@ -79,7 +79,7 @@ def test_a_shuffled_block_is_never_noisier_than_the_local_model():
 
 
 def test_blocks_follow_the_arm():
-    privatizer = build(central(first=40, growth=0.5), arms(3), 1_000)
+    privatizer = build(central(first=40, growth=0.5), arms(3), 1_000)  # later blocks have at least 60
 
     class Nobody:
         def tally(self, encoders, context, users):
@@ -94,7 +94,7 @@ def test_blocks_follow_the_arm():
         before = session.served
         session.answer(Request(Policy(np.array([[arm]]))))
         served.append(session.served - before)
-    assert served == [40, 40, 40, 40, 60, 40, 40, 90]
+    assert served == [40, 40, 60, 60, 80, 40, 60, 120]
     session.answer(Request(Policy(np.array([[1]])), users=7))  # a learner may still dictate a size
     assert session.served == sum(served) + 7
     while session.left:
@@ -110,21 +110,25 @@ def test_a_schedule_by_policy_foresees_policies_in_turn():
     assert [schedule.next_block_of(followed, 1_000) for followed in (0, 20, 21, 100)] == [10, 10, 11, 50]
     assert schedule.next_block_of(100, 7) == 7
     assert "a policy's first block has 10 users, later ones 50%" in schedule.describe()
-    for wrong in ((0, 0.5, 1), (10, 0.0, 1), (10, 0.5, 0)):
+    longer = PerPolicy(first=10, growth=0.5, again=15)
+    assert [longer.next_block_of(followed, 1_000) for followed in (0, 10, 29, 31)] == [10, 15, 15, 16]
+    assert longer.describe().endswith("later ones 50% of those it has had, at least 15")
+    for wrong in ((0, 0.5, 1), (10, 0.0, 1), (10, 0.5, 0), (10, 0.5, 1, None, 0)):
         with pytest.raises(InvalidInput):
             PerPolicy(*wrong)
 
 
 def test_a_first_block_stands_out_of_its_noise_unless_there_are_many_arms():
-    assert build(central(1.0), arms(4), T).schedule == PerPolicy(16, 0.5, 4)  # 12 deviations of sqrt(1.84)
-    assert build(central(1.0), arms(5), T).schedule == PerPolicy(15, 0.5, 5)  # 8 (1 + 2/5) of them
-    assert build(central(0.1), arms(5), T).schedule == PerPolicy(158, 0.5, 5)
-    assert build(central(1.0), arms(50), T).schedule.first == 11  # 8 (1 + 2/50)
+    # 12 deviations of sqrt(1.84), and eight users against chance; an arm that is looked at again has 1.5 times that
+    assert build(central(1.0), arms(4), T).schedule == PerPolicy(24, 0.5, 4, again=36)
+    assert build(central(1.0), arms(5), T).schedule == PerPolicy(23, 0.5, 5, again=35)  # 8 (1 + 2/5) of them
+    assert build(central(0.1), arms(5), T).schedule == PerPolicy(166, 0.5, 5, again=249)
+    assert build(central(1.0), arms(50), T).schedule.first == 13  # 8 (1 + 2/50), and 1.6
     assert build(central(0.1), arms(50), T).schedule.first == 28  # 7% of all users for fifty arms
     assert build(central(4.0), arms(2), T).schedule.first == 8  # hardly any noise: as many as tell something
-    assert build(central(4.0), arms(50), T).schedule.first == 2
+    assert build(central(4.0), arms(50), T).schedule.first == 3
     assert build(central(1.0), arms(50), 3).schedule.first == 1
-    assert build(shuffle(1.0), arms(50), T).schedule.first == 8  # 2% of all users for fifty arms
+    assert build(shuffle(1.0), arms(50), T).schedule.first == 12  # 3% of all users for fifty arms
 
 
 def test_users_who_answer_themselves_come_in_blocks_that_follow_the_arm():

@@ -178,8 +178,9 @@ class OpeningThenGrowing:
 class PerPolicy:
     """Blocks that follow the policy and not the clock: the first one of a policy has ``first`` users.
 
-    Later ones have ``growth`` times the users that the policy has had. Policies and how many have followed them are
-    public, so sizes are. Where there is no policy to ask about yet, ``policies`` of them are taken to come in turn.
+    Later ones have ``growth`` times the users that the policy has had, and at least ``again``. Policies and how many
+    have followed them are public, so sizes are. Where there is no policy to ask about yet, ``policies`` of them are
+    taken to come in turn.
     Policies that leave a choice differ from block to block: for them there may be another schedule, ``mixed``.
     """
 
@@ -187,15 +188,18 @@ class PerPolicy:
     growth: float
     policies: int = 1
     mixed: Growing | None = None
+    again: int = 1
 
     def __post_init__(self) -> None:
         check_count("first", self.first)
         check_positive("growth", self.growth)
         check_count("policies", self.policies)
+        check_count("again", self.again)
 
     def next_block_of(self, followed: int, left: int) -> int:
         """The next block of a policy that ``followed`` users have had, with ``left`` users to come."""
-        return min(left, max(self.first, math.ceil(self.growth * followed)))
+        least = self.first if followed == 0 else max(self.first, self.again)
+        return min(left, max(least, math.ceil(self.growth * followed)))
 
     def next_block(self, served: int, total: int) -> int:
         """The next block if all policies have had equally many users."""
@@ -203,7 +207,8 @@ class PerPolicy:
 
     def describe(self) -> str:
         """The schedule in words, with the first block of a policy and the growth of later ones."""
-        return f"a policy's first block has {self.first} users, later ones {self.growth:.0%} of those it has had"
+        least = f", at least {self.again}" if self.again > self.first else ""
+        return f"a policy's first block has {self.first} users, later ones {self.growth:.0%} of those it has had{least}"
 
 
 def blocks_for(

@@ -389,6 +389,7 @@ class Intake:
             noise_lasts=all(isinstance(channel, ContinualChannel) for channel in self.privatizer.channels),
             mixing=self.privatizer.mixing,
             answers=all(isinstance(channel, AskedChannel) for channel in self.privatizer.channels),
+            first_visits=any("first-visit" in channel.encoder.name for channel in self.privatizer.channels),
         )
 
 

@@ -21,9 +21,10 @@ import numpy as np
 
 from discreet.compiled import dispatch
 from discreet.learners.few_answers import believed
+from discreet.learners.likely_visits import with_likely_visits
 from discreet.learners.other_steps import borrowed
 from discreet.learners.seen_states import in_seen_states
-from discreet.learners.weighed_blocks import Books, weigh
+from discreet.learners.weighed_blocks import Books, weigh, weighed
 from discreet.planning.backward import act_greedily
 from discreet.policies import AnyPolicy, Policy, uniform_policy
 from discreet.release import Release, Request, Statistics
@@ -219,12 +220,17 @@ class WeighsBlocks(PlansBackwards):
             return self.replan(state, release)
         shape = state.problem.shape
         known, books = weigh(state.books, release, state.policy, shape)
-        known = borrowed(shape, known) if books is not None else known
+        known = known if books is None else all_told(shape, books)
         return self.replan(state, known)._replace(books=books)
 
     def replan(self, state: PlannedState, release: Release) -> PlannedState:
         """The plan from a release whose blocks have been weighed."""
         return self.plan(state.problem, state.coins, release)
+
+
+def all_told(shape: Shape, books: Books) -> Release:
+    """What blocks have told about each row: weighed, with its likely visits, and with what other steps tell."""
+    return borrowed(shape, with_likely_visits(shape, weighed(books), books.expected))
 
 
 def plan_backwards(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> tuple[Policy, Floats]:

@@ -79,8 +79,8 @@ from discreet.compiled import fused
 from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, plan_to_recommend, prepare
 from discreet.learners.certain_rows import doubt_of_row, kinds_of_rows
 from discreet.learners.few_answers import believed
+from discreet.learners.hardly_known import worth_a_look
 from discreet.learners.reward_bounds import (
-    STAYING,
     ArmScales,
     any_clear,
     at_most,
@@ -101,6 +101,7 @@ from discreet.validation import check_not_negative
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
 _DOUBTED = 4.0  # how much more the range of what follows counts for a row that repeated itself, and may be chance
+_STAYING = 2 / 3  # of patience, for noise that stays
 _SELDOM = 10.0  # how many times as often others of the state were asked than a row that is doubted longer
 _SUCCESSORS = 10  # with more than so many the cut grows as the largest of that many draws of noise does
 _LANES = 8  # numbers that a processor adds at once; loops over a multiple of it have no slow remainder
@@ -119,8 +120,9 @@ class UCBVIArrays(NamedTuple):
     range_scale: float
     noise_scale: float
     threshold: float
-    patience: float  # how much longer an arm is tried that had less than its share; 0 unless there is one step
-    arm_scale: float  # takes the place of reward_scale there
+    patience: float  # how much longer an arm is tried that had less than its share, where arm_scale is 0
+    arm_scale: float  # takes the place of reward_scale in worlds of one step, ...
+    arm_noise: float  # ... and this that of noise_scale
     staying: float  # how much longer a row is tried that was asked less often than others of its state
     doubted: float  # how much more of range_scale counts for a row that led to one successor only, by chance perhaps
     bandit: bool  # whether there is one step, so that rewards are bounded as those of arms
@@ -153,9 +155,10 @@ class UCBVI(WeighsBlocks):
         range_scale: Scale of the bonus for the range of what follows.
         noise_scale: How many deviations of noise are added.
         threshold: Counts below this many deviations of noise are taken for zero (more with more than ten states).
-        patience: How much longer a row is tried that noise may have made look bad: in bandits an arm that had less than
-            its share of users, in longer worlds a row that was asked less often than others of its state.
+        patience: How much longer a row is tried that noise may have made look bad: one that was asked less often than
+            others of its state.
         arm_scale: In bandits: takes the place of ``reward_scale``; the theory's is 1.
+        arm_noise: In bandits: takes the place of ``noise_scale``; 1 counts noise as what it is.
 
     Examples:
         >>> import discreet
@@ -170,6 +173,7 @@ class UCBVI(WeighsBlocks):
     threshold: float = 1.5
     patience: float = 1.5
     arm_scale: float = 0.9
+    arm_noise: float = 1.0
     name: ClassVar[str] = "ucbvi"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", WEIGHS, OPENING})
 
@@ -192,7 +196,8 @@ class UCBVI(WeighsBlocks):
             threshold=self.threshold * more_to_cut(shape.states),
             patience=self.patience if shape.horizon == 1 else 0.0,
             arm_scale=self.arm_scale,
-            staying=STAYING * self.patience if shape.horizon > 1 else 0.0,
+            arm_noise=self.arm_noise,
+            staying=_STAYING * self.patience if shape.horizon > 1 else 0.0,
             doubted=_DOUBTED,
             bandit=shape.horizon == 1,
             unseen=1.0,
@@ -222,7 +227,8 @@ class UCBVI(WeighsBlocks):
 
     def replan(self, state: PlannedState, release: Release) -> PlannedState:
         """The plan from this release; undecided actions are shared out among many users where noise lasts."""
-        planned = super().replan(state, lifted(state.problem.shape, release))._replace(release=release)
+        explored = worth_a_look(state.problem.shape, lifted(state.problem.shape, release))
+        planned = super().replan(state, explored)._replace(release=release)
         block = release.users - (state.release.users if state.release is not None else 0)
         if not release.noise_lasts or block < 2 or state.problem.shape.horizon == 1:
             return planned
@@ -327,7 +333,7 @@ def estimate_model(learner: UCBVIArrays, statistics: Statistics) -> None:
     if not noisy(transition_noise):
         list_successors(learner.few, weights, learner.table.size)
     if learner.bandit:
-        scales = ArmScales(noise_scale, patience, learner.arm_scale)
+        scales = ArmScales(learner.arm_scale, learner.arm_noise, noise_scale, patience)
         bound_arms(scales, statistics, users, learner.table.shape[1], reward)
     elif learner.staying > 0.0:
         doubt_noise_that_stays(learner, statistics)

@@ -144,6 +144,7 @@ class UCBPO(PolicyOptimiser):
             noise_scale=self.noise_scale,
             threshold=self.threshold,
             arm_scale=2 * self.reward_scale,  # of a smaller logarithm
+            arm_noise=0.7,  # a mixture gives up no arm at once
         )
 
 

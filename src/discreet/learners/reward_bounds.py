@@ -31,7 +31,7 @@ bandits and beyond", 2011) instead of Bernstein's, with the logarithm of an arm'
 have the noise in them:
 
     M        = ln(1 + (1 + k) / (A n))
-    sd       = noise_scale (1 + (2/3) patience sqrt(2 M)) sqrt(sd_r^2 + r^2 sd_n^2)
+    sd       = arm_noise sqrt(sd_r^2 + r^2 sd_n^2)
     tau      = 1 / sqrt(1 + 4 sd^2 / n),        b = 1/2 + tau (R / n - 1/2) clipped to [0, 1]
     reward   = min(1, 1/2 + (q - 1/2) / tau)
     q        = the largest q >= b with  n kl(b, q) <= arm_scale M,   kl(b, q) that of two coins
@@ -40,10 +40,14 @@ If users answer their reward bits by randomised response, and a true answer is l
 R / n has a noise variance of (1 - tau^2) / (4 tau^2 n), and b is the mean of the answers as they were sent, which are
 coins themselves: their bound has all that is known, and is decoded afterwards. Other noise of that variance is treated
 alike. Without noise tau is 1 and b is r. With few users in an arm, Bernstein's L(n) / n is far above 1 and makes
-everybody try every arm again and again; q is below 1 from the first user on. Noise counts more for an arm that had less
-than its share; in longer worlds that would cost more than it saves (RiverSwim-4 at (1, 1e-5): a fifth more regret).
-With ``arm_scale`` 0 (recommending, and learners that bound chance themselves) the reward is r + sd / n, and all of
-patience counts.
+everybody try every arm again and again; q is below 1 from the first user on. Noise counts as what it is (``arm_noise``
+1): with less of it a run in a few hundred stays with a wrong arm (docs/decisions/0014-no-arm-given-up-too-early.md).
+
+With ``arm_scale`` 0 (recommending, and learners that bound chance themselves) the reward is
+
+    r + noise_scale (1 + patience sqrt(2 M)) sqrt(sd_r^2 + r^2 sd_n^2) / n,
+
+where noise counts more for an arm that had less than its share of users.
 """
 
 from __future__ import annotations
@@ -57,16 +61,16 @@ from discreet.release import Statistics
 from discreet.streams import fast_log
 from discreet.types import Floats
 
-STAYING = 2 / 3  # of patience, for noise that stays and for coins that have noise in them
 _NOTHING_LEFT = 1e-9  # what is left above a reward of 1, so that nothing is divided by zero
 
 
 class ArmScales(NamedTuple):
     """The knobs of UCBVI that bound the rewards of arms."""
 
-    noise_scale: float
-    patience: float
     arm_scale: float
+    arm_noise: float
+    noise_scale: float  # this and patience count where arm_scale is 0
+    patience: float
 
 
 @fused
@@ -127,11 +131,10 @@ def bound_arms(scales: ArmScales, statistics: Statistics, users: float, arms: in
         r = min(1.0, max(0.0, statistics.rewards[row] / n))
         share = fast_log(1.0 + users / (arms * n))
         noise = math.sqrt(statistics.reward_noise[row] ** 2 + (r * statistics.visit_noise[row]) ** 2)
-        patience = scales.patience * math.sqrt(2.0 * share)
         if scales.arm_scale <= 0.0:
+            patience = scales.patience * math.sqrt(2.0 * share)
             reward[row] = min(1.0, r + scales.noise_scale * (1.0 + patience) * noise / n)
             continue
-        noise *= scales.noise_scale * (1.0 + STAYING * patience)
-        told = 1.0 / math.sqrt(1.0 + 4.0 * noise**2 / n)
+        told = 1.0 / math.sqrt(1.0 + 4.0 * (scales.arm_noise * noise) ** 2 / n)
         said = min(1.0, max(0.0, 0.5 + told * (statistics.rewards[row] / n - 0.5)))
         reward[row] = min(1.0, 0.5 + (largest_mean(said, scales.arm_scale * share / n) - 0.5) / told)

@@ -4,9 +4,11 @@ An arm's first block has as many users as show something of it. Later blocks hav
 arm has had: a look at a bad arm costs little however late it comes, and an arm that is played for long is released
 rarely. With K arms and T users in all, the first block of an arm has
 
-* where noise is added to the rewards of a block (central, shuffle): 12 standard deviations of that noise with up to
-  four arms, falling to 8 with many, so that a first look stands out of it; but all first blocks together at most 7% of
-  all users (2% behind a shuffler, where noise grows with a block); growth is 1/2, because every block brings its noise;
+* where noise is added to the rewards of a block (central, shuffle): x = 12 standard deviations of that noise with up
+  to four arms, falling to 8 with many, so that a first look stands out of it, and min(x, 8, T / (250 K)) users more
+  against chance; but all first blocks together at most 7% of all users (3% behind a shuffler, where noise grows with a
+  block). An arm that is looked at again had something to show: its later blocks have at least 1.5 times as many users,
+  which brings less noise for each of them. Growth is 1/2, because every block brings its noise;
 * where users answer their reward bits themselves (local): ``few`` / tau^2, where tau = tanh(epsilon / 2) is how much
   likelier a true answer is than a false one, and so many answers tell as much as ``few`` rewards; but all together at
   most 4% of all users; growth is 1/20, because blocks cost nothing there but time;
@@ -14,7 +16,8 @@ rarely. With K arms and T users in all, the first block of an arm has
   arms even that is dear.
 
 These numbers were chosen by measured regret on bandits with 2 (.5 and .6, .7 and .3, .45 and .4), 4, 6, 8, 12, 15, 30,
-40 and 70 arms, none of which docs/bandits.md reports (docs/decisions/0006-learners-for-worlds-nobody-tuned.md).
+40 and 70 arms, none of which docs/bandits.md reports (docs/decisions/0006-learners-for-worlds-nobody-tuned.md), and by
+runs that stay with a wrong arm (docs/decisions/0014-no-arm-given-up-too-early.md).
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from discreet.shape import Shape
 from discreet.validation import check_count, check_positive
 
 GROWTH = 0.5
-TRIED_SHUFFLED = 0.02  # the share of all users that first blocks may take, behind a shuffler ...
+TRIED_SHUFFLED = 0.03  # the share of all users that first blocks may take, behind a shuffler ...
 _TRIED, _TRIED_LOCAL = 0.07, 0.04  # ... under a curator, and where users answer themselves
 _DEVIATIONS, _MOST_DEVIATIONS = 8.0, 12.0  # of the noise in an arm's first block: with many arms, with a few
+_AGAIN = 1.5  # times the first block, at least, where an arm is looked at again
 _GROWTH_LOCAL = 0.05
 _FEW, _FEW_OF_ALL = 8.0, 1 / 500  # users whose rewards say something of an arm, and the share of all that try arms so
 
@@ -43,11 +47,11 @@ def arm_blocks(
     if first is None:
         first = max(1, round(tried * episodes / shape.actions))
         deviations = min(_MOST_DEVIATIONS, _DEVIATIONS * (1.0 + 2.0 / shape.actions))
-        least = max(1, round(_few(shape, episodes)))
-        while (enough := max(least, round(deviations * deviation(first)))) < first:
+        least, more = max(1, round(_few(shape, episodes))), _few(shape, 2 * episodes)
+        while (enough := max(least, _with_chance(deviations * deviation(first), more))) < first:
             first = enough
-    growth = check_positive("growth", options["growth"])
-    return PerPolicy(min(episodes, check_count("first", first)), growth, shape.actions)
+    growth, first = check_positive("growth", options["growth"]), min(episodes, check_count("first", first))
+    return PerPolicy(first, growth, shape.actions, again=math.ceil(_AGAIN * first))
 
 
 def answering_blocks(epsilon: float, shape: Shape, episodes: int, mixed: Growing) -> PerPolicy:
@@ -55,6 +59,11 @@ def answering_blocks(epsilon: float, shape: Shape, episodes: int, mixed: Growing
     told = math.tanh(epsilon / 2) ** 2
     first = max(1, round(min(_few(shape, episodes) / told, _TRIED_LOCAL * episodes / shape.actions)))
     return PerPolicy(min(episodes, first), _GROWTH_LOCAL, shape.actions, mixed)
+
+
+def _with_chance(noise: float, more: float) -> int:
+    """So many users that noise, and chance as well, tell little of an arm; chance matters where noise does."""
+    return round(noise + min(noise, more))
 
 
 def _few(shape: Shape, episodes: int) -> float:
