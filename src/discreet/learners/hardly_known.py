@@ -14,8 +14,8 @@ A deviation of .6 gives x = .59, of .3 x = .08, of .1 x = .001. Successors stay 
 this cheaper than to call such rows unseen. What is recommended in the end is planned from the release as it is.
 
 It is for worlds with two actions, and for releases that :mod:`discreet.learners.likely_visits` is for. With more
-actions unlucky rows are lifted already (:mod:`discreet.learners.unlucky_rows`), and both together cost more than they save;
-elsewhere there is less noise in a row (docs/decisions/0015-rows-that-few-users-meet.md).
+actions unlucky rows are lifted already (:mod:`discreet.learners.unlucky_rows`), and both together cost more than they
+save; elsewhere there is less noise in a row (docs/decisions/0015-rows-that-few-users-meet.md).
 
 **Formal guarantees.** Post-processing of a release.
 """
