@@ -123,17 +123,17 @@ def test_first_visits_need_laws_that_are_the_same_at_every_step():
 
 
 def test_inventories_are_learned_where_joint_cells_hide_their_rewards():
-    """With these seeds 1 of 24 runs at most is stuck, and of the twin with joint cells 3 or more.
+    """With these seeds 9 of 96 runs at most are stuck, and of the twin with joint cells 10 or more.
 
-    With six seeds together 8 and 27 of 144 were. By chance two tables would have more than 1 in three of eight such
-    tests, and the twin fewer than 3 in one of seven, but seeds are fixed.
+    With eight seeds together 11 and 29 of 192 were. By chance two tables would have more than 9 in one of twenty such
+    tests, and the twin fewer than 10 in one of fourteen, but seeds are fixed.
     """
     world = discreet.worlds.inventory(capacity=5, demand="0.2,0.2,0.2,0.2,0.2")
     worst = 0.25 * world.gap(uniform_policy(world.shape))
     stuck = []
     for recipe in ("central/two-tables-laplace", "central/joint-histogram-laplace"):
         privacy = discreet.Central(1.0, recipe=recipe)
-        result = discreet.simulate(world, "ucbvi", privacy, episodes=20_000, runs=24, seed=5)
+        result = discreet.simulate(world, "ucbvi", privacy, episodes=20_000, runs=96, seed=5)
         stuck.append(int((result.final_gap > worst).sum()))
-    assert stuck[0] <= 1
-    assert stuck[1] >= 3
+    assert stuck[0] <= 9
+    assert stuck[1] >= 10

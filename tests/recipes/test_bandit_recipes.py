@@ -128,7 +128,8 @@ def test_a_first_block_stands_out_of_its_noise_unless_there_are_many_arms():
     assert build(central(4.0), arms(2), T).schedule.first == 8  # hardly any noise: as many as tell something
     assert build(central(4.0), arms(50), T).schedule.first == 3
     assert build(central(1.0), arms(50), 3).schedule.first == 1
-    assert build(shuffle(1.0), arms(50), T).schedule.first == 12  # 3% of all users for fifty arms
+    assert build(shuffle(1.0), arms(12), T).schedule == PerPolicy(50, 0.5, 12, again=75)  # 3% of all users
+    assert build(shuffle(1.0), arms(50), T).schedule == PerPolicy(3, 0.5, 50, again=4)  # .36 / 50 of all users
 
 
 def test_users_who_answer_themselves_come_in_blocks_that_follow_the_arm():

@@ -158,7 +158,7 @@ class UCBVI(WeighsBlocks):
         patience: How much longer a row is tried that noise may have made look bad: one that was asked less often than
             others of its state.
         arm_scale: In bandits: takes the place of ``reward_scale``; the theory's is 1.
-        arm_noise: In bandits: takes the place of ``noise_scale``; 1 counts noise as what it is.
+        arm_noise: In bandits: takes the place of ``noise_scale``; with 1 all of the noise counts.
 
     Examples:
         >>> import discreet
@@ -173,7 +173,7 @@ class UCBVI(WeighsBlocks):
     threshold: float = 1.5
     patience: float = 1.5
     arm_scale: float = 0.9
-    arm_noise: float = 1.0
+    arm_noise: float = 0.9
     name: ClassVar[str] = "ucbvi"
     needs: ClassVar[frozenset[str]] = frozenset({"visits", "transitions", "rewards", WEIGHS, OPENING})
 

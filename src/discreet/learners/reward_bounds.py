@@ -40,8 +40,9 @@ If users answer their reward bits by randomised response, and a true answer is l
 R / n has a noise variance of (1 - tau^2) / (4 tau^2 n), and b is the mean of the answers as they were sent, which are
 coins themselves: their bound has all that is known, and is decoded afterwards. Other noise of that variance is treated
 alike. Without noise tau is 1 and b is r. With few users in an arm, Bernstein's L(n) / n is far above 1 and makes
-everybody try every arm again and again; q is below 1 from the first user on. Noise counts as what it is (``arm_noise``
-1): with less of it a run in a few hundred stays with a wrong arm (docs/decisions/0014-no-arm-given-up-too-early.md).
+everybody try every arm again and again; q is below 1 from the first user on. Nearly all of the noise counts
+(``arm_noise`` .9): with less a run in a few hundred stays with a wrong arm, and with all of it easy bandits pay
+(docs/decisions/0014-no-arm-given-up-too-early.md).
 
 With ``arm_scale`` 0 (recommending, and learners that bound chance themselves) the reward is
 

@@ -6,9 +6,10 @@ rarely. With K arms and T users in all, the first block of an arm has
 
 * where noise is added to the rewards of a block (central, shuffle): x = 12 standard deviations of that noise with up
   to four arms, falling to 8 with many, so that a first look stands out of it, and min(x, 8, T / (250 K)) users more
-  against chance; but all first blocks together at most 7% of all users (3% behind a shuffler, where noise grows with a
-  block). An arm that is looked at again had something to show: its later blocks have at least 1.5 times as many users,
-  which brings less noise for each of them. Growth is 1/2, because every block brings its noise;
+  against chance; but all first blocks together at most 7% of all users, and behind a shuffler, where noise grows with a
+  block, 3% with up to twelve arms and .36 / K with more. An arm that is looked at again had something to show: its
+  later blocks have at least 1.5 times as many users with up to twelve arms, 1 + 6 / K times with more, which brings
+  less noise for each of them. Growth is 1/2, because every block brings its noise;
 * where users answer their reward bits themselves (local): ``few`` / tau^2, where tau = tanh(epsilon / 2) is how much
   likelier a true answer is than a false one, and so many answers tell as much as ``few`` rewards; but all together at
   most 4% of all users; growth is 1/20, because blocks cost nothing there but time;
@@ -31,10 +32,11 @@ from discreet.shape import Shape
 from discreet.validation import check_count, check_positive
 
 GROWTH = 0.5
-TRIED_SHUFFLED = 0.03  # the share of all users that first blocks may take, behind a shuffler ...
-_TRIED, _TRIED_LOCAL = 0.07, 0.04  # ... under a curator, and where users answer themselves
+# The share of all users that first blocks may take: under a curator, behind a shuffler, where users answer themselves.
+_TRIED, _TRIED_SHUFFLED, _TRIED_LOCAL = 0.07, 0.03, 0.04
+_AGAIN = 0.5  # of the first block's users more, at least, where an arm is looked at again
+_FEW_ARMS = 12  # with more of them second looks are shorter, and first blocks behind a shuffler, too
 _DEVIATIONS, _MOST_DEVIATIONS = 8.0, 12.0  # of the noise in an arm's first block: with many arms, with a few
-_AGAIN = 1.5  # times the first block, at least, where an arm is looked at again
 _GROWTH_LOCAL = 0.05
 _FEW, _FEW_OF_ALL = 8.0, 1 / 500  # users whose rewards say something of an arm, and the share of all that try arms so
 
@@ -51,7 +53,12 @@ def arm_blocks(
         while (enough := max(least, _with_chance(deviations * deviation(first), more))) < first:
             first = enough
     growth, first = check_positive("growth", options["growth"]), min(episodes, check_count("first", first))
-    return PerPolicy(first, growth, shape.actions, again=math.ceil(_AGAIN * first))
+    return PerPolicy(first, growth, shape.actions, again=math.ceil((1 + _AGAIN * _less(shape)) * first))
+
+
+def tried_shuffled(shape: Shape) -> float:
+    """The share of all users that first blocks may take behind a shuffler."""
+    return _TRIED_SHUFFLED * _less(shape)
 
 
 def answering_blocks(epsilon: float, shape: Shape, episodes: int, mixed: Growing) -> PerPolicy:
@@ -64,6 +71,10 @@ def answering_blocks(epsilon: float, shape: Shape, episodes: int, mixed: Growing
 def _with_chance(noise: float, more: float) -> int:
     """So many users that noise, and chance as well, tell little of an arm; chance matters where noise does."""
     return round(noise + min(noise, more))
+
+
+def _less(shape: Shape) -> float:
+    return min(1.0, _FEW_ARMS / shape.actions)
 
 
 def _few(shape: Shape, episodes: int) -> float:

@@ -32,7 +32,7 @@ from discreet.noise.calibration import calibrate_noise
 from discreet.noise.law import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, parallel, shuffled
 from discreet.privacy.words import rounded_up
-from discreet.recipes.arm_blocks import GROWTH, TRIED_SHUFFLED, arm_blocks
+from discreet.recipes.arm_blocks import GROWTH, arm_blocks, tried_shuffled
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.shuffle import absent_share
 from discreet.recipes.trust import Privacy
@@ -72,7 +72,7 @@ def _shuffle(privacy: Privacy, shape: Shape, episodes: int, options: Options) ->
         round_sizes=True,
     )  # fmt: skip
     schedule = arm_blocks(
-        options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes, TRIED_SHUFFLED
+        options, lambda users: math.sqrt(rewards.response(users).variance), shape, episodes, tried_shuffled(shape)
     )
     # An arm that everybody plays has the largest blocks, the last users of all perhaps the smallest one.
     largest = max(sizes(replace(schedule, policies=1), episodes))
