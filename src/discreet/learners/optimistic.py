@@ -44,6 +44,10 @@ Where all rows have the same noise, drawn anew with every release, this changes 
 **Rows that noise made look bad** are taken to be about as good as others where every block has noise of its own, steps
 are pooled and there are more than two actions, see :mod:`discreet.learners.unlucky_rows`.
 
+**Rows that few users meet**: where every visit counts, its likely visits are taken for those of a row
+(:mod:`discreet.learners.likely_visits`), and with two actions a reward that is hardly known counts for more while
+exploring (:mod:`discreet.learners.hardly_known`).
+
 **Blocks are weighed** by how much they can tell about a row where releases say what each of them told (all but focused
 blocks, trees and the local model), see :mod:`discreet.learners.weighed_blocks`; N, C_t, R and sd are those of the
 weighted sums then, and with laws per step they have what a row borrows from other steps that look alike
@@ -171,7 +175,7 @@ class UCBVI(WeighsBlocks):
     range_scale: float = 0.2
     noise_scale: float = 0.2
     threshold: float = 1.5
-    patience: float = 1.5
+    patience: float = 3.0
     arm_scale: float = 0.9
     arm_noise: float = 0.9
     name: ClassVar[str] = "ucbvi"

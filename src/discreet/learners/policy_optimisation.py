@@ -144,7 +144,8 @@ class UCBPO(PolicyOptimiser):
             noise_scale=self.noise_scale,
             threshold=self.threshold,
             arm_scale=2 * self.reward_scale,  # of a smaller logarithm
-            arm_noise=0.7,  # a mixture gives up no arm at once
+            arm_noise=0.7,  # a mixture gives up no arm at once, ...
+            patience=1.5,  # ... nor any other action
         )
 
 
