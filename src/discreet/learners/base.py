@@ -24,7 +24,7 @@ from discreet.learners.few_answers import believed
 from discreet.learners.likely_visits import with_likely_visits
 from discreet.learners.other_steps import borrowed
 from discreet.learners.seen_states import in_seen_states
-from discreet.learners.weighed_blocks import Books, weigh, weighed
+from discreet.learners.weighed_blocks import Books, weigh
 from discreet.planning.backward import act_greedily
 from discreet.policies import AnyPolicy, Policy, uniform_policy
 from discreet.release import Release, Request, Statistics
@@ -220,7 +220,7 @@ class WeighsBlocks(PlansBackwards):
             return self.replan(state, release)
         shape = state.problem.shape
         known, books = weigh(state.books, release, state.policy, shape)
-        known = known if books is None else all_told(shape, books)
+        known = known if books is None else all_told(shape, known, books)
         return self.replan(state, known)._replace(books=books)
 
     def replan(self, state: PlannedState, release: Release) -> PlannedState:
@@ -228,9 +228,9 @@ class WeighsBlocks(PlansBackwards):
         return self.plan(state.problem, state.coins, release)
 
 
-def all_told(shape: Shape, books: Books) -> Release:
-    """What blocks have told about each row: weighed, with its likely visits, and with what other steps tell."""
-    return borrowed(shape, with_likely_visits(shape, weighed(books), books.expected))
+def all_told(shape: Shape, known: Release, books: Books) -> Release:
+    """What weighed blocks have told about each row, with its likely visits, and with what other steps tell."""
+    return borrowed(shape, with_likely_visits(shape, known, books.expected))
 
 
 def plan_backwards(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> tuple[Policy, Floats]:

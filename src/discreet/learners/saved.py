@@ -20,7 +20,7 @@ from discreet.errors import InvalidInput, Unsupported
 from discreet.learners.base import Learner, PlannedState, Problem, Replans, WeighsBlocks, all_told
 from discreet.learners.few_answers import believed
 from discreet.learners.policy_optimisation import PolicyOptimiser, PolicyState
-from discreet.learners.weighed_blocks import COUNTS, EXPECTED, Books
+from discreet.learners.weighed_blocks import COUNTS, EXPECTED, Books, weighed
 from discreet.policies import StochasticPolicy, policy_of, policy_tables
 from discreet.release import Estimate, Release
 from discreet.saved_arrays import Saved, copies, from_bytes, taken_from, to_bytes, under
@@ -62,7 +62,7 @@ def load_state(learner: Learner, problem: Problem, release: Release | None, cont
         if seen is not None and isinstance(learner, WeighsBlocks):
             seen = believed(seen)  # as it took it in
         books = _books(arrays, seen)
-        known = seen if books is None else all_told(problem.shape, books)
+        known = seen if books is None else all_told(problem.shape, weighed(books), books)
         return PlannedState(problem, arrays["coins"], policy, arrays["values"], known, books=books)
     except KeyError:
         raise InvalidInput(f"the saved state is not one of {learner.name}: restore it from a whole copy") from None

@@ -69,7 +69,7 @@ def answering_blocks(epsilon: float, shape: Shape, episodes: int, mixed: Growing
 
 
 def _with_chance(noise: float, more: float) -> int:
-    """So many users that noise, and chance as well, tell little of an arm; chance matters where noise does."""
+    """As many users as noise asks for, and some more against chance: at most ``more``, and fewer if noise is small."""
     return round(noise + min(noise, more))
 
 

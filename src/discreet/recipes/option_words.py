@@ -46,8 +46,8 @@ WORDS = {
     "vectors": "how many vectors each question has; public",
     "none/heavy-tailed:thresholds": "how fast clipping thresholds rise: root (as if the variance existed), or as in "
     "the theory by index (the number of users) or released (counts)",
-    "central/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
-    "shuffle/arm-rewards:first": "users of an arm's first block; auto takes 12 standard deviations of its noise",
+    "central/arm-rewards:first": "users of an arm's first block; auto takes 8 to 12 deviations of its noise and a few",
+    "shuffle/arm-rewards:first": "users of an arm's first block; auto takes 8 to 12 deviations of its noise and a few",
     "local/sampled-step:growth": "each block has this share of the users before it; auto takes 0.02 or less with many "
     "actions, and in bandits 0.05 of the users that the arm has had",
     "local/asked-first-visit:masked": "true asks about actions that the policy can play only; false about any, also "
