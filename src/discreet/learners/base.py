@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.compiled import dispatch
 from discreet.learners.few_answers import believed
-from discreet.learners.likely_visits import with_likely_visits
+from discreet.learners.likely_visits import steps_had, with_likely_visits
 from discreet.learners.other_steps import borrowed
 from discreet.learners.seen_states import in_seen_states
 from discreet.learners.weighed_blocks import Books, weigh
@@ -230,7 +230,8 @@ class WeighsBlocks(PlansBackwards):
 
 def all_told(shape: Shape, known: Release, books: Books) -> Release:
     """What weighed blocks have told about each row, with its likely visits, and with what other steps tell."""
-    return borrowed(shape, with_likely_visits(shape, known, books.expected))
+    expected = steps_had(shape, books.raw) * books.expected
+    return borrowed(shape, with_likely_visits(shape, known, expected))
 
 
 def plan_backwards(arrays: Any, problem: Problem, coins: Stream, release: Release | None) -> tuple[Policy, Floats]:

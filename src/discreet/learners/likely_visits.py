@@ -13,6 +13,9 @@ is the mean of both by how well they are known. It makes two mistakes rarer: tha
 (N >= 1/2 + sd), whose reward is then believed though it is nothing but noise, and that a row which users do visit
 counts as unseen. What is said about the noise in N stays as it is, because it hides the row's other counts.
 
+**Records that end early** have fewer than H steps, which E does not know. So E is multiplied by the share of all steps
+that users had, min(1, (sum of N + 3 deviations) / (users H)) over the release as it came: 1 where nobody ends early.
+
 This is for steps that are pooled, where every block has noise of its own, and where every visit counts: E is about all
 visits, and of first visits there are fewer. With laws per step nothing was gained
 (docs/decisions/0015-rows-that-few-users-meet.md).
@@ -30,6 +33,7 @@ from discreet.release import Release
 from discreet.shape import Shape
 from discreet.types import Floats
 
+_SURE = 3.0  # deviations of noise by which all visits must fall short before records are taken to end early
 _OFF, _OFF_BY_NOISE = 0.3, 0.5  # of E, and of a deviation of the noise in N: by how much E may be wrong
 
 
@@ -43,6 +47,13 @@ def with_likely_visits(shape: Shape, release: Release, expected: Floats) -> Rele
     share = np.divide(off, both, out=np.ones_like(off), where=both > 0)
     likely = share * visits.values + (1.0 - share) * expected
     return replace(release, statistics={**release.statistics, "visits": visits._replace(values=likely)})
+
+
+def steps_had(shape: Shape, raw: Release) -> float:
+    """The share of all steps that users had, at most, by a release as it came: less than 1 if records end early."""
+    visits = raw["visits"]
+    most = visits.values.sum() + _SURE * np.sqrt(visits.variance.sum())
+    return float(np.clip(most / (raw.users * shape.horizon), 0.0, 1.0)) if raw.users else 1.0
 
 
 def counts_rare_rows(shape: Shape, release: Release) -> bool:
