@@ -83,3 +83,32 @@ def test_what_is_no_name_is_refused(name):
 def test_devices_are_left_alone():
     with pytest.raises(InvalidInput, match="not a plain file"):
         check_writable("/dev/null")
+
+
+@pytest.fixture
+def umask():
+    """Set the umask of this process, and put it back."""
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.parametrize(("masked", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_new_files_get_what_the_umask_leaves(tmp_path, umask, masked, mode):
+    umask(masked)
+    write_atomically(tmp_path / "file", "text")
+    with reserve({tmp_path / "other": 10}) as (room,):
+        room.write("text")
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {mode}
+
+
+def test_existing_files_keep_their_mode_and_private_ones_are_their_owners(tmp_path, umask):
+    umask(0o022)
+    for name in ("file", "key"):
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o640)
+    write_atomically(tmp_path / "file", "new")
+    write_atomically(tmp_path / "key", "new", private=True)
+    write_atomically(tmp_path / "fresh", "new", private=True)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"file": 0o640, "key": 0o600, "fresh": 0o600}

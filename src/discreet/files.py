@@ -2,8 +2,9 @@
 
 A file is written under a temporary name in the folder of its target, brought to the disk (fsync) and then renamed: a
 reader sees the old file or the new one, also after a power cut. Temporary names are unique, whichever thread or process
-asks for them. ``reserve`` takes the room for several files *before* a release, so that a full disk stops it while no
-noise has been drawn, and not after the budget was spent.
+asks for them. A new file gets the mode that the user's umask leaves, an existing one keeps its own, and a private one
+is its owner's alone. ``reserve`` takes the room for several files *before* a release, so that a full disk stops it
+while no noise has been drawn, and not after the budget was spent.
 
 Whatever the operating system refuses becomes one sentence that names the file.
 """
@@ -11,8 +12,8 @@ Whatever the operating system refuses becomes one sentence that names the file.
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +50,12 @@ def _mode(file: Path) -> int | None:
         return file.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _permissions(file: Path) -> int | None:
+    """What an existing file allows to whom; None for a new one, which the system gives what the umask leaves."""
+    kind = _mode(file)
+    return None if kind is None else stat.S_IMODE(kind)
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
@@ -93,21 +100,30 @@ def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[tuple[st
             raise InvalidInput(f"{other} and {option} name the same file {shortened(file)}: give two names")
 
 
-def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write a temporary file beside the target and rename it: readers see the old file or the new one."""
-    with reserve({path: 0}) as (room,):
+def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, private: bool = False) -> None:
+    """Write a temporary file beside the target and rename it: readers see the old file or the new one.
+
+    A ``private`` one can be read by its owner alone.
+    """
+    file = check_writable(path)
+    room = Room(file, 0, private=private)
+    try:
         room.write(content)
+    finally:
+        room.close()
 
 
 class Room:
     """Space on the disk for one file that is still to be written; ``write`` fills it and gives it its name."""
 
-    def __init__(self, file: Path, size: int) -> None:
+    def __init__(self, file: Path, size: int, *, private: bool = False) -> None:
         self.file, self._written = file, False
+        self._temporary = file.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         try:
-            self._handle, self._temporary = tempfile.mkstemp(dir=file.parent, prefix=_PREFIX)
+            self._handle = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
         except OSError as error:
             raise _cannot_write(file, error) from None
+        self._mode = None if private else _permissions(file)
         try:
             _fill(self._handle, size)
         except OSError as error:
@@ -123,7 +139,8 @@ class Room:
             while left:
                 left = left[os.write(self._handle, left) :]
             os.ftruncate(self._handle, len(data))
-            os.fchmod(self._handle, 0o644)
+            if self._mode is not None:
+                os.fchmod(self._handle, self._mode)
             os.fsync(self._handle)
             os.replace(self._temporary, self.file)
             self._written = True

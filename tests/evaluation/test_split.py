@@ -131,6 +131,12 @@ def test_a_split_is_for_its_source_and_is_read_back(tmp_path):
             split.check(ordered(table(other, "pandas", tmp_path)))
 
 
+def test_a_split_holds_a_key_and_is_its_owners_alone(tmp_path):
+    split = draw_split(ordered(table(people(np.random.default_rng(1), 9), "pandas", tmp_path)), 1 / 3)
+    split.save(tmp_path / "split.json")
+    assert (tmp_path / "split.json").stat().st_mode & 0o777 == 0o600
+
+
 def test_what_may_be_published_of_a_split_tells_nothing_about_the_key(tmp_path):
     split = draw_split(ordered(table(people(np.random.default_rng(2), 5), "pandas", tmp_path)), 0.4)
     public = str(split.facts()) + repr(split)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+import discreet
 from discreet.errors import DiscreetError
 
 from .calls import cheap_calls, dear_calls
@@ -30,6 +31,7 @@ from .damaged_files import damaged
 
 Call = Callable[[np.random.Generator], Any]
 _EVERY = 10_000  # inputs between two words about progress
+_PACKAGE = str(Path(discreet.__file__).parent) + os.sep  # asked, not guessed: clones have folders of any name
 SHARES = {"cheap": 0.87, "files": 0.11, "dear": 0.012, "commands": 0.008}
 
 
@@ -64,12 +66,10 @@ def one_input(
 
 def place(error: BaseException) -> str:
     """The innermost line of the package that an exception passed."""
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}discreet{os.sep}" in frame.filename
-    ]
-    if not frames:
+    passed = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
+    if not passed:
         return "the fuzzer itself"
-    return f"{frames[-1].filename.rpartition(f'{os.sep}discreet{os.sep}')[2]}:{frames[-1].lineno}"
+    return f"{passed[-1].filename.removeprefix(_PACKAGE)}:{passed[-1].lineno}"
 
 
 def again(seed: int, number: int) -> str:

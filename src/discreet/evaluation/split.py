@@ -113,7 +113,7 @@ class Split:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the split to a file, which belongs with the data."""
-        write_atomically(as_path(path), self.text())
+        write_atomically(as_path(path), self.text(), private=True)
 
     def check(self, ordered: Ordered) -> None:
         """Refuse a source that does not hold the same users in the same order."""
