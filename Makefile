@@ -85,7 +85,7 @@ types: setup
 check: test
 
 bench: setup
-	$(BIN)/python -m benchmarks.loops
+	$(BIN)/python -m experiments.loops
 
 docs: setup
 	@$(ALIVE) $(PIP) --editable '.[docs]'
@@ -104,7 +104,7 @@ package: setup
 # An environment of its own; on Python 3.11, which all of the oldest versions know. The tests are of what touches other
 # packages most: about five minutes on one core, after compiling.
 OLDEST := $(addprefix tests/,noise privacy channels encoders data ledger service learners) \
-	tests/cli/test_cli_mistakes.py tests/test_notebook.py
+	tests/cli/test_cli_mistakes.py tests/base/test_notebook.py
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from discreet.pictures import set_theme
+from discreet.base.pictures import set_theme
 
 DOCS = Path(__file__).parent
 

@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.shape import Shape
-from discreet.trajectories import Trajectories
+from discreet.base.shape import Shape
+from discreet.mechanisms.trajectories import Trajectories
 
 # Reasons for which CI may skip a test, as regular expressions, each with why CI cannot have what is missing. None yet.
 MAY_SKIP: dict[str, str] = {}

@@ -168,13 +168,13 @@ def test_the_reader_of_imports_reads_them(tmp_path):
     source.write_text(
         "from typing import TYPE_CHECKING\nimport discreet.worlds.tabular\nfrom discreet import encoders\n"
         "def f():\n    from discreet.noise import laplace\n"
-        "if TYPE_CHECKING:\n    from discreet.trajectories import Users\n"
+        "if TYPE_CHECKING:\n    from discreet.mechanisms.trajectories import Users\n"
     )
     assert {module[0] for module in imports(source)} == {"worlds", "encoders", "noise"}
     assert {module[0] for module in imports(source, typing_too=True)} == {"worlds", "encoders", "noise", "trajectories"}
     assert broken_rules(source, ("learners", "greedy")) == {"worlds", "encoders", "noise"}
     assert broken_rules(source, ("learners", "greedy"), typing_too=True) >= {"trajectories"}
-    source.write_text("from discreet.adversarial.world import layered\n")
+    source.write_text("from discreet.problems.adversarial.world import layered\n")
     assert broken_rules(source, ("simulation", "run")) == {"adversarial"}
     assert broken_rules(source, ("adversarial", "learners")) == {"worlds"}
 
@@ -261,9 +261,9 @@ UNUSED = (*SLOW, *_HELP, *_OTHERS, *_COMMANDS, *_STATIONS)
 NEVER = {
     "--help": (*SLOW, "numpy", "pydantic", "email", "importlib.metadata", *_STATIONS),
     "simulate --help": (*SLOW, "numpy", *_COMMANDS, *_STATIONS),
-    "worlds": (*UNUSED, "discreet.learners", "discreet.channels"),
-    "learners": (*UNUSED, "discreet.worlds", "discreet.channels"),
-    "recipes": (*UNUSED, "discreet.worlds", "discreet.learners", "discreet.planning", "discreet.registry"),
+    "worlds": (*UNUSED, "discreet.learners", "discreet.mechanisms"),
+    "learners": (*UNUSED, "discreet.worlds", "discreet.mechanisms"),
+    "recipes": (*UNUSED, "discreet.worlds", "discreet.learners", "discreet.worlds.planning", "discreet.base.registry"),
 }
 
 

@@ -30,7 +30,7 @@ from discreet.client.errors import ClientError, Rejected, Unreachable
 from discreet.client.heads import Head
 from discreet.client.reports import Round
 from discreet.client.transport import Connection, Service
-from discreet.crowd.people import Walk, live
+from discreet.study.crowd.people import Walk, live
 from discreet.worlds.tabular import TabularWorld
 
 HERE = Path(__file__).parent

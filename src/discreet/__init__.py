@@ -12,23 +12,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.moved import install
-from discreet.packages import lazily
+from discreet.base.moved import install
+from discreet.base.packages import lazily
 
 if TYPE_CHECKING:
     from discreet import audit, data, learners, ledger, offline, recipes, worlds
-    from discreet.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
-    from discreet.offline.verify import verify
-    from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
+    from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
+    from discreet.tables.verify import verify
+    from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.privacy.guarantee import Guarantee
     from discreet.recipes.calibrate import calibrate
-    from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
-    from discreet.shape import Shape
+    from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
+    from discreet.base.shape import Shape
     from discreet.simulation.compare import compare
     from discreet.simulation.comparison import Comparison
     from discreet.simulation.rehearse import rehearse
     from discreet.simulation.result import SimulationResult, load_result
-    from discreet.simulation.run import simulate
+    from discreet.simulation.simulate import simulate
 
 __version__ = "0.2.0"
 # The release since which kept simulations are still good: runs of the papers' figures are found again by it. It moves
@@ -41,15 +41,15 @@ _HOMES = {
     "calibrate": "discreet.recipes.calibrate",
     "compare": "discreet.simulation.compare",
     "Comparison": "discreet.simulation.comparison",
-    "DiscreetError": "discreet.errors",
-    "InvalidInput": "discreet.errors",
-    "MissingExtra": "discreet.errors",
-    "OverBudget": "discreet.errors",
-    "Unsupported": "discreet.errors",
-    "Mixture": "discreet.policies",
-    "Policy": "discreet.policies",
-    "StochasticPolicy": "discreet.policies",
-    "load_policy": "discreet.policies",
+    "DiscreetError": "discreet.base.errors",
+    "InvalidInput": "discreet.base.errors",
+    "MissingExtra": "discreet.base.errors",
+    "OverBudget": "discreet.base.errors",
+    "Unsupported": "discreet.base.errors",
+    "Mixture": "discreet.base.policies",
+    "Policy": "discreet.base.policies",
+    "StochasticPolicy": "discreet.base.policies",
+    "load_policy": "discreet.base.policies",
     "Guarantee": "discreet.privacy.guarantee",
     "data": "discreet.data",
     "learners": "discreet.learners",
@@ -57,16 +57,16 @@ _HOMES = {
     "offline": "discreet.offline",
     "recipes": "discreet.recipes",
     "worlds": "discreet.worlds",
-    "Central": "discreet.recipes.trust",
-    "Local": "discreet.recipes.trust",
-    "NoPrivacy": "discreet.recipes.trust",
-    "Shuffle": "discreet.recipes.trust",
-    "Shape": "discreet.shape",
+    "Central": "discreet.recipes.targets",
+    "Local": "discreet.recipes.targets",
+    "NoPrivacy": "discreet.recipes.targets",
+    "Shuffle": "discreet.recipes.targets",
+    "Shape": "discreet.base.shape",
     "SimulationResult": "discreet.simulation.result",
     "load_result": "discreet.simulation.result",
     "rehearse": "discreet.simulation.rehearse",
-    "simulate": "discreet.simulation.run",
-    "verify": "discreet.offline.verify",
+    "simulate": "discreet.simulation.simulate",
+    "verify": "discreet.tables.verify",
 }
 __all__ = [
     "Central",

@@ -19,34 +19,26 @@ from typing import Any
 import numpy as np
 from on_trial import LAYERS, POOLED, SMALL, TAILS
 
-from discreet.accumulators import sums, tree
-from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.matrix import Matrix
-from discreet.adversarial.channels import OneBitChannel, SampledLayerChannel, SampledLayerRun
-from discreet.adversarial.encoders import LayeredTransitions, LossTable
+from discreet.mechanisms.sums import blocks, tree
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel, SampledLayerRun
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossTable
 from discreet.audit import answers, samplers
 from discreet.audit.goodness_of_fit import quieter
-from discreet.channels import (
-    asked_first_visit,
-    continual,
-    focused,
-    sampled_item,
-    session,
-    shuffled_bits,
-    shuffled_item,
-    sparse,
-)
-from discreet.channels.additive import AdditiveRun
-from discreet.channels.answered_bits import ResponseChannel, ResponseRun
-from discreet.channels.device_answers import true_answer
-from discreet.channels.user_side import Report
-from discreet.encoders.asked_first_visit import AskedFirstVisit
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.tables import ThreeTables
-from discreet.heavy_tails.channel import ClippedRewardsRun, RisingThresholds
-from discreet.linear import channel as linear
-from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.mechanisms.messages import asked_first_visit, sampled_item, shuffled_item
+from discreet.mechanisms import continual, focused, session, shuffled, sparse
+from discreet.mechanisms.additive import AdditiveRun
+from discreet.mechanisms.messages.answered_bits import ResponseChannel, ResponseRun
+from discreet.mechanisms.messages.device_answers import true_answer
+from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun, RisingThresholds
+from discreet.mechanisms.moments import linear_statistics as linear
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     DiscreteGaussian,
@@ -58,7 +50,7 @@ from discreet.noise import (
 )
 from discreet.noise.knorm import DiscreteKNorm
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.shape import Shape
+from discreet.base.shape import Shape
 
 COUPLING, SAMPLERS, LIKELIHOOD = "coupling", "samplers", "likelihood"
 
@@ -181,7 +173,7 @@ def _own_sum(values):
 
         return add
 
-    return method(sums.SumRun, "add", make)
+    return method(blocks.SumRun, "add", make)
 
 
 def _reused(run, tally, where, draw):
@@ -446,8 +438,8 @@ KARY, UNARY = (("response", "kary"),), (("response", "unary"),)
 
 MUTANTS = (
     # Noise that is missing, or not what it was.
-    Mutant("a block's sum gets no noise", LAPLACE, COUPLING, silenced(sums.SumRun)),
-    Mutant("a user's message gets no noise", LOCAL, COUPLING, silenced(sums.SumRun)),
+    Mutant("a block's sum gets no noise", LAPLACE, COUPLING, silenced(blocks.SumRun)),
+    Mutant("a user's message gets no noise", LOCAL, COUPLING, silenced(blocks.SumRun)),
     Mutant("a focused block gets no noise", FOCUSED, COUPLING, silenced(focused.FocusedRun), shape=POOLED),
     Mutant(
         "the matrix mechanism publishes without noise", MATRIX, COUPLING,
@@ -461,7 +453,7 @@ MUTANTS = (
     ),
     Mutant("a heavy-tailed tree draws no noise", "central/heavy-tailed", COUPLING, silenced(ClippedRewardsRun),
            shape=TAILS),
-    Mutant("shuffled bits carry no noise", BITS, COUPLING, silenced(shuffled_bits.ShuffledRun)),
+    Mutant("shuffled bits carry no noise", BITS, COUPLING, silenced(shuffled.ShuffledRun)),
     Mutant(
         "noise is halved after it was drawn", LAPLACE, COUPLING,
         _own_sum(lambda run, tally, where, draw: tally[where] + draw() / 2),
@@ -471,10 +463,10 @@ MUTANTS = (
     Mutant("all cells share one draw", LAPLACE, COUPLING, _own_sum(_shared)),
     Mutant("half of the cells get no noise", TABLES, COUPLING, _own_sum(_half_of_the_cells)),
     Mutant("noise is drawn only where somebody was", LAPLACE, COUPLING,
-           method(sums.SumRun, "add", _where_somebody_was)),
+           method(blocks.SumRun, "add", _where_somebody_was)),
     Mutant(
         "one draw for a block in the local model", LOCAL, COUPLING,
-        returns(sums.Total, "start", lambda self, size, rows, law, noise: sums.SumRun(size, rows, law, noise, False)),
+        returns(blocks.Total, "start", lambda self, size, rows, law, noise: blocks.SumRun(size, rows, law, noise, False)),
     ),
     Mutant(
         "one draw for a block of heavy-tailed messages", "local/heavy-tailed", COUPLING,
@@ -484,7 +476,7 @@ MUTANTS = (
     Mutant("every block is added twice", LAPLACE, COUPLING, method(session.Intake, "take", _twice)),
     Mutant("every tally is doubled before its noise", GAUSSIAN, COUPLING, method(session.Intake, "take", _doubled)),
     Mutant("users who defy the policy leave clear counts", LAPLACE, COUPLING,
-           method(sums.SumRun, "add", _unmasked_data)),
+           method(blocks.SumRun, "add", _unmasked_data)),
     Mutant("the stated variance tells what was counted", LAPLACE, COUPLING, _leaks_variance(AdditiveRun.add)),
     Mutant("the matrix releases raw counts beside the noisy ones", MATRIX, COUPLING,
            method(continual.ContinualRun, "add", _raw_added), shape=POOLED),
@@ -527,7 +519,7 @@ MUTANTS = (
     Mutant("a focused block has the noise of one row", FOCUSED, COUPLING, change=lambda p: replace(p, channels=(
         replace(p.channels[0], laws=(p.channels[0].laws[0],) * len(p.channels[0].laws)),)), shape=POOLED),
     Mutant("noise bits are fitted to twice as many users", BITS, COUPLING,
-           method(shuffled_bits.ShuffledChannel, "bits", _fitted_for_twice)),
+           method(shuffled.ShuffledChannel, "bits", _fitted_for_twice)),
     Mutant("answers are fitted to twice as many users", ANSWERED, COUPLING,
            method(ResponseChannel, "response", _fitted_for_twice)),
     # Answers.
@@ -683,27 +675,27 @@ EDITS = (
     Edit("the exact sampler trusts its exponent to the last bit", "noise/exact_sampler.py",
          "g_high = g_low + h + np.uint64(4)", "g_high = g_low",
          "tests/noise/test_exact_sampler.py::test_step_2_is_the_defined_one_next_to_its_bound"),
-    Edit("the compiled tree keeps its old node", "accumulators/tree.py",
+    Edit("the compiled tree keeps its old node", "mechanisms/sums/tree.py",
          "    exchange_noise(law, base, old, new, cells, stream)\n    tree.current[0] = low",
          "    if t % 2 == 1:\n        exchange_noise(law, base, old, new, cells, stream)\n    tree.current[0] = low",
          "tests/audit/test_audit_reports.py::test_ratios_of_a_tree_add_up_over_its_levels"),
-    Edit("the joint histogram counts every step twice", "encoders/joint.py",
+    Edit("the joint histogram counts every step twice", "mechanisms/counts/joint_histogram.py",
          "cells[(row * (S + 1) + successor) * 2 + bit] += 1.0", "cells[(row * (S + 1) + successor) * 2 + bit] += 2.0",
          "tests/audit/test_coupling.py::test_no_session_loses_more_than_its_guarantee_says"
          "[central/joint-histogram-laplace]"),
-    Edit("first visits count double", "encoders/first_visit.py",
+    Edit("first visits count double", "mechanisms/counts/first_visit.py",
          "cells[(pair * (S + 1) + successor) * 2 + bit] += 1.0", "cells[(pair * (S + 1) + successor) * 2 + bit] += 2.0",
          "tests/audit/test_coupling.py::test_no_session_loses_more_than_its_guarantee_says"
          "[central/first-visit-laplace]"),
-    Edit("simulated questions are about what the user did first", "encoders/asked_first_visit.py",
+    Edit("simulated questions are about what the user did first", "mechanisms/counts/first_visit_question.py",
          "    about_bit = uniform(stream) < 0.5\n",
          "    row = states[0] * A + actions[0] if length > 0 else row\n    about_bit = uniform(stream) < 0.5\n",
-         "tests/encoders/test_asked_first_visit.py::test_who_is_asked_what_does_not_depend_on_the_record"),
-    Edit("all visits of a row answer the question", "encoders/asked_first_visit.py",
+         "tests/mechanisms/counts/test_first_visit_question.py::test_who_is_asked_what_does_not_depend_on_the_record"),
+    Edit("all visits of a row answer the question", "mechanisms/counts/first_visit_question.py",
          "                cells[states[h + 1] * R + row] += 1.0\n            break",
          "                cells[states[h + 1] * R + row] += 1.0",
-         "tests/encoders/test_asked_first_visit.py::test_the_kernel_counts_what_a_slow_reading_of_the_record_says"),
-    Edit("zeros of losses are counted twice", "adversarial/encoders.py",
+         "tests/mechanisms/counts/test_first_visit_question.py::test_the_kernel_counts_what_a_slow_reading_of_the_record_says"),
+    Edit("zeros of losses are counted twice", "problems/adversarial/encoders.py",
          "cells[zero] += 1.0 - share", "cells[zero] += 2.0 - 2.0 * share",
          "tests/audit/test_coupling.py::test_no_session_loses_more_than_its_guarantee_says"
          "[central/observed-losses-blocks]"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.accumulators.base import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.audit.goodness_of_fit import (
     LEVEL,
     bins_of,
@@ -20,7 +20,7 @@ from discreet.audit.goodness_of_fit import (
     scale_seen,
 )
 from discreet.audit.samplers import SIMULATED, try_law
-from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,

@@ -89,7 +89,7 @@ def plan(page: Any) -> list[list[str]]:
 
 
 def test_the_plan_of_the_round_is_shown_and_follows_the_crowd(address, open_page):
-    """Whether it becomes a good one is chance, and tested by simulation (tests/crowd)."""
+    """Whether it becomes a good one is chance, and tested by simulation (tests/study/crowd)."""
     page = open_page()
     said: list[dict[str, Any]] = []
 

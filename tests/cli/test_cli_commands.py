@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from discreet import Central, calibrate, load_result, simulate
-from discreet.learners.optimistic import UCBVI
+from discreet.learners.ucbvi import UCBVI
 from discreet.learners.registry import LEARNERS
 from discreet.papers import PUBLISHED
 from discreet.recipes.registry import recipes

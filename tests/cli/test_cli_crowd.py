@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from discreet.service.places import new_study
+from discreet.study.service.study_files import new_study
 
 WORLD = ("--world", "river-swim", "--states", "3", "--horizon", "3")
 
@@ -67,7 +67,7 @@ def test_random_worlds_need_an_instance_and_invited_people_their_tokens(discreet
 
 
 def test_nobody_there_is_one_sentence(discreet, tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.crowd.people._TRIES", 1)
+    monkeypatch.setattr("discreet.study.crowd.people._TRIES", 1)
     result = discreet("crowd", str(study_file(tmp_path)), *WORLD, "--url", "http://127.0.0.1:1")
     assert result.code == 2
     assert "cannot be reached" in result.err

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 
-from discreet.learners.optimistic import UCBVI
+from discreet.learners.ucbvi import UCBVI
 from discreet.learners.registry import LEARNERS
-from discreet.registry import Named
+from discreet.base.registry import Named
 
 CENTRAL = ("--privacy", "central", "--epsilon", "1")
 
@@ -117,7 +117,7 @@ def test_outputs_are_checked_before_any_work(discreet, tmp_path: Path, monkeypat
     def work(*_arguments, **_keywords):
         raise AssertionError("work was done before the outputs were checked")
 
-    monkeypatch.setattr("discreet.simulation.run.simulate", work)
+    monkeypatch.setattr("discreet.simulation.simulate.simulate", work)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").write_text("")
     outcome = discreet(*arguments)
@@ -149,7 +149,7 @@ def test_control_c_says_so_and_leaves_no_file(discreet, tmp_path, monkeypatch):
     def interrupted(*_arguments, **_keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.simulation.run.simulate", interrupted)
+    monkeypatch.setattr("discreet.simulation.simulate.simulate", interrupted)
     outcome = discreet("simulate", "--json", str(tmp_path / "result.json"), "--save", str(tmp_path / "run"))
     assert outcome == (130, "", "discreet: interrupted, nothing was written\n")
     assert not list(tmp_path.iterdir())

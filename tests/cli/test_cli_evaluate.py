@@ -7,7 +7,7 @@ import json
 import duckdb
 import pytest
 
-from discreet.policies import load_policy
+from discreet.base.policies import load_policy
 
 COLUMNS = ("--user", "u", "--step", "t", "--state", "s", "--action", "a", "--reward", "r")
 DOMAIN = ("--states", "2", "--actions", "2", "--horizon", "2", "--no-early-end")

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from discreet.policies import load_policy
+from discreet.base.policies import load_policy
 
 COLUMNS = ["--user", "u", "--step", "t", "--state", "s", "--action", "a", "--reward", "r"]
 SIZES = {"--states": "2", "--actions": "2", "--horizon": "2"}
@@ -29,7 +29,7 @@ def no_noise(monkeypatch):
     def drawn(*_arguments, **_keywords):
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr("discreet.accumulators.base.SecureNoise.draw", drawn)
+    monkeypatch.setattr("discreet.mechanisms.sums.accumulator.SecureNoise.draw", drawn)
 
 
 def train(rows, **options):
@@ -89,7 +89,7 @@ def test_outputs_never_overwrite_inputs(discreet, rows, no_noise):
 
 
 def test_a_folder_that_takes_no_files_is_named(discreet, rows, no_noise, monkeypatch):
-    monkeypatch.setattr("discreet.files.os.access", lambda *_: False)
+    monkeypatch.setattr("discreet.base.files.os.access", lambda *_: False)
     outcome = discreet(*train(rows))
     assert (outcome.code, "no permission to write" in outcome.err) == (2, True)
 
@@ -98,7 +98,7 @@ def test_a_full_disk_stops_the_release_before_noise_is_drawn(discreet, rows, no_
     def full(*_arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("discreet.files.os.posix_fallocate", full)
+    monkeypatch.setattr("discreet.base.files.os.posix_fallocate", full)
     outcome = discreet(*train(rows, **{"--receipt": str(rows.parent / "r.json")}))
     assert outcome.code == 2
     assert outcome.err.endswith("p.json': No space left on device\n")
@@ -117,7 +117,7 @@ def test_a_real_limit_of_the_system_is_one_sentence(rows):
 
 def test_the_room_that_was_reserved_is_enough(discreet, rows, monkeypatch):
     """Nothing that a release writes is longer than what was reserved for it: a disk may fill up meanwhile."""
-    from discreet.files import Room
+    from discreet.base.files import Room
 
     write, sizes = Room.write, {}
     original = Room.__init__

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.offline import policy_hash
-from discreet.policies import Mixture, Policy, StochasticPolicy, load_policy
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy
 
 COLUMNS = [
     "--user",

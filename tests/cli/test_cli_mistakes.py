@@ -120,7 +120,7 @@ def test_a_mistake_is_one_line_with_the_remedy(discreet, tmp_path, monkeypatch, 
     def work(*_arguments, **_keywords):
         raise AssertionError("work was done")
 
-    monkeypatch.setattr("discreet.simulation.run._simulate_users", work)
+    monkeypatch.setattr("discreet.simulation.simulate._simulate_users", work)
     monkeypatch.chdir(tmp_path)
     outcome = discreet(*typed)
     assert outcome.code == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discreet.cli.recipe_tables import AUTO, BY_NAME, PRINTED, markdown, sections
-from discreet.recipes.option_words import WORDS, option_words
+from discreet.recipes.option_help import WORDS, option_words
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.registry import recipes
 

@@ -6,12 +6,12 @@ import socket
 import stat
 
 import pytest
-from tests.shuffler.two_parties import declared, rows
+from tests.study.shuffler.two_parties import declared, rows
 
 from discreet.cli import main
-from discreet.errors import Unsupported
-from discreet.service.places import places_of, shuffler_folder, shuffler_places_of
-from discreet.service.study import parse_study, read_study
+from discreet.base.errors import Unsupported
+from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
+from discreet.study.service.declaration import parse_study, read_study
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
 
@@ -138,7 +138,7 @@ def test_what_is_wrong_in_a_shuffled_study_is_refused(tmp_path, old, new, why):
 
 
 def test_shares_go_into_the_noise_and_into_the_hash(tmp_path):
-    from discreet.service.mechanism import prepare
+    from discreet.study.service.study_mechanism import prepare
 
     text = declared(tmp_path, ONE).read_text()
     one, two = parse_study(text), parse_study(text.replace("colluding = 0.0", "colluding = 0.5"))
@@ -147,7 +147,7 @@ def test_shares_go_into_the_noise_and_into_the_hash(tmp_path):
 
 
 def test_several_reports_behind_a_shuffler_are_refused(tmp_path):
-    from discreet.service.mechanism import prepare
+    from discreet.study.service.study_mechanism import prepare
 
     changes = {"reports_per_user = 1": "reports_per_user = 2", "tokens = false": "tokens = true"}
     with pytest.raises(Unsupported, match="has not been worked out"):

@@ -7,12 +7,12 @@ import socket
 
 import numpy as np
 import pytest
-from tests.service.small_studies import TOKENS, coordinator, declared, report
+from tests.study.service.small_studies import TOKENS, coordinator, declared, report
 
 from discreet.cli import main
-from discreet.policies import load_policy
-from discreet.service.database import Database
-from discreet.service.places import places_of
+from discreet.base.policies import load_policy
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import places_of
 
 
 @pytest.fixture
@@ -174,8 +174,8 @@ def test_serve_refuses_an_address_that_it_cannot_have_before_anything_is_opened(
 
 
 def test_a_study_that_costs_a_device_too_much_is_refused():
-    from discreet.errors import Unsupported
-    from discreet.service.checking import MOST_BYTES, DeviceCost
+    from discreet.base.errors import Unsupported
+    from discreet.study.service.study_check import MOST_BYTES, DeviceCost
 
     DeviceCost(3, 1000, 100, 1.0).check()
     with pytest.raises(Unsupported, match="bytes"):

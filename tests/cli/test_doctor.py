@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.audit import this_machine as samplers_module
+from discreet.audit import machine_check as samplers_module
 from discreet.noise import DiscreteLaplace
 
 DOCTOR = importlib.import_module("discreet.cli.doctor")  # the package's name for it is the command

@@ -14,22 +14,22 @@ import toy_study as toy
 from scipy import stats
 from stub_service import Stub
 
-from discreet.channels.asked_first_visit import AskedChannel
-from discreet.channels.base import asked_rows
-from discreet.channels.device_answers import count_answers, randomize_answer
-from discreet.channels.questions import weights_of
-from discreet.channels.user_side import Report
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.mechanism import asked_rows
+from discreet.mechanisms.messages.device_answers import count_answers, randomize_answer
+from discreet.mechanisms.messages.questions import weights_of
+from discreet.mechanisms.messages.device_reports import Report
 from discreet.client import Device, Refused
 from discreet.client.asked import answer_of, draw_question
 from discreet.client.exact import WHOLE, Given, Tape
 from discreet.client.laws import Law
 from discreet.client.policy import reaches, read_policy
 from discreet.client.reports import pick, read_round, report_of
-from discreet.encoders.asked_first_visit import AskedFirstVisit
-from discreet.encoders.base import Context, reward_bit
-from discreet.policies import Policy, StochasticPolicy
-from discreet.shape import Shape
-from discreet.trajectories import Trajectories
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.counts.encoder import Context, reward_bit
+from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.shape import Shape
+from discreet.mechanisms.trajectories import Trajectories
 
 FALSE_ALARM = 1e-9  # of each comparison; real entropy
 REPORTS = 20_000
@@ -194,7 +194,7 @@ def test_answers_are_those_of_the_server_byte_by_byte(monkeypatch, response):
         report = report_of(study, round_, [question], record, Tape(given))
         visited = any(2 * (2 * s + a) + 1 == question for s, a, _ in record)
         same = Given(tape[8 * visited :])  # the server reads no word for a reward
-        monkeypatch.setattr("discreet.noise.responses.os", SimpleNamespace(urandom=same))
+        monkeypatch.setattr("discreet.noise.randomized_response.os", SimpleNamespace(urandom=same))
         sent = randomize_answer(channel_of(study), trajectory(study, record), question)
         assert same.read + 8 * visited == given.read
         assert sent.step == report["question"] == question

@@ -151,7 +151,7 @@ def test_a_study_of_javascript_devices_learns(tmp_path, model):
     each model these 100 lost at most 6 against the best, which earns 90: 70 are 4.7 standard deviations below.
     """
     from discreet.cli.crowd_service import served
-    from discreet.service.places import new_study
+    from discreet.study.service.study_files import new_study
 
     file = tmp_path / "reminders.toml"
     new_study(file)

@@ -22,8 +22,8 @@ def packages():
 
 
 def test_what_javascript_seals_python_opens_for_its_study_and_round_alone():
-    from discreet.errors import InvalidInput
-    from discreet.service.sealing import RoundKey, bound_to
+    from discreet.base.errors import InvalidInput
+    from discreet.study.service.sealing import RoundKey, bound_to
 
     key = RoundKey(bytes(range(32)))
     study, numbers = "sha256:" + 64 * "a", [0, 1, 255, 256, 97, 2**31, 2**32 - 1, 97]
@@ -52,7 +52,7 @@ def test_a_key_that_is_none_seals_nothing():
 def test_a_shuffled_study_of_javascript_devices_runs_to_its_end(tmp_path, recipe):
     """Coordinator and shuffler are processes of their own; the devices speak to both."""
     from discreet.cli.crowd_service import served
-    from discreet.service.places import new_study, shuffler_folder
+    from discreet.study.service.study_files import new_study, shuffler_folder
 
     file = tmp_path / "reminders.toml"
     new_study(file, "shuffle")

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.channels.shuffled_item import ItemChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
 from discreet.client.counters import counters_of, set_by
 from discreet.client.one_item import numbered
 from discreet.client.policy import Policy as DevicePolicy
 from discreet.client.study import Kind, Study
-from discreet.encoders.base import Context, encode
-from discreet.policies import Policy, StochasticPolicy
+from discreet.mechanisms.counts.encoder import Context, encode
+from discreet.base.policies import Policy, StochasticPolicy
 from discreet.recipes.registry import build
-from discreet.shape import Shape
-from discreet.trajectories import Trajectories
+from discreet.base.shape import Shape
+from discreet.mechanisms.trajectories import Trajectories
 
 # By recipe: the layout that devices are told, and whether only first visits count.
 RECIPES = {
@@ -88,7 +88,7 @@ def test_devices_set_the_counters_that_encoders_set(name, masked):
             target = discreet.Shuffle(1.0, 1e-3, recipe=f"shuffle/{name}-randomised-response",
                                       options={"blocks": 2, "masked": masked})  # fmt: skip
             (channel,) = build(target, shape, 8, frozenset()).channels
-        except discreet.errors.DiscreetError:
+        except discreet.base.errors.DiscreetError:
             continue  # first visits need equal steps, and joint cells that are pooled move by more than one
         form = channel.form(masked)
         assert (form["layout"], form["first_visits"]) == RECIPES[name]

@@ -78,7 +78,7 @@ def test_every_public_name_stands_on_a_page():
     for package, name in NAMES:
         thing = the(package, name)
         if name in ("WORLDS", "register"):
-            thing = type(thing) if name == "WORLDS" else importlib.import_module("discreet.registry").Registry
+            thing = type(thing) if name == "WORLDS" else importlib.import_module("discreet.base.registry").Registry
         home, kind = thing.__module__, getattr(thing, "__name__", name)
         if not {home, f"{home}.{kind}", f"{package}.{name}"} & shown:
             missing.append(f"{package}.{name} of {home}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.policies import load_policy
+from discreet.base.policies import load_policy
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "hospital.md").read_text()

@@ -29,7 +29,7 @@ def of_study(program: str, there) -> str:
 @pytest.fixture
 def reminders(tmp_path) -> Path:
     """The study of the guide to real users."""
-    from discreet.service.places import new_study
+    from discreet.study.service.study_files import new_study
 
     file = tmp_path / "reminders.toml"
     new_study(file)

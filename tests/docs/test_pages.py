@@ -106,7 +106,7 @@ def make_ledger(folder: Path) -> None:
 def make_study(folder: Path, options: list[str]) -> None:
     """The study that a command names, unless it makes it."""
     pytest.importorskip("cryptography", reason="needs the extra 'serve'")
-    from discreet.service.places import new_study
+    from discreet.study.service.study_files import new_study
 
     if options[0] == "new":
         return

@@ -18,7 +18,7 @@ def programs() -> list[str]:
 def test_the_device_of_the_guide_takes_part(tmp_path, monkeypatch, capsys):
     from discreet.cli.crowd_service import served
     from discreet.client.errors import Refused
-    from discreet.service.places import new_study
+    from discreet.study.service.study_files import new_study
 
     new_study(tmp_path / "reminders.toml")
     text = (tmp_path / "reminders.toml").read_text()
@@ -43,7 +43,7 @@ def test_the_device_of_the_guide_takes_part(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("learner", ["ucbvi", "ucbpo"])
 def test_the_swimmer_of_the_guide_takes_part(tmp_path, monkeypatch, capsys, learner):
     from discreet.cli.crowd_service import served
-    from discreet.service.places import new_study
+    from discreet.study.service.study_files import new_study
 
     new_study(tmp_path / "river.toml")
     text = (tmp_path / "river.toml").read_text().replace('name = "ucbvi"', f'name = "{learner}"')

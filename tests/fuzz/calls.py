@@ -17,12 +17,12 @@ import discreet.data
 import discreet.noise
 import discreet.offline
 from discreet.audit.audit import audit
-from discreet.files import check_writable, write_atomically
+from discreet.base.files import check_writable, write_atomically
 from discreet.learners.registry import LEARNERS, make_learner, offline_learner
-from discreet.planning.units import in_owner_units
-from discreet.policies import labelled, uniform_policy
+from discreet.worlds.planning.reward_units import in_owner_units
+from discreet.base.policies import labelled, uniform_policy
 from discreet.recipes.registry import find
-from discreet.shape import Moments, Shape, layered_shape
+from discreet.base.shape import Moments, Shape, layered_shape
 from discreet.worlds.catalogue import from_arrays
 from discreet.worlds.registry import WORLDS, make_world
 
@@ -166,7 +166,7 @@ def trial(rng: np.random.Generator) -> Any:
 def laws() -> list[Call]:
     """Noise laws with odd parameters."""
     from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-    from discreet.noise.exact_law import exact_laplace
+    from discreet.noise.exact_distribution import exact_laplace
 
     return [call(DiscreteGaussian, sigma=1.0), call(Gaussian, sigma=1.0), call(DiscreteLaplace, scale=1.0),
             call(Laplace, scale=1.0), call(partial(DiscreteGaussian(2.0).secure_by, size=3), sampler="discreet"),

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import discreet
-from discreet.errors import DiscreetError
+from discreet.base.errors import DiscreetError
 
 from .calls import cheap_calls, dear_calls
 from .command_lines import command_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 from . import fuzzer
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import discreet
 from discreet import learners, worlds
-from discreet.linear.learners import VAPVI
+from discreet.problems.linear.learners import VAPVI
 
 FILE = Path(__file__).with_suffix(".json")
 DELTA = 1e-6

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.adversarial.barrier_program import solve_barrier_program
-from discreet.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program
-from discreet.adversarial.layers import Box, Layers, box_violation, confidence_box, flow_residual, occupancy
+from discreet.problems.adversarial.barrier_program import solve_barrier_program
+from discreet.problems.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program
+from discreet.problems.adversarial.layers import Box, Layers, box_violation, confidence_box, flow_residual, occupancy
 
 MISSING = not (find_spec("cvxpy") and find_spec("clarabel"))
 if not MISSING:

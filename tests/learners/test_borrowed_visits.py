@@ -1,4 +1,5 @@
-"""Visits borrowed from other steps for rewards in a range; how much is lent in general is in tests/heavy_tails."""
+"""Visits borrowed from other steps for rewards in a range; how much is lent in general is in
+tests/problems/heavy_tails."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ import pytest
 import discreet
 from discreet.learners import PSRL, UCBVI, base
 from discreet.learners.base import Problem
-from discreet.learners.other_steps import Differences, Rows, borrow, borrowed, differences
-from discreet.learners.weighed_blocks import weighed
-from discreet.policies import uniform_policy
+from discreet.learners.partial_pooling import Differences, Rows, borrow, borrowed, differences
+from discreet.learners.block_history import weighed
+from discreet.base.policies import uniform_policy
 from discreet.privacy.guarantee import nothing
-from discreet.release import UNMIXED, Estimate, Release
-from discreet.shape import Moments, Shape
-from discreet.streams import COINS, stream
+from discreet.mechanisms.release import UNMIXED, Estimate, Release
+from discreet.base.shape import Moments, Shape
+from discreet.base.streams import COINS, stream
 from discreet.worlds.rewards import Bernoulli
 from discreet.worlds.tabular import TabularWorld
 

@@ -9,12 +9,12 @@ import discreet
 import discreet.offline
 from discreet.learners.base import Problem
 from discreet.learners.evidence import evidence_of, first_states, scores_at
-from discreet.learners.pessimistic import APVI
-from discreet.policies import Policy, StochasticPolicy
+from discreet.learners.apvi import APVI
+from discreet.base.policies import Policy, StochasticPolicy
 from discreet.privacy.guarantee import nothing
-from discreet.release import Estimate, Release
-from discreet.shape import Shape
-from discreet.streams import COINS, stream
+from discreet.mechanisms.release import Estimate, Release
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
 
 
 def release(visits, rewards, following, *, variance, public=None):

@@ -19,13 +19,13 @@ from discreet.learners.base import (
     plan_into,
     prepare,
 )
-from discreet.planning.backward import best_policy, rows_of_step, sum_over_successors
-from discreet.policies import Policy
+from discreet.worlds.planning.backward_induction import best_policy, rows_of_step, sum_over_successors
+from discreet.base.policies import Policy
 from discreet.privacy.guarantee import nothing
-from discreet.release import Estimate, Release, Request
-from discreet.shape import Shape
-from discreet.streams import COINS, stream
-from discreet.types import Floats
+from discreet.mechanisms.release import Estimate, Release, Request
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
+from discreet.base.types import Floats
 
 S, A, H, FLOOR = 3, 2, 4, 0.25
 NEEDS = frozenset({"visits", "transitions", "rewards"})

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from discreet import learners
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.learners.base import CompiledLearner
-from discreet.learners.optimistic import UCBVI
+from discreet.learners.ucbvi import UCBVI
 from discreet.learners.registry import LEARNERS, make_learner, with_standing
-from discreet.registry import parse_value
+from discreet.base.registry import parse_value
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -33,7 +33,7 @@ def test_what_somebody_registers_is_no_name_of_the_package():
     learners.register("own", UCBVI)
     try:
         assert "own" in LEARNERS
-        assert LEARNERS.homes()["UCBVI"] == "discreet.learners.optimistic"
+        assert LEARNERS.homes()["UCBVI"] == "discreet.learners.ucbvi"
         assert "own" not in dir(learners)
     finally:
         LEARNERS.forget("own")

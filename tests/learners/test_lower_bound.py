@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.base import SimulatedNoise
-from discreet.learners import pessimistic
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.learners import apvi
 from discreet.learners.base import Problem
 from discreet.learners.lower_bound import lower_bound
-from discreet.learners.pessimistic import APVI
-from discreet.offline.data_sets import BehaviourUsers, learn, privatizer_for
-from discreet.policies import Policy, uniform_policy
+from discreet.learners.apvi import APVI
+from discreet.simulation.data_sets import BehaviourUsers, learn, privatizer_for
+from discreet.base.policies import Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
-from discreet.recipes.trust import Central, NoPrivacy
-from discreet.release import Estimate, Release
-from discreet.shape import Shape
-from discreet.streams import USERS, generator, stream
+from discreet.recipes.targets import Central, NoPrivacy
+from discreet.mechanisms.release import Estimate, Release
+from discreet.base.shape import Shape
+from discreet.base.streams import USERS, generator, stream
 
 
 def test_by_hand():
@@ -85,7 +85,7 @@ def test_a_bound_that_ignores_noise_is_false(monkeypatch):
         zero = np.zeros(model.counts.shape)
         return model._replace(counts=1e4 * model.counts, sum_width=zero, cell_error=zero, reward_width=zero)
 
-    real = pessimistic.estimate_model
+    real = apvi.estimate_model
     monkeypatch.setattr("discreet.learners.lower_bound.estimate_model", too_sure)
     assert min(missed(world("per step", seed), 300, Central(rho=0.5), seed) for seed in range(12)) < -0.05
 

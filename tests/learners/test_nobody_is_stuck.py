@@ -14,8 +14,8 @@ import pytest
 
 import discreet
 from discreet.learners import OBI, PSRL, UCBPO, UCBVI, PolicyElimination
-from discreet.policies import uniform_policy
-from discreet.simulation.run import world_of_run
+from discreet.base.policies import uniform_policy
+from discreet.simulation.simulate import world_of_run
 
 pytestmark = pytest.mark.slow
 

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.base import SimulatedNoise
-from discreet.learners import PSRL, UCBVI, base, optimistic
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.learners import PSRL, UCBVI, base, ucbvi
 from discreet.learners.base import Problem, all_told
-from discreet.learners.hardly_known import worth_a_look
-from discreet.learners.likely_visits import steps_had, with_likely_visits
-from discreet.learners.saved import load_state, save_state
-from discreet.learners.weighed_blocks import weighed
-from discreet.planning.backward import occupancy
-from discreet.policies import uniform_policy
+from discreet.learners.optimistic_initialisation import worth_a_look
+from discreet.learners.visit_posterior import steps_had, with_likely_visits
+from discreet.learners.saved_learners import load_state, save_state
+from discreet.learners.block_history import weighed
+from discreet.worlds.planning.backward_induction import occupancy
+from discreet.base.policies import uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.registry import build
-from discreet.release import UNMIXED, Estimate, Release
-from discreet.shape import Shape
+from discreet.mechanisms.release import UNMIXED, Estimate, Release
+from discreet.base.shape import Shape
 from discreet.simulation.users import TabularUsers
-from discreet.streams import COINS, USERS, generator, stream
+from discreet.base.streams import COINS, USERS, generator, stream
 from discreet.worlds.registry import make_world
 
 H, S, A = 4, 3, 2
@@ -166,7 +166,7 @@ def test_a_row_that_noise_made_look_bad_is_tried_again_but_not_recommended(monke
     assert 1 in planned.policy.actions[:, 0]
     assert 1 not in learner.recommend(planned).actions[:, 0]
     assert planned.release is release
-    monkeypatch.setattr(optimistic, "worth_a_look", lambda _shape, release: release)
+    monkeypatch.setattr(ucbvi, "worth_a_look", lambda _shape, release: release)
     assert 1 not in learner.replan(state, release).policy.actions[:, 0]
 
 

@@ -1,4 +1,5 @@
-"""States of learners as bytes: the same again, or refused by name. Runs are in tests/channels/test_saved_intakes.py."""
+"""States of learners as bytes: the same again, or refused by name. Runs are in
+tests/mechanisms/test_saved_intakes.py."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.learners.base import Problem
 from discreet.learners.registry import make_learner
-from discreet.learners.saved import load_state, save_state
-from discreet.saved_arrays import from_bytes, to_bytes
-from discreet.streams import COINS, stream
+from discreet.learners.saved_learners import load_state, save_state
+from discreet.base.saved_arrays import from_bytes, to_bytes
+from discreet.base.streams import COINS, stream
 
 PROBLEM = Problem(discreet.worlds.river_swim(states=3, horizon=3).shape, 100)
 

@@ -12,7 +12,7 @@ import sys
 from tests.ledger.conftest import pure
 
 from discreet import ledger
-from discreet.errors import OverBudget
+from discreet.base.errors import OverBudget
 
 
 def spend(book: str, name: str, guarantee: object) -> int:

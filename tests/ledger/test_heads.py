@@ -11,7 +11,7 @@ import pytest
 from tests.ledger.conftest import pure
 
 from discreet import ledger
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.ledger.chain import Entry, canonical, chained, first_hash, link
 
 ENTRIES = 12

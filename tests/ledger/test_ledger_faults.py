@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.data.test_killed_runs import visits
+from tests.tables.read.test_killed_runs import visits
 from tests.ledger import postgres
 from tests.ledger.conftest import pure
 
 from discreet import ledger
-from discreet.errors import OverBudget
+from discreet.base.errors import OverBudget
 from discreet.ledger.budget import as_number
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 from tests.ledger.conftest import pure
 
 from discreet import ledger
-from discreet.errors import InvalidInput, OverBudget
+from discreet.base.errors import InvalidInput, OverBudget
 from discreet.ledger import database, paying
 from discreet.ledger.budget import as_number
 from discreet.ledger.paying import paid

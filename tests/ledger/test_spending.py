@@ -10,7 +10,7 @@ import pytest
 from tests.ledger.conftest import ONE_CELL, gaussian, pure
 
 from discreet import ledger
-from discreet.errors import InvalidInput, OverBudget, Unsupported
+from discreet.base.errors import InvalidInput, OverBudget, Unsupported
 from discreet.ledger.budget import FREE, Cost, as_number, cost_of, make_budget, rounded_down, units
 from discreet.ledger.spending import fingerprint
 from discreet.noise import DiscreteLaplace

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet.errors import DiscreetError, InvalidInput, Unsupported
+from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.noise import (
     AnytimeLaw,
     BinomialNoise,
@@ -21,7 +21,7 @@ from discreet.noise import (
 )
 from discreet.noise.knorm import DiscreteKNorm, TableNoise
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.streams import stream
+from discreet.base.streams import stream
 
 DISCRETE = [
     DiscreteLaplace(0.2),

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet.adversarial.encoders import LossTable
-from discreet.encoders.first_visit import FirstVisitTables
-from discreet.errors import Unsupported
-from discreet.heavy_tails.encoders import SignedFirstVisitTables
-from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
+from discreet.problems.adversarial.encoders import LossTable
+from discreet.mechanisms.counts.first_visit import FirstVisitTables
+from discreet.base.errors import Unsupported
+from discreet.problems.heavy_tails.encoders import SignedFirstVisitTables
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -23,7 +23,7 @@ from discreet.noise import (
 )
 from discreet.privacy.profiles import BoundedProfile, NearGaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.shape import Moments, Shape, layered_shape
+from discreet.base.shape import Moments, Shape, layered_shape
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
 

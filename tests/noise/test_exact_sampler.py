@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.accumulators.base import SecureNoise
-from discreet.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.accumulator import SecureNoise
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, GridGaussian, exact_sampler
-from discreet.noise.exact_law import Tape, cumulative_bounds, draw, exact_gaussian, exact_laplace, exp_bounds
+from discreet.noise.exact_distribution import Tape, cumulative_bounds, draw, exact_gaussian, exact_laplace, exp_bounds
 from discreet.noise.exact_sampler import (
     MANY_CELLS,
     OPENDP,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, Gaussian, GridGaussian, Law, add_noise
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.streams import stream
+from discreet.base.streams import stream
 
 LAW = GridGaussian(2.5, 24)
 

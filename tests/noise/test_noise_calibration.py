@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from discreet.errors import InvalidInput, Unsupported
-from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,

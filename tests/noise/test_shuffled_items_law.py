@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from discreet.audit.likelihoods import ItemTranscript
-from discreet.errors import InvalidInput
-from discreet.noise import KaryRandomizedResponse, shuffled_items
-from discreet.noise.shuffled_items import ShuffledItems, ShuffledItemsProfile, calibrate_items, foreseen_items
-from discreet.streams import NOISE, stream
+from discreet.base.errors import InvalidInput
+from discreet.noise import KaryRandomizedResponse, shuffled_histogram
+from discreet.noise.shuffled_histogram import ShuffledItems, ShuffledItemsProfile, calibrate_items, foreseen_items
+from discreet.base.streams import NOISE, stream
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
 
@@ -133,7 +133,7 @@ def test_sums_over_very_many_coins_are_not_below_the_truth(coins):
         math.comb(coins, m) / 2**coins if m < 500 else (1 - 1 / (8 * m) + 1 / (128 * m**2)) / math.sqrt(math.pi * m)
     )
     width = math.ceil(4.7 * math.sqrt(coins)) + 40
-    found = shuffled_items._excess(np.array([coins]), width, np.array([[coins / 2]]))[0, 0]
+    found = shuffled_histogram._excess(np.array([coins]), width, np.array([[coins / 2]]))[0, 0]
     assert found == pytest.approx(coins / 4 * middle, rel=2e-9)
 
 
@@ -141,7 +141,7 @@ def test_sums_over_very_many_coins_are_not_below_the_truth(coins):
 def test_fair_coins(coins):
     heads = np.arange(coins + 1)
     exact = [math.comb(coins, h) / 2**coins for h in heads]
-    np.testing.assert_allclose(shuffled_items._fair_coins(np.full(coins + 1, coins), heads), exact, rtol=1e-13)
+    np.testing.assert_allclose(shuffled_histogram._fair_coins(np.full(coins + 1, coins), heads), exact, rtol=1e-13)
 
 
 def test_coarse_points_only_add(monkeypatch):
@@ -149,12 +149,12 @@ def test_coarse_points_only_add(monkeypatch):
     fine = [law.profile().delta(epsilon) for epsilon in (0.5, 1.0, 1.5)]
     for name, few in (("_POINTS", 9), ("_LAWS", 5)):
         with monkeypatch.context() as patch:
-            patch.setattr(shuffled_items, name, few)
-            shuffled_items._crowd.cache_clear()
+            patch.setattr(shuffled_histogram, name, few)
+            shuffled_histogram._crowd.cache_clear()
             coarse = [law.profile().delta(epsilon) for epsilon in (0.5, 1.0, 1.5)]
         assert all(many <= one <= 2 * many for many, one in zip(fine, coarse, strict=True))
         assert coarse != fine
-    shuffled_items._crowd.cache_clear()
+    shuffled_histogram._crowd.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from discreet.audit.likelihoods import ResponseTranscript
-from discreet.encoders.base import encode
-from discreet.encoders.tables import ThreeTables
-from discreet.errors import InvalidInput, Unsupported
-from discreet.noise import RandomizedResponse, shuffled_response
-from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response, crowds
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.noise import RandomizedResponse, shuffled_randomized_response
+from discreet.noise.shuffled_randomized_response import ShuffledResponse, calibrate_response, crowds
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.shape import Shape
-from discreet.streams import COINS, stream
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
 
 EPSILONS = np.array([0.0, 0.1, 0.3, 0.7, 1.2])
 
@@ -119,20 +119,20 @@ def test_ranges_cover_every_crowd():
     """A crowd, or its mirror image, holds at least the zeros and at least the ones of some range."""
     for size in (*range(1, 70), 200, 1001):
         ranges = crowds(size)
-        assert len(ranges) <= shuffled_response._RANGES
+        assert len(ranges) <= shuffled_randomized_response._RANGES
         for ones in range(size + 1):
             few = min(ones, size - ones)
             assert any(zeros <= size - few and low <= few for zeros, low in ranges)
-        assert min(zeros + low for zeros, low in ranges) >= size * (1 - 0.5 / shuffled_response._RANGES) - 1
+        assert min(zeros + low for zeros, low in ranges) >= size * (1 - 0.5 / shuffled_randomized_response._RANGES) - 1
 
 
 def test_ranges_cost_little_and_never_gain(monkeypatch):
     law = ShuffledResponse(1.0, 400)
     ranged = law.profile(moves(8))
-    monkeypatch.setattr(shuffled_response, "_RANGES", 10**6)
-    shuffled_response._profile.cache_clear()
+    monkeypatch.setattr(shuffled_randomized_response, "_RANGES", 10**6)
+    shuffled_randomized_response._profile.cache_clear()
     every = law.profile(moves(8))
-    shuffled_response._profile.cache_clear()
+    shuffled_randomized_response._profile.cache_clear()
     assert every is not ranged
     for epsilon in (0.2, 0.5, 1.0):
         assert every.delta(epsilon) <= ranged.delta(epsilon)
@@ -142,7 +142,7 @@ def test_ranges_cost_little_and_never_gain(monkeypatch):
 @pytest.mark.parametrize(("users", "bit_epsilon"), [(20, 0.5), (300, 1.0), (5000, 3.0)])
 def test_the_dominating_pair_is_a_pair_of_laws(users, bit_epsilon):
     """Masses of both laws sum to one, and exchanging the laws changes nothing."""
-    losses = shuffled_response._dominating(RandomizedResponse(bit_epsilon), users - 1)
+    losses = shuffled_randomized_response._dominating(RandomizedResponse(bit_epsilon), users - 1)
     assert losses.masses.sum() == pytest.approx(1.0, abs=1e-11)
     assert (losses.masses * np.exp(-losses.losses)).sum() == pytest.approx(1.0, abs=1e-11)
     for epsilon in (0.05, 0.2):

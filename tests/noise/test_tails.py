@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput
-from discreet.noise.law import smallest_point, stitched_lines, stitched_radius
+from discreet.base.errors import InvalidInput
+from discreet.noise.distribution import smallest_point, stitched_lines, stitched_radius
 
 FAILURE = 0.1
 LINES = stitched_lines(lambda l: l * l / 2, math.inf, FAILURE, 1.0)  # standard normal draws

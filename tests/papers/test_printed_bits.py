@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.elimination.learner import PolicyElimination
-from discreet.errors import Unsupported
+from discreet.problems.elimination.learners import PolicyElimination
+from discreet.base.errors import Unsupported
 from discreet.noise import BinomialNoise
-from discreet.papers.shuffle import PrintedBits, shuffle_noise_bits
+from discreet.papers.sdp_pe import PrintedBits, shuffle_noise_bits
 from discreet.recipes.registry import build
-from discreet.release import Layer
-from discreet.shape import Shape
+from discreet.mechanisms.release import Layer
+from discreet.base.shape import Shape
 
 RIVER = Shape(4, 2, 6, start=0)
 ARMS = Shape(1, 20, 1, start=0)
@@ -60,7 +60,7 @@ def test_sdp_pe_as_printed_runs_and_is_blind():
     world = discreet.worlds.river_swim(3, 3).with_time(homogeneous=False)
     target = discreet.Shuffle(1.0, 1e-5, recipe=RECIPE)
     result = discreet.simulate(world, PolicyElimination.published(), target, episodes=600, runs=4, seed=1)
-    uniform = 600 * world.gap(discreet.policies.uniform_policy(world.shape))
+    uniform = 600 * world.gap(discreet.base.policies.uniform_policy(world.shape))
     assert result.recipe == RECIPE
     assert np.median(result.total_regret) == pytest.approx(uniform, rel=0.35)
 

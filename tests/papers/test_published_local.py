@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.channels.answered_bits import AnsweredBitsRun
-from discreet.encoders.base import Context, encode
-from discreet.encoders.tables import ScaledTables, ThreeTables
-from discreet.errors import Unsupported
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsRun
+from discreet.mechanisms.counts.encoder import Context, encode
+from discreet.mechanisms.counts.three_tables import ScaledTables, ThreeTables
+from discreet.base.errors import Unsupported
 from discreet.papers import published
-from discreet.policies import Policy
+from discreet.base.policies import Policy
 from discreet.recipes.registry import build
-from discreet.release import Request
+from discreet.mechanisms.release import Request
 from discreet.simulation.users import TabularUsers
-from discreet.streams import COINS, NOISE, USERS, generator, stream
-from discreet.trajectories import Trajectories
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+from discreet.mechanisms.trajectories import Trajectories
 
 SHAPE = discreet.Shape(2, 2, 2, homogeneous=True)
 WORLD = discreet.worlds.random_mdp(instance=11)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from certified import some, steps
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy import guarantee as rules
 from discreet.privacy.certificate import exact, kebab, raised

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
 from discreet.privacy import guarantee as guarantee_module
 from discreet.privacy.guarantee import (

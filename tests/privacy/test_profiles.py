@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.profiles import (
     CERTIFIABLE,

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.privacy.sensitivity import Sensitivity
 
 

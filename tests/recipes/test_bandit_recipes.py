@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.base import SimulatedNoise
-from discreet.channels.schedule import Growing, PerPolicy, sizes
-from discreet.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.schedule import Growing, PerPolicy, sizes
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.learners.registry import make_learner
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.policies import Policy, StochasticPolicy
+from discreet.base.policies import Policy, StochasticPolicy
 from discreet.privacy.guarantee import from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.choice import choose
-from discreet.recipes.expectation import expected_regret, noise_of
+from discreet.recipes.auto import choose
+from discreet.recipes.predicted_regret import expected_regret, noise_of
 from discreet.recipes.registry import build, find, recipes
-from discreet.release import Request
-from discreet.shape import Shape
+from discreet.mechanisms.release import Request
+from discreet.base.shape import Shape
 
 T = 20_000
 

@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.accumulators.matrix import Matrix
-from discreet.accumulators.tree import EqualLawTree, EvenTree, RefinedTree, Tree
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.audit.audit import audit
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.base.errors import DiscreetError, InvalidInput
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
 from discreet.noise.calibration import calibrate_binomial, calibrate_noise
 from discreet.noise.discrete_gaussian import GridGaussian
 from discreet.noise.knorm import DiscreteKNorm, KNorm, TableNoise
-from discreet.noise.responses import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
-from discreet.noise.shuffled_response import ShuffledResponse, calibrate_response
+from discreet.noise.randomized_response import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
+from discreet.noise.shuffled_randomized_response import ShuffledResponse, calibrate_response
 from discreet.privacy.profiles import PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.calibrate import calibrate
 from discreet.recipes.registry import build, recipes
-from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
-from discreet.shape import Shape
-from discreet.simulation.run import simulate
+from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
+from discreet.base.shape import Shape
+from discreet.simulation.simulate import simulate
 from discreet.worlds.catalogue import river_swim
 
 

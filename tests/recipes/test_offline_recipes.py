@@ -7,9 +7,9 @@ import math
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.recipes.offline import tables
+from discreet.recipes.data_set import tables
 from discreet.recipes.registry import build as build_any
 
 PER_STEP, POOLED = discreet.Shape(3, 2, 4), discreet.Shape(3, 2, 4, homogeneous=True)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.channels.schedule import Equal, Growing, GrowThenEqual
-from discreet.errors import InvalidInput, Unsupported
+from discreet.mechanisms.schedule import Equal, Growing, GrowThenEqual
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace
-from discreet.recipes import additive
-from discreet.recipes.expectation import expected_regret, noise_of
+from discreet.recipes import additive_noise
+from discreet.recipes.predicted_regret import expected_regret, noise_of
 from discreet.recipes.registry import build, find, recipes
 
 POOLED = discreet.Shape(3, 2, 4, homogeneous=True)
 PER_STEP = discreet.Shape(3, 2, 4)
 TARGETS = {"central": discreet.Central, "local": discreet.Local}
-PRIVATE = [recipe for recipe in additive.RECIPES if recipe.model in TARGETS]
+PRIVATE = [recipe for recipe in additive_noise.RECIPES if recipe.model in TARGETS]
 
 
 def target(recipe, epsilon=1.0):

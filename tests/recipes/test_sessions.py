@@ -8,26 +8,26 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.accumulators.base import SecureNoise, SimulatedNoise
-from discreet.accumulators.sums import Blocks, Once, Total
-from discreet.accumulators.tree import Tree
-from discreet.channels.additive import Channel
-from discreet.channels.base import widths
-from discreet.channels.schedule import Equal, SameUsers
-from discreet.channels.session import Intake, Privatizer
-from discreet.encoders.base import Context, playable_rows
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram, MarginalTable
-from discreet.encoders.tables import ThreeTables
-from discreet.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.blocks import Blocks, Once, Total
+from discreet.mechanisms.sums.tree import Tree
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.mechanism import widths
+from discreet.mechanisms.schedule import Equal, SameUsers
+from discreet.mechanisms.session import Intake, Privatizer
+from discreet.mechanisms.counts.encoder import Context, playable_rows
+from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.joint_histogram import JointHistogram, MarginalTable
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise
-from discreet.policies import Mixture, Policy, uniform_policy
+from discreet.base.policies import Mixture, Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
-from discreet.recipes import additive
+from discreet.recipes import additive_noise
 from discreet.recipes.registry import build
-from discreet.release import Layer, Linear, Request
+from discreet.mechanisms.release import Layer, Linear, Request
 from discreet.simulation.users import TabularUsers
-from discreet.streams import COINS, NOISE, USERS, generator, stream
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3)
 LEFT, RIGHT = (Policy(np.full((3, 3), action, np.int64)) for action in (0, 1))
@@ -223,7 +223,7 @@ def test_discrete_noise_does_not_hide_fractions():
     assert Channel(real_valued, Laplace(1.0), Blocks())
 
 
-@pytest.mark.parametrize("recipe", [r for r in additive.RECIPES if r.model != "none"], ids=lambda r: r.name)
+@pytest.mark.parametrize("recipe", [r for r in additive_noise.RECIPES if r.model != "none"], ids=lambda r: r.name)
 def test_every_recipe_releases_whole_numbers(recipe):
     target = {"central": discreet.Central, "local": discreet.Local}[recipe.model]
     privacy = target(1.0, 0.0 if recipe.pure else 1e-6, recipe=recipe.name)

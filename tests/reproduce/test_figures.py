@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from discreet.cli import main
-from discreet.elimination.learner import PolicyElimination
+from discreet.problems.elimination.learners import PolicyElimination
 from discreet.learners import OBI, PEVI, PSRL, UCBVI, UCOREPS, UOBLBPS, VAPVI, HeavyUCBPO, HeavyUCBVI
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.papers import PUBLISHED

@@ -10,8 +10,8 @@ import pytest
 import discreet
 from discreet.cli import main
 from discreet.learners.registry import LEARNERS
-from discreet.policies import MIXED, uniform_policy
-from discreet.release import Request
+from discreet.base.policies import MIXED, uniform_policy
+from discreet.mechanisms.release import Request
 from discreet.reproduce import matrix as module
 from discreet.reproduce.matrix import (
     MODELS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.cli import main
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.reproduce import FIGURES, Claim, Figure, Scale, reproduce
 from discreet.reproduce.figure import Verdict
 

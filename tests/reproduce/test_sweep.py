@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput
-from discreet.policies import uniform_policy
+from discreet.base.errors import InvalidInput
+from discreet.base.policies import uniform_policy
 from discreet.reproduce.figure import BEHAVIOUR, UNIFORM, Job, Task
 from discreet.reproduce.records import load_record, load_task, what_runs
 from discreet.reproduce.run import open_executor, run_tasks
-from discreet.simulation.run import world_of_run
+from discreet.simulation.simulate import world_of_run
 from discreet.worlds.registry import make_world
 
 PLACE = {"world": "river-swim", "world_options": {"states": 3, "horizon": 3}}

@@ -9,17 +9,17 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.encoders.asked_first_visit import AskedFirstVisit
-from discreet.encoders.base import Context
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.sampled_step import SampledStep
-from discreet.encoders.tables import ThreeTables
-from discreet.encoders.two_tables import TwoTables
-from discreet.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.mechanisms.counts.two_tables import TwoTables
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.simulation import users as users_module
 from discreet.simulation.users import AtOnce, TabularUsers
-from discreet.streams import COINS, USERS, generator, stream
+from discreet.base.streams import COINS, USERS, generator, stream
 
 RIVER = discreet.worlds.river_swim(states=3, horizon=3)
 RANDOM = discreet.worlds.random_mdp(instance=4)

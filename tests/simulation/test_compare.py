@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput, Unsupported
-from discreet.learners.optimistic import UCBVI
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.learners.ucbvi import UCBVI
 from discreet.recipes.registry import build
 from discreet.simulation.comparison import paired_difference
 

@@ -1,6 +1,6 @@
 """More trust is never worse under "auto": central, shuffle and local privacy in small worlds, run by run.
 
-The full comparison is ``python -m benchmarks.gauntlet compare``; this one is small enough for every commit. In each
+The full comparison is ``python -m experiments.gauntlet compare``; this one is small enough for every commit. In each
 world the three models play the same runs, and regret is a share of uniform play's. The claim is refuted where the mean
 of paired differences exceeds 4.5 standard errors of 12 runs and a hundredth of uniform play's regret: by chance in
 fewer than 5 of 10,000 comparisons (Student's law with 11 degrees of freedom), if the models cost the same. The wrong
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.policies import uniform_policy
+from discreet.base.policies import uniform_policy
 from discreet.worlds import from_arrays, river_swim
 
 EPISODES, RUNS = 3000, 12

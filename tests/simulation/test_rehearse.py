@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput, Unsupported
-from discreet.learners.optimistic import UCBVI
-from discreet.policies import uniform_policy
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.learners.ucbvi import UCBVI
+from discreet.base.policies import uniform_policy
 from discreet.simulation import rehearse as rehearsing
 from discreet.simulation.rehearsal import Candidate, Rehearsal, Rehearsed
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.policies import uniform_policy
+from discreet.base.policies import uniform_policy
 from discreet.recipes.registry import build
 from discreet.simulation.result import with_error
 

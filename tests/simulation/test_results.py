@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput
-from discreet.files import check_writable, write_atomically
+from discreet.base.errors import InvalidInput
+from discreet.base.files import check_writable, write_atomically
 from discreet.simulation.plots import plot_results
 from discreet.simulation.result import standard_error
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.learners import OBI, PSRL, UCBVI
-from discreet.policies import Mixture, Policy, uniform_policy
+from discreet.base.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.registry import build
-from discreet.release import Request
+from discreet.mechanisms.release import Request
 from discreet.simulation.block_loop import checkpoints, run_blocks
 from discreet.simulation.episode_loop import _truth, compiles, run_episodes
-from discreet.simulation.run import Interrupted, _in_threads, world_of_run
-from discreet.streams import COINS, generator
+from discreet.simulation.simulate import Interrupted, _in_threads, world_of_run
+from discreet.base.streams import COINS, generator
 
 RIVER = discreet.worlds.river_swim(states=3, horizon=3)
 LEFT, RIGHT = (Policy(np.full((3, 3), action, np.int64)) for action in (0, 1))
@@ -287,7 +287,7 @@ def test_ctrl_c_ends_a_long_simulation():
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start us with Ctrl-C ignored
 import discreet
-from discreet.simulation import run
+from discreet.simulation import simulate
 world = discreet.worlds.river_swim(states=3, horizon=3)
 original = run.run_episodes
 def announced(*arguments):

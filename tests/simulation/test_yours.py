@@ -10,7 +10,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.learners.optimistic import UCBVI
+from discreet.learners.ucbvi import UCBVI
 from discreet.learners.registry import LEARNERS
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.registry import build, find

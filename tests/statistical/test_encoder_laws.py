@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.encoders.base import Context, encode, reward_bit
-from discreet.encoders.first_visit import FirstVisit
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.tables import ThreeTables
-from discreet.encoders.two_tables import TwoTables
-from discreet.planning.backward import occupancy
-from discreet.policies import Policy, uniform_policy
-from discreet.shape import Shape
+from discreet.mechanisms.counts.encoder import Context, encode, reward_bit
+from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.mechanisms.counts.two_tables import TwoTables
+from discreet.worlds.planning.backward_induction import occupancy
+from discreet.base.policies import Policy, uniform_policy
+from discreet.base.shape import Shape
 from discreet.simulation.users import TabularUsers
-from discreet.streams import USERS, stream
-from discreet.trajectories import Trajectories
+from discreet.base.streams import USERS, stream
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.worlds import from_arrays
 
 pytestmark = pytest.mark.slow

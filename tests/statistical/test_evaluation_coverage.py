@@ -10,20 +10,20 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.evaluation import Bench
-from benchmarks.evaluation_worlds import Crowd, dirichlet, values
+from experiments.evaluation import Bench
+from experiments.evaluation_worlds import Crowd, dirichlet, values
 
-from discreet.accumulators.base import SimulatedNoise
-from discreet.evaluation import judging, unknown
-from discreet.evaluation.interval import normal_quantile
-from discreet.evaluation.limits import limits_of
-from discreet.evaluation.model import model_of, values_of
-from discreet.evaluation.plug_in import plug_in
-from discreet.offline.data_sets import privatizer_for
-from discreet.offline.path_users import PathUsers
-from discreet.policies import uniform_policy
-from discreet.recipes.trust import NoPrivacy
-from discreet.release import Request
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.tables.evaluation import policy_value, unknown_behaviour
+from discreet.tables.evaluation.interval import normal_quantile
+from discreet.tables.evaluation.return_bounds import limits_of
+from discreet.tables.evaluation.released_model import model_of, values_of
+from discreet.tables.evaluation.plug_in import plug_in
+from discreet.simulation.data_sets import privatizer_for
+from discreet.tables.in_memory_users import PathUsers
+from discreet.base.policies import uniform_policy
+from discreet.recipes.targets import NoPrivacy
+from discreet.mechanisms.release import Request
 
 pytestmark = pytest.mark.long
 
@@ -56,7 +56,7 @@ def test_an_interval_that_ignores_noise_does_not_cover(monkeypatch):
     def deaf(deviation, scale, confidence):
         return normal_quantile(confidence) * deviation
 
-    for module in (judging, unknown):
+    for module in (policy_value, unknown_behaviour):
         monkeypatch.setattr(module, "half_width", deaf)
     assert covered([row for run in runs for row in bench.run(run, [kind])], kind, 1) < BOUND
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.special import chdtrc
 
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, exact_sampler
-from discreet.noise.exact_law import exact_gaussian, exact_laplace
+from discreet.noise.exact_distribution import exact_gaussian, exact_laplace
 from discreet.noise.exact_sampler import OPENDP, OWN, draw_exactly, prepare
 
 ACCEPT = 1e-8

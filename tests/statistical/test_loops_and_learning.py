@@ -16,7 +16,7 @@ from scipy import stats
 
 import discreet
 from discreet.learners import UCBVI
-from discreet.policies import uniform_policy
+from discreet.base.policies import uniform_policy
 from discreet.recipes.registry import build
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import run_episodes

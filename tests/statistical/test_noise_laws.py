@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.errors import Unsupported
-from discreet.linear.symmetric_matrix import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
+from discreet.base.errors import Unsupported
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -26,8 +26,8 @@ from discreet.noise import (
     add_report,
 )
 from discreet.noise.discrete_gaussian import _rejected, _sum_pmf
-from discreet.noise.law import check_sound
-from discreet.streams import stream
+from discreet.noise.distribution import check_sound
+from discreet.base.streams import stream
 
 pytestmark = pytest.mark.slow
 

@@ -15,13 +15,13 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.channels.sampled_item import ReportChannel
-from discreet.channels.user_side import pick_steps, randomize_record
-from discreet.encoders.sampled_step import SampledStep
-from discreet.policies import Policy, uniform_policy
+from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.device_reports import pick_steps, randomize_record
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.base.policies import Policy, uniform_policy
 from discreet.recipes.registry import build
-from discreet.shape import Shape
-from discreet.trajectories import Trajectories
+from discreet.base.shape import Shape
+from discreet.mechanisms.trajectories import Trajectories
 
 pytestmark = pytest.mark.slow
 

@@ -11,16 +11,16 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.accumulators.base import SimulatedNoise
-from discreet.channels.sampled_item import ReportChannel, ReportRun, draw_reports
-from discreet.channels.user_side import count_reports, pick_steps, randomize_record
-from discreet.encoders.base import Context
-from discreet.encoders.sampled_step import SampledStep
-from discreet.policies import Mixture, Policy, StochasticPolicy
-from discreet.shape import Shape
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
+from discreet.mechanisms.messages.device_reports import count_reports, pick_steps, randomize_record
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.base.policies import Mixture, Policy, StochasticPolicy
+from discreet.base.shape import Shape
 from discreet.simulation.users import TabularUsers
-from discreet.streams import COINS, USERS, generator, stream
-from discreet.trajectories import Trajectories
+from discreet.base.streams import COINS, USERS, generator, stream
+from discreet.mechanisms.trajectories import Trajectories
 
 pytestmark = pytest.mark.slow
 

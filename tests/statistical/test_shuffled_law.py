@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from discreet.accumulators.base import SimulatedNoise
-from discreet.channels.shuffled_bits import CertifiedBits, ShuffledChannel
-from discreet.encoders.base import Context
-from discreet.encoders.joint import MarginalTable
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.shuffled import CertifiedBits, ShuffledChannel
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.joint_histogram import MarginalTable
 from discreet.noise.calibration import ShuffledBits
-from discreet.policies import Policy
-from discreet.shape import Shape
+from discreet.base.policies import Policy
+from discreet.base.shape import Shape
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.streams import COINS, NOISE, USERS, below, categorical, stream, uniform
+from discreet.base.streams import COINS, NOISE, USERS, below, categorical, stream, uniform
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput
-from discreet.policies import Policy, uniform_policy
-from discreet.simulation.run import simulate
+from discreet.base.errors import InvalidInput
+from discreet.base.policies import Policy, uniform_policy
+from discreet.simulation.simulate import simulate
 from discreet.worlds import TabularWorld, WorldFamily, bernoulli_arms, chain, deep_sea, make_world, random_layers
 
 

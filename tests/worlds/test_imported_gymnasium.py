@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput, MissingExtra, Unsupported
-from discreet.policies import uniform_policy
+from discreet.base.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.base.policies import uniform_policy
 from discreet.worlds import cliff_walking, from_gymnasium, frozen_lake, taxi
 from discreet.worlds.rewards import Deterministic, FiniteOnTransition, OnTransition, value_range
 

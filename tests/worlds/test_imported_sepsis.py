@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 import discreet.offline
-from discreet.errors import MissingExtra
+from discreet.base.errors import MissingExtra
 from discreet.worlds import imported as module
 from discreet.worlds.imported import SURVIVAL, clinicians, icu_sepsis
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.learners import OBI
-from discreet.policies import Policy, uniform_policy
+from discreet.base.policies import Policy, uniform_policy
 from discreet.worlds.catalogue import hard_local, hard_local_bound, hard_local_gap
 
 

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.compiled import kernel
-from discreet.errors import InvalidInput, Unsupported
-from discreet.streams import USERS, stream
+from discreet.base.compiled import kernel
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.streams import USERS, stream
 from discreet.worlds.rewards import (
     Bernoulli,
     Deterministic,

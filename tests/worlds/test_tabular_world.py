@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.errors import InvalidInput, Unsupported
-from discreet.policies import Mixture, Policy, uniform_policy
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Mixture, Policy, uniform_policy
 from discreet.worlds import TabularWorld, from_arrays, river_swim
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition, cumulative
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet.errors import InvalidInput
-from discreet.policies import Policy, uniform_policy
+from discreet.base.errors import InvalidInput
+from discreet.base.policies import Policy, uniform_policy
 from discreet.worlds import TabularWorld, WorldFamily, bandit, from_arrays, random_mdp, river_swim
 from discreet.worlds.catalogue import clipped_normal_mean
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discreet import worlds
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.worlds import WORLDS, TabularWorld, World, WorldFamily, make_world
 
 

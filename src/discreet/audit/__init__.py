@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from discreet.packages import make_callable
+from discreet.base.packages import make_callable
 
 make_callable(__name__, "discreet.audit.audit:audit")

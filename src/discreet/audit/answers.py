@@ -26,30 +26,30 @@ from typing import Any
 
 import numpy as np
 
-from discreet.accumulators.base import SimulatedNoise
-from discreet.adversarial.channels import OneBitChannel
-from discreet.audit.moved_noise import Offence, composed_losses, losses_between
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.problems.adversarial.mechanisms import OneBitChannel
+from discreet.audit.noise_coupling import Offence, composed_losses, losses_between
 from discreet.audit.neighbours import worst_pair
-from discreet.channels.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
-from discreet.channels.arm_rewards import ArmRewardsChannel
-from discreet.channels.asked_first_visit import AskedChannel
-from discreet.channels.base import AnyChannel
-from discreet.channels.device_answers import randomize_answer
-from discreet.channels.sampled_item import ReportChannel
-from discreet.channels.shuffled_item import ItemChannel
-from discreet.channels.sparse import SparseChannel
-from discreet.channels.user_side import Report, randomize_item, randomize_record
-from discreet.encoders.asked_first_visit import BIT, SUCCESSOR
-from discreet.encoders.base import Context
-from discreet.errors import Unsupported
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
+from discreet.mechanisms.bandit import ArmRewardsChannel
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.device_answers import randomize_answer
+from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.sparse import SparseChannel
+from discreet.mechanisms.messages.device_reports import Report, randomize_item, randomize_record
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR
+from discreet.mechanisms.counts.encoder import Context
+from discreet.base.errors import Unsupported
 from discreet.noise import RandomizedResponse, UnaryEncoding
-from discreet.noise.law import Law
-from discreet.policies import Policy
+from discreet.noise.distribution import Law
+from discreet.base.policies import Policy
 from discreet.privacy.profiles import Profile, WorstOf, compose
-from discreet.release import Layer
-from discreet.shape import Shape
-from discreet.trajectories import Trajectories
-from discreet.types import Floats, Integers
+from discreet.mechanisms.release import Layer
+from discreet.base.shape import Shape
+from discreet.mechanisms.trajectories import Trajectories
+from discreet.base.types import Floats, Integers
 
 _COARSE = 512  # words that are tried before breaks between answers are searched
 _FAR_ABOVE = 8  # thresholds
@@ -120,7 +120,8 @@ def _first_other(answers: Answers, start: int, end: int, here: int) -> int:
 
 
 def bit_laws(law: RandomizedResponse) -> tuple[LawOfAnswers, LawOfAnswers]:
-    """The law of the answer to a zero and to a one, as :func:`~discreet.channels.answered_bits.respond` gives it."""
+    """The law of the answer to a zero and to a one, as :func:`~discreet.mechanisms.messages.answered_bits.respond`
+    gives it."""
 
     def answers(bit: float) -> Answers:
         return lambda words: np.asarray(respond(np.full(len(words), bit), law, Words(words)), np.int64)

@@ -10,7 +10,7 @@ them, and is put on trial in a few settings with the fewest coordinates first. T
 2. **Samplers.** What is drawn, in simulation and in earnest, against the stated law (:mod:`discreet.audit.samplers`).
 3. **Likelihoods.** Two neighbours are found by searching over records, transcripts of both are drawn many times by the
    compiled laws (or, where no law is known, by whole sessions), and one exact test gives a lower bound on epsilon at
-   the point of the stated profile where that shows most (:mod:`discreet.audit.binomial_test`).
+   the point of the stated profile where that shows most (:mod:`discreet.audit.binomial_audit`).
 
 A lower bound above the claim, an offence in a session or a sampler that draws another law convicts. Otherwise no
 violation was found, which proves nothing; the report says what would have been found.
@@ -24,23 +24,23 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from discreet.audit.binomial_test import FEWEST_TRIALS, audit_pairs
-from discreet.audit.broken import broken, printed_messages, raw_counts
+from discreet.audit.binomial_audit import FEWEST_TRIALS, audit_pairs
+from discreet.audit.broken_mechanisms import broken, printed_messages, raw_counts
 from discreet.audit.likelihoods import PrintedPart, Together
 from discreet.audit.report import AuditReport
 from discreet.audit.stages import Stage, run_stages
 from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
-from discreet.channels.session import Privatizer
-from discreet.errors import DiscreetError, InvalidInput, Unsupported, unknown_name
+from discreet.mechanisms.session import Privatizer
+from discreet.base.errors import DiscreetError, InvalidInput, Unsupported, unknown_name
 from discreet.papers import published
-from discreet.papers.mechanism import Published, Setting
+from discreet.papers.published_mechanism import Published, Setting
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.registry import Target, build, recipes
-from discreet.recipes.trust import Privacy, in_model
-from discreet.shape import Shape, check_size
-from discreet.validation import check_count
+from discreet.recipes.targets import Privacy, in_model
+from discreet.base.shape import Shape, check_size
+from discreet.base.validation import check_count
 
 _EASY_DELTA = 0.05  # a delta whose worst event is frequent enough to be counted
 _EASY_EPSILON = 1.0
@@ -83,7 +83,7 @@ def audit(
 
     Examples:
         >>> from discreet.audit.audit import audit
-        >>> from discreet.recipes.trust import Central
+        >>> from discreet.recipes.targets import Central
         >>> report = audit(Central(epsilon=1.0), Shape(4, 2, 6), trials=4000)
         >>> report.holds, report.certified, report.lower_bound < report.claimed
         (True, 1.0, True)

@@ -3,7 +3,7 @@
 A session answers adaptive requests about a population, and its noise is written down. One user is replaced, the same
 requests are put to the neighbouring population, and the noise is moved, draw by draw, until every noisy cell of every
 release is what it was. How far the noise had to move is the exact privacy loss of that pair, by the laws'
-log-probabilities (:mod:`discreet.audit.moved_noise`), and it must not exceed the stated profile. In the end the two
+log-probabilities (:mod:`discreet.audit.noise_coupling`), and it must not exceed the stated profile. In the end the two
 releases are compared in full: estimates, variances, public tables.
 
 A session that adds no noise, adds a block twice, lets the replaced user decide which law is drawn or which rows are
@@ -25,24 +25,24 @@ from functools import cached_property, singledispatch
 
 import numpy as np
 
-from discreet.accumulators.tree import RefinedTree
-from discreet.adversarial.channels import SampledLayerRun
-from discreet.audit.moved_noise import Key, Move, Moves, Offence, Tape, profile_of_moves
-from discreet.audit.population import Neighbours
-from discreet.channels.additive import AdditiveRun
-from discreet.channels.arm_rewards import ArmRewardsRun
-from discreet.channels.base import ChannelRun
-from discreet.channels.continual import ContinualChannel, ContinualRun
-from discreet.channels.focused import FocusedRun
-from discreet.channels.session import Privatizer, Session
-from discreet.channels.shuffled_bits import ShuffledRun
-from discreet.errors import Unsupported
-from discreet.heavy_tails.channel import ClippedRewardsRun
-from discreet.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.mechanisms.sums.tree import RefinedTree
+from discreet.problems.adversarial.mechanisms import SampledLayerRun
+from discreet.audit.noise_coupling import Key, Move, Moves, Offence, Tape, profile_of_moves
+from discreet.audit.neighbouring_populations import Neighbours
+from discreet.mechanisms.additive import AdditiveRun
+from discreet.mechanisms.bandit import ArmRewardsRun
+from discreet.mechanisms.mechanism import ChannelRun
+from discreet.mechanisms.continual import ContinualChannel, ContinualRun
+from discreet.mechanisms.focused import FocusedRun
+from discreet.mechanisms.session import Privatizer, Session
+from discreet.mechanisms.shuffled import ShuffledRun
+from discreet.base.errors import Unsupported
+from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun
+from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.privacy.profiles import GaussianProfile, Profile
-from discreet.release import Release, Request
-from discreet.shape import Shape
-from discreet.types import Floats, Integers
+from discreet.mechanisms.release import Release, Request
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers
 
 _SMALL = 1e-6  # releases are sums of whole numbers and of noise below some thousands
 _PROBE = 1e-4

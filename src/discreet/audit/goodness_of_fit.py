@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.audit.moved_noise import places
-from discreet.errors import DiscreetError, Unsupported
+from discreet.audit.noise_coupling import places
+from discreet.base.errors import DiscreetError, Unsupported
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -30,8 +30,8 @@ from discreet.noise import (
     UnaryEncoding,
 )
 from discreet.noise.knorm import TableNoise
-from discreet.scientific import special
-from discreet.types import Floats, Integers
+from discreet.base.scientific import special
+from discreet.base.types import Floats, Integers
 
 LEVEL = 1e-6
 FEWEST = 10.0  # draws that a bin should expect

@@ -10,12 +10,12 @@ running sums it is the difference to the release before. Only cells in which the
 noise is independent across cells, so only those are simulated.
 
 The matrix mechanism publishes noisy mixtures, each with independent noise of its own
-(:mod:`discreet.accumulators.matrix`). Given the transcript so far, all that differs between the two sides are the
+(:mod:`discreet.mechanisms.sums.matrix`). Given the transcript so far, all that differs between the two sides are the
 mixtures themselves, so the ratio of a whole transcript is the sum, over all releases and cells, of the ratios of the
 noise that each side would need. The mixtures are computed by the code that runs in earnest, floors included.
 
 A refined tree's releases are turned into innovations, what each adds to its prediction from those before: independent
-Gaussian numbers (:mod:`discreet.accumulators.tree`), whose ratios add up.
+Gaussian numbers (:mod:`discreet.mechanisms.sums.tree`), whose ratios add up.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.accumulators.base import TotalArrays, advance
-from discreet.accumulators.matrix import Matrix, Mixing, Unmixing
-from discreet.accumulators.tree import (
+from discreet.mechanisms.sums.accumulator import TotalArrays, advance
+from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing
+from discreet.mechanisms.sums.tree import (
     RefinedTree,
     RefinedTreeArrays,
     Tree,
@@ -37,21 +37,21 @@ from discreet.accumulators.tree import (
     refined_innovations,
     refined_variances,
 )
-from discreet.audit.binomial_test import log_ratio
+from discreet.audit.binomial_audit import log_ratio
 from discreet.audit.neighbours import shift_sensitivity
-from discreet.channels.additive import Channel
-from discreet.compiled import dispatch, kernel
-from discreet.encoders.base import encode
-from discreet.heavy_tails.raw_counts import RawCountChannel
+from discreet.mechanisms.additive import Channel
+from discreet.base.compiled import dispatch, kernel
+from discreet.mechanisms.counts.encoder import encode
+from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
 from discreet.noise import DiscreteLaplace, Gaussian, GridGaussian, Laplace, RandomizedResponse, add_noise
-from discreet.noise.shuffled_items import ShuffledItems
-from discreet.noise.shuffled_response import ShuffledResponse
-from discreet.papers.mechanism import Part
+from discreet.noise.shuffled_histogram import ShuffledItems
+from discreet.noise.shuffled_randomized_response import ShuffledResponse
+from discreet.papers.published_mechanism import Part
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.streams import USERS, Stream, next_word, stream
-from discreet.trajectories import Trajectories
-from discreet.types import Floats, Integers
+from discreet.base.streams import USERS, Stream, next_word, stream
+from discreet.mechanisms.trajectories import Trajectories
+from discreet.base.types import Floats, Integers
 
 _AT_ONCE = 2_000_000  # numbers held at a time
 _SIDE_BY_SIDE = 200_000  # cells of a matrix mechanism that run together: trials times cells that differ

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from discreet.audit.binomial_test import Finding, power, text_picture
+from discreet.audit.binomial_audit import Finding, power, text_picture
 from discreet.audit.stages import Stage
 from discreet.audit.trials import Case
-from discreet.notebook import facts_html, one_line
+from discreet.base.notebook import facts_html, one_line
 from discreet.papers import published
-from discreet.papers.mechanism import Setting
-from discreet.pictures import canvas
+from discreet.papers.published_mechanism import Setting
+from discreet.base.pictures import canvas
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.words import rounded_up
 

@@ -11,11 +11,11 @@ from discreet.cli import options as o
 from discreet.cli.crowd_stages import next_steps, stages
 from discreet.cli.output import check_outputs, print_facts, print_table, write_json
 from discreet.cli.study import StudyFile
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
-    from discreet.crowd.people import CrowdResult
-    from discreet.service.mechanism import Mechanism
+    from discreet.study.crowd.people import CrowdResult
+    from discreet.study.service.study_mechanism import Mechanism
     from discreet.worlds.tabular import TabularWorld
 
 _CROWD = "Crowd"
@@ -69,8 +69,8 @@ def crowd(
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen = _tabular(o.choose_world(world, shorthands, world_option, homogeneous))
     from discreet.client.errors import ClientError
-    from discreet.service.mechanism import prepare
-    from discreet.service.study import file_name, read_study
+    from discreet.study.service.study_mechanism import prepare
+    from discreet.study.service.declaration import file_name, read_study
 
     declared = read_study(file_name(study))
     mechanism = prepare(declared)
@@ -128,8 +128,8 @@ def _run(
 
     from discreet.cli.crowd_service import Served, served
     from discreet.client.transport import Connection
-    from discreet.crowd.people import crowd as run
-    from discreet.service.study import read_study
+    from discreet.study.crowd.people import crowd as run
+    from discreet.study.service.declaration import read_study
     from discreet.simulation.progress import progress_bar
 
     if url is not None:
@@ -162,7 +162,7 @@ def _facts(mechanism: Mechanism, world: TabularWorld, result: CrowdResult) -> li
 def _compared(mechanism: Mechanism, world: TabularWorld, result: CrowdResult, runs: int, seed: int) -> dict[str, Any]:
     """The same learner under the same mechanism, simulated."""
     from discreet.simulation.result import standard_error
-    from discreet.simulation.run import simulate
+    from discreet.simulation.simulate import simulate
 
     total = mechanism.study.total
     simulated = simulate(

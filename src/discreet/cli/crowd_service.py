@@ -26,10 +26,10 @@ import typer
 from discreet.cli.study import tokens
 from discreet.client.errors import ClientError
 from discreet.client.transport import Connection
-from discreet.errors import Unsupported
-from discreet.service.places import make_operator_token, places_of, shuffler_places_of
-from discreet.service.sealing import make_sealing_key
-from discreet.service.study import Study, read_study
+from discreet.base.errors import Unsupported
+from discreet.study.service.study_files import make_operator_token, places_of, shuffler_places_of
+from discreet.study.service.sealing import make_sealing_key
+from discreet.study.service.declaration import Study, read_study
 
 _SECONDS = 120.0  # until a service must answer
 _STOP = 15.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from discreet.types import Floats, Integers
+    from discreet.base.types import Floats, Integers
     from discreet.worlds.tabular import TabularWorld
 
 _HALVINGS = 4
@@ -35,7 +35,7 @@ def stages(people: Integers, regret: Floats, world: TabularWorld) -> list[Stage]
     """
     import numpy as np
 
-    from discreet.policies import uniform_policy
+    from discreet.base.policies import uniform_policy
 
     uniform = world.gap(uniform_policy(world.shape))
     if not len(people) or uniform <= 0:

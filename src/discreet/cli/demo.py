@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.output import check_outputs, print_table
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 
 def demo(
@@ -25,11 +25,11 @@ def demo(
     check_outputs(page=out, plot=plot)
     if out.suffix not in (".html", ".htm"):
         raise InvalidInput(f"the page is HTML: --out must end in .html, got {out.name[:60]!r}")
-    from discreet.pictures import checked_theme
+    from discreet.base.pictures import checked_theme
 
     checked_theme(theme)
     from discreet.cli.demo_page import draw, render, run_demo
-    from discreet.files import write_atomically
+    from discreet.base.files import write_atomically
 
     comparison = run_demo(runs=runs, seed=seed, episodes=episodes, progress=True)
     page = render(comparison)

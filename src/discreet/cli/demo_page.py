@@ -18,14 +18,14 @@ from html import escape
 import numpy as np
 
 from discreet.learners.registry import make_learner
-from discreet.notebook import counted
-from discreet.pictures import DARK, LIGHT, Theme
-from discreet.policies import uniform_policy
+from discreet.base.notebook import counted
+from discreet.base.pictures import DARK, LIGHT, Theme
+from discreet.base.policies import uniform_policy
 from discreet.privacy.guarantee import Guarantee
-from discreet.recipes.trust import Central, Local, NoPrivacy, Privacy, Shuffle
+from discreet.recipes.targets import Central, Local, NoPrivacy, Privacy, Shuffle
 from discreet.simulation.plots import draw_results
 from discreet.simulation.result import SimulationResult, with_error
-from discreet.simulation.run import simulate
+from discreet.simulation.simulate import simulate
 from discreet.worlds.catalogue import river_swim
 from discreet.worlds.tabular import TabularWorld
 

@@ -18,7 +18,7 @@ from discreet.cli.options import JsonFile
 from discreet.cli.output import check_outputs, print_table, write_json
 
 if TYPE_CHECKING:
-    from discreet.audit.this_machine import Checked
+    from discreet.audit.machine_check import Checked
 
 _OK, _NOTE, _WRONG = "ok", "note", "WRONG"
 _NUMBERS = ("draws", "off by", "allowed")
@@ -63,7 +63,7 @@ def doctor(json: JsonFile = None) -> None:
     speaks against this machine. Exit code 1: something is wrong, do not release anything.
     """
     check_outputs(json_file=json)
-    from discreet.audit.this_machine import check_samplers
+    from discreet.audit.machine_check import check_samplers
 
     findings = [*_versions(), _entropy(), _kernels()]
     noise = check_samplers()
@@ -99,7 +99,7 @@ def _verdict(wrong: list[str]) -> str:
 
 
 def _plain(findings: list[Finding], noise: list[Checked], wrong: list[str]) -> dict[str, Any]:
-    from discreet.audit.this_machine import FALSE_ALARM
+    from discreet.audit.machine_check import FALSE_ALARM
 
     return {
         "sound": not wrong,
@@ -174,7 +174,7 @@ def _entropy() -> Finding:
 
 def _kernels() -> Finding:
     """Compiled code is kept on disk: without a folder for it, every start compiles anew."""
-    from discreet.compiled import cache_folder
+    from discreet.base.compiled import cache_folder
 
     folder = cache_folder()
     try:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import judgement, tables
+from discreet.cli import holdout_options, tables
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, write_json
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 _DATA, _WORLD = "Data", "World"
 
@@ -64,12 +64,12 @@ def evaluate(
     holdout: Annotated[
         float, typer.Option(metavar="SHARE", help="The share of users who judge; the others fill a table.")
     ] = 0.35,
-    behaviour: judgement.Behaviour = None,
-    returns: judgement.Returns = None,
-    split: judgement.SplitFile = None,
+    behaviour: holdout_options.Behaviour = None,
+    returns: holdout_options.Returns = None,
+    split: holdout_options.SplitFile = None,
     world_option: o.WorldOptions = None,
     instance: o.Instance = None,
-    plot: judgement.Plot = None,
+    plot: holdout_options.Plot = None,
     json: Annotated[
         Path | None,
         typer.Option(
@@ -108,9 +108,9 @@ def evaluate(
         per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step, table=table,
         csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
-    from discreet.offline.evaluating import evaluate as run
+    from discreet.tables.evaluate import evaluate as run
 
-    beside = judgement.recorded_beside(policy)
+    beside = holdout_options.recorded_beside(policy)
     used = split if split is not None else beside if beside.exists() else None
     found = run(
         opened, policy, epsilon=epsilon, delta=delta or 0.0, rho=rho, behaviour=behaviour, returns=returns,
@@ -119,7 +119,7 @@ def evaluate(
     write_json(json, found.facts)
     if plot is not None:
         found.plot(plot)
-    judgement.print_judgement(found.facts["evaluation"])
+    holdout_options.print_judgement(found.facts["evaluation"])
     if used is None:
         typer.echo("All users were asked: this is about a policy that was not learned from any of them.")
     else:
@@ -143,7 +143,7 @@ def _in_world(
     """What a policy is worth in a known world, next to the best policy and to uniform play; print its table."""
     chosen = o.choose_world(world, shorthands, world_option, homogeneous)
     from discreet.cli.show import print_policy
-    from discreet.policies import load_policy, uniform_policy
+    from discreet.base.policies import load_policy, uniform_policy
     from discreet.worlds.tabular import TabularWorld
 
     if not isinstance(chosen, TabularWorld):

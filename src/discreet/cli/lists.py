@@ -14,10 +14,10 @@ from discreet.cli import recipe_tables
 from discreet.cli.options import MODELS, JsonFile, complete_learner, complete_recipe, complete_world
 from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.cli.recipe_tables import delta_words, find_recipe, print_recipe, print_sections
-from discreet.errors import check_name, unknown_name
+from discreet.base.errors import check_name, unknown_name
 
 if TYPE_CHECKING:
-    from discreet.papers.mechanism import Published, Setting
+    from discreet.papers.published_mechanism import Published, Setting
     from discreet.privacy.guarantee import Guarantee
     from discreet.recipes.recipe import Recipe
 
@@ -119,7 +119,7 @@ def recipes(
 
 def _listed(recipe: Recipe) -> dict[str, Any]:
     """A recipe as plain data."""
-    from discreet.recipes.option_words import option_words
+    from discreet.recipes.option_help import option_words
 
     return {
         "name": recipe.name,

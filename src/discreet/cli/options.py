@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.errors import InvalidInput, Unsupported, unknown_name
+from discreet.base.errors import InvalidInput, Unsupported, unknown_name
 
 if TYPE_CHECKING:
     from discreet.learners.base import Learner
-    from discreet.recipes.trust import Privacy
-    from discreet.simulation.run import AnyWorld
+    from discreet.recipes.targets import Privacy
+    from discreet.simulation.simulate import AnyWorld
 
 _WORLD, _LEARNING, _PRIVACY, _OUTPUT = "World", "Learning", "Privacy", "Output"
 MODELS = ("none", "central", "local", "shuffle")
@@ -169,7 +169,7 @@ def choose_learner(
 ) -> tuple[Learner, Privacy]:
     """The learner and the privacy target; an option is the learner's if it has one of that name, else the recipe's."""
     from discreet.learners.registry import LEARNERS, make_learner
-    from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
+    from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
 
     trust = {kind.model: kind for kind in (NoPrivacy, Central, Local, Shuffle)}
     if model not in trust:
@@ -199,7 +199,7 @@ def _sorted_options(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the learner as text, and those of the recipe parsed."""
     from discreet.learners.registry import LEARNERS
-    from discreet.registry import parse_value
+    from discreet.base.registry import parse_value
 
     given = pairs("--option", options)
     knobs = LEARNERS[learner].options
@@ -255,7 +255,7 @@ def _unknown_option(
 def learner_options(learner: str, options: Iterable[str] | None) -> dict[str, Any]:
     """Options of a learner from data, parsed by the types of its fields."""
     from discreet.learners.registry import LEARNERS
-    from discreet.registry import parse_options
+    from discreet.base.registry import parse_options
 
     offline = [name for name, entry in LEARNERS.items() if entry.kind == "offline"]
     if learner not in offline:

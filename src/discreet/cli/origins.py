@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra
 
 STDOUT = Path("-")  # where --json - goes
 _BETWEEN = 3  # letters between two columns of a table
@@ -126,7 +126,7 @@ def check_outputs(
     inputs: Iterable[tuple[str, Path]] = (),
 ) -> None:
     """Refuse, before any work, an output that could not be written after it, or would overwrite another or an input."""
-    from discreet.files import check_distinct, check_writable
+    from discreet.base.files import check_distinct, check_writable
 
     json_file = None if json_file == STDOUT else json_file
     check_distinct({"--json": json_file, "--out": page, "--plot": plot, "--save": folder}, inputs)
@@ -143,7 +143,7 @@ def check_outputs(
 
 def write_json(file: Path | None, data: Any) -> None:
     """Write plain data, if a file was asked for; ``-`` is standard output."""
-    from discreet.files import write_atomically
+    from discreet.base.files import write_atomically
 
     if file is None:
         return
@@ -235,7 +235,7 @@ def _check_can_draw() -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    from discreet.files import as_path
+    from discreet.base.files import as_path
 
     as_path(folder.absolute())
     if folder.exists() and not folder.is_dir():

@@ -11,10 +11,10 @@ import typer
 
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, print_table, write_json
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.recipes.trust import Privacy
+    from discreet.recipes.targets import Privacy
 
 _SHAPE, _TEST = "Shape", "Test"
 
@@ -59,7 +59,7 @@ def audit(
     check_outputs(json_file=json, plot=plot)
     target = _target(privacy, recipe, epsilon, delta, rho)
     from discreet.audit.audit import audit as try_claim
-    from discreet.shape import Shape
+    from discreet.base.shape import Shape
 
     shape = Shape(states, actions, horizon, homogeneous=homogeneous)
     report = try_claim(target, shape, episodes=episodes, trials=trials, seed=seed, confidence=confidence)
@@ -74,9 +74,9 @@ def audit(
 
 
 def _target(model: str | None, recipe: str, epsilon: float | None, delta: float | None, rho: float | None) -> Privacy:
-    from discreet.audit.broken import broken
+    from discreet.audit.broken_mechanisms import broken
     from discreet.papers import published
-    from discreet.recipes.trust import Central, Local, Shuffle
+    from discreet.recipes.targets import Central, Local, Shuffle
 
     trust = {kind.model: kind for kind in (Central, Local, Shuffle)}
     if model == "none":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from discreet.cli.output import print_facts, print_table
-from discreet.errors import unknown_name
+from discreet.base.errors import unknown_name
 
 if TYPE_CHECKING:
     from discreet.recipes.recipe import Recipe
@@ -91,7 +91,7 @@ def find_recipe(name: str) -> Recipe:
 
 def option_rows(recipe: Recipe) -> list[list[str]]:
     """Options, their defaults, and what they do."""
-    from discreet.recipes.option_words import default_words, option_words
+    from discreet.recipes.option_help import default_words, option_words
 
     words = option_words(recipe)
     return [[name, default_words(value), words[name]] for name, value in recipe.options.items()]

@@ -9,12 +9,12 @@ import typer
 
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_table, write_json
-from discreet.errors import InvalidInput
-from discreet.notebook import counted
+from discreet.base.errors import InvalidInput
+from discreet.base.notebook import counted
 
 if TYPE_CHECKING:
     from discreet.learners.base import Learner
-    from discreet.shape import Shape
+    from discreet.base.shape import Shape
     from discreet.simulation.rehearsal import Rehearsal
 
 
@@ -105,7 +105,7 @@ def _where(
 
 
 def _declared(sizes: dict[str, int | None], world_options: list[str] | None, homogeneous: bool | None) -> Shape:
-    from discreet.shape import Shape
+    from discreet.base.shape import Shape
 
     if sizes["states"] is None or sizes["actions"] is None or sizes["horizon"] is None:
         raise InvalidInput("say where to rehearse: --world NAME, or a shape by --states, --actions and --horizon")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.output import check_outputs, print_table
-from discreet.errors import InvalidInput, unknown_name
+from discreet.base.errors import InvalidInput, unknown_name
 
 if TYPE_CHECKING:
     from discreet.reproduce import Reproduction
@@ -49,7 +49,7 @@ def reproduce(
     if not chosen:
         raise unknown_name("figure", name, FIGURES)
     check_outputs(folder=out)
-    from discreet.files import write_atomically
+    from discreet.base.files import write_atomically
     from discreet.reproduce.overview import write_claims, write_overview
     from discreet.reproduce.run import open_executor
     from discreet.reproduce.run import reproduce as run
@@ -101,7 +101,7 @@ def matrix(
     """Run every learner under every trust model and draw the table; cells that cannot work say why."""
     check_outputs(folder=out)
     _check_matrix(epsilon, delta, episodes, runs, seed)
-    from discreet.files import write_atomically
+    from discreet.base.files import write_atomically
     from discreet.reproduce.matrix import MODELS, draw_matrix, run_matrix, write_matrix
     from discreet.reproduce.run import open_executor
 
@@ -121,8 +121,8 @@ def matrix(
 
 def _check_matrix(epsilon: float, delta: float, episodes: int, runs: int, seed: int) -> None:
     """Refuse, before any cell is run, what only some cells would refuse later."""
-    from discreet.recipes.trust import Shuffle
-    from discreet.validation import check_count
+    from discreet.recipes.targets import Shuffle
+    from discreet.base.validation import check_count
 
     Shuffle(epsilon, delta)  # the model that asks most of a target
     check_count("episodes", episodes)

@@ -15,12 +15,12 @@ from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
 from discreet.cli.workers import check_free, check_server, run_workers, told
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from discreet.service.study import Study
+    from discreet.study.service.declaration import Study
     from discreet.worlds.tabular import TabularWorld
 
 _REHEARSAL = "Rehearsal"
@@ -68,8 +68,8 @@ def serve(
         "rehearsal": rehearsal,
         "origins": check_origins(allow_origin),
     }
-    from discreet.service.places import operator_token, places_of
-    from discreet.service.study import read_study
+    from discreet.study.service.study_files import operator_token, places_of
+    from discreet.study.service.declaration import read_study
     from discreet.simulation.progress import still_at
 
     read_declared(study)
@@ -103,8 +103,8 @@ def worker() -> ASGIApp:
     """The application of one worker process; its settings come from the command that started it."""
     from dataclasses import replace
 
-    from discreet.service.app import Service, usual_limits
-    from discreet.service.places import operator_token, places_of
+    from discreet.study.service.app import Service, usual_limits
+    from discreet.study.service.study_files import operator_token, places_of
 
     settings, log = told("serve")
     file = Path(settings["study"])

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.output import print_facts, print_table
-from discreet.errors import InvalidInput, unknown_name
+from discreet.base.errors import InvalidInput, unknown_name
 
 if TYPE_CHECKING:
-    from discreet.policies import AnyPolicy
+    from discreet.base.policies import AnyPolicy
 
 
 def show(
@@ -22,7 +22,7 @@ def show(
     ] = None,
 ) -> None:
     """Print a policy: for every state the action to take, with steps of the same action in one line."""
-    from discreet.policies import load_policy
+    from discreet.base.policies import load_policy
 
     loaded = load_policy(policy)
     chosen = None if state is None else [state_number(loaded, text) for text in state]
@@ -33,7 +33,7 @@ def print_policy(
     policy: AnyPolicy, *, states: list[int] | None = None, most: int | None = None, file: Path | None = None
 ) -> None:
     """The table of a policy, or its first ``most`` rows and how to see the others."""
-    from discreet.offline.policy_table import policy_rows
+    from discreet.tables.policy_table import policy_rows
 
     rows = list(islice(policy_rows(policy, states), None if most is None else most + 1))
     cut = most is not None and len(rows) > most

@@ -10,12 +10,12 @@ import typer
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import StudyFile, read_declared
 from discreet.cli.workers import check_free, check_server, run_workers, told
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from discreet.shuffler.shuffler import Shuffler
+    from discreet.study.shuffler.shuffler import Shuffler
 
 
 def shuffler(
@@ -44,7 +44,7 @@ def shuffler(
     somebody else than the coordinator: together they see everything.
     """
     check_server()
-    from discreet.service.places import operator_token, shuffler_places_of
+    from discreet.study.service.study_files import operator_token, shuffler_places_of
 
     origins = check_origins(allow_origin)
     read_declared(study)
@@ -65,10 +65,10 @@ def open_shuffler(study_file: Path, db: str | None, coordinator: str) -> Shuffle
     declared = read_declared(study_file)
     from discreet.client.errors import ClientError
     from discreet.client.transport import Connection
-    from discreet.service.database import Database
-    from discreet.service.places import shuffler_places_of
-    from discreet.shuffler.shuffler import Shuffler
-    from discreet.shuffler.tables import MIGRATIONS
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_files import shuffler_places_of
+    from discreet.study.shuffler.shuffler import Shuffler
+    from discreet.study.shuffler.shuffler_database import MIGRATIONS
 
     places = shuffler_places_of(study_file)
     try:
@@ -87,8 +87,8 @@ def worker() -> ASGIApp:
     """The application; its settings come from the command that started it."""
     from dataclasses import replace
 
-    from discreet.service.places import operator_token, shuffler_places_of
-    from discreet.shuffler.app import ShufflerService, usual_limits
+    from discreet.study.service.study_files import operator_token, shuffler_places_of
+    from discreet.study.shuffler.shuffler_app import ShufflerService, usual_limits
 
     settings, log = told("shuffler")
     file = Path(settings["study"])

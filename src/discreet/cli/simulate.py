@@ -59,7 +59,7 @@ def simulate(
     chosen_world = o.choose_world(world, shorthands, world_option, homogeneous)
     chosen_learner, target = o.choose_learner(learner, privacy, recipe, option, epsilon=epsilon, delta=delta, rho=rho)
     from discreet.learners.registry import LEARNERS
-    from discreet.simulation.run import simulate as run
+    from discreet.simulation.simulate import simulate as run
 
     sizes: dict[str, Any] = {"runs": runs, "seed": seed, "progress": True}
     result: SimulationResult | OfflineResult

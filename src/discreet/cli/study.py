@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from discreet.cli.output import plain_errors, print_facts, print_table
-from discreet.errors import InvalidInput, MissingExtra
+from discreet.base.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from discreet.service.coordinator import Coordinator
-    from discreet.service.database import Database
-    from discreet.service.mechanism import Mechanism
-    from discreet.service.places import Places
-    from discreet.service.study import Study
+    from discreet.study.service.coordinator import Coordinator
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_mechanism import Mechanism
+    from discreet.study.service.study_files import Places
+    from discreet.study.service.declaration import Study
 
 StudyFile: TypeAlias = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The declaration of the study.")]
 Db: TypeAlias = Annotated[
@@ -36,7 +36,7 @@ def new(
     ] = "local",
 ) -> None:
     """Write a commented study file, a signing key and an operator's token beside it; for two parties keys of both."""
-    from discreet.service.places import new_study, shuffler_folder
+    from discreet.study.service.study_files import new_study, shuffler_folder
 
     places, apart = new_study(study, model), shuffler_folder(study)
     facts = [("study", str(study)), ("signing key", str(places.signing)), ("operator", str(places.operator))]
@@ -60,8 +60,8 @@ def check(
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
     declared = read_declared(study)
-    from discreet.service.checking import device_cost, instead_of, noise_of, rehearsed
-    from discreet.service.mechanism import prepare
+    from discreet.study.service.study_check import device_cost, instead_of, noise_of, rehearsed
+    from discreet.study.service.study_mechanism import prepare
 
     mechanism = prepare(declared)
     cost = device_cost(mechanism)
@@ -130,10 +130,10 @@ def tokens(
     declared, database, _places = _opened(study, db)
     if declared.shuffled:
         database = _shuffler_database(study, db)
-    from discreet.service import rounds
-    from discreet.service.places import new_tokens
-    from discreet.service.reports import token_digest
-    from discreet.service.sealing import write_secret
+    from discreet.study.service import rounds
+    from discreet.study.service.study_files import new_tokens
+    from discreet.study.service.reports import token_digest
+    from discreet.study.service.sealing import write_secret
 
     if not declared.invited:
         raise InvalidInput("this study is open to everybody: set tokens = true in [users] to invite participants")
@@ -154,7 +154,7 @@ def tokens(
 def restored(study: StudyFile, db: Db = None) -> None:
     """After a backup came back: charge and abandon what it has lost, so that serve can go on."""
     declared, database, places = _opened(study, db)
-    from discreet.service.restoring import restore
+    from discreet.study.service.restoring import restore
 
     done = restore(declared, database, places)
     lost = f"{done.first_lost}" if done.first_lost == done.last_lost else f"{done.first_lost} to {done.last_lost}"
@@ -173,15 +173,15 @@ def policy(
     db: Db = None,
 ) -> None:
     """Write the last policy of a study to a file: after its end the one that the learner recommends. Costs nothing."""
-    from discreet.files import check_writable, write_atomically
-    from discreet.policy_files import checked_name
+    from discreet.base.files import check_writable, write_atomically
+    from discreet.base.policy_files import checked_name
 
     checked_name(check_writable(out))
     declared, database, _places = _opened(study, db)
     from discreet.cli.show import print_policy
-    from discreet.policies import policy_content
-    from discreet.service import rounds
-    from discreet.service.mechanism import labelled_policy, prepare
+    from discreet.base.policies import policy_content
+    from discreet.study.service import rounds
+    from discreet.study.service.study_mechanism import labelled_policy, prepare
 
     database.check_exists()
     link = database.connect()
@@ -209,8 +209,8 @@ def policy(
 def end(study: StudyFile, db: Db = None) -> None:
     """End a study early: count what has arrived, release once more, close. What was charged stays charged."""
     declared, database, places = _opened(study, db)
-    from discreet.service import rounds
-    from discreet.service.coordinator import Coordinator
+    from discreet.study.service import rounds
+    from discreet.study.service.coordinator import Coordinator
 
     database.check_exists()
     database.prepare()
@@ -243,14 +243,14 @@ def make_app() -> typer.Typer:
 def open_coordinator(study_file: Path, db: str | None) -> Coordinator:
     """The coordinator of a study on its database; opens the study where it has not been opened."""
     declared, database, places = _opened(study_file, db)
-    from discreet.service.coordinator import Coordinator
+    from discreet.study.service.coordinator import Coordinator
 
     return Coordinator(declared, database, places)
 
 
 def read_declared(study_file: Path) -> Study:
     """The study of a file, where everything that serving needs is installed."""
-    from discreet.service.study import file_name, read_study
+    from discreet.study.service.declaration import file_name, read_study
 
     for package in _PACKAGES:
         if find_spec(package) is None:
@@ -259,9 +259,9 @@ def read_declared(study_file: Path) -> Study:
 
 
 def _shuffler_database(study_file: Path, db: str | None) -> Database:
-    from discreet.service.database import Database
-    from discreet.service.places import shuffler_places_of
-    from discreet.shuffler.tables import MIGRATIONS
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_files import shuffler_places_of
+    from discreet.study.shuffler.shuffler_database import MIGRATIONS
 
     places = shuffler_places_of(study_file)
     if not places.signing.exists():
@@ -274,8 +274,8 @@ def _shuffler_database(study_file: Path, db: str | None) -> Database:
 
 def _opened(study_file: Path, db: str | None) -> tuple[Study, Database, Places]:
     declared = read_declared(study_file)
-    from discreet.service.database import Database
-    from discreet.service.places import places_of
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_files import places_of
 
     places = places_of(study_file)
     return declared, Database(places.database if db is None else db), places

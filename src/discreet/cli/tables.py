@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.data.columns import Bins
-    from discreet.data.table import Table
+    from discreet.tables.read.columns import Bins
+    from discreet.tables.read.table import Table
 
 _DATA = "Data"
 _LONGEST_NUMBER = 18  # digits
@@ -140,9 +140,9 @@ def open_table(
     **declared: Any,
 ) -> Table:
     """The table that the options describe."""
-    from discreet.data.columns import Dates
-    from discreet.data.dialect import csv_form
-    from discreet.data.table import read
+    from discreet.tables.read.columns import Dates
+    from discreet.tables.read.csv_dialect import csv_form
+    from discreet.tables.read.table import read
 
     if origin is not None and days is None:
         raise InvalidInput("--origin is for steps that are dates: give --days, too")
@@ -170,7 +170,7 @@ def _domain(name: str, text: str) -> int | list[str] | Bins:
     """A whole number, the labels of a file, or bins by their edges."""
     edges = _edges(text)
     if edges is not None:
-        from discreet.data.columns import Bins
+        from discreet.tables.read.columns import Bins
 
         return Bins(edges)
     if text.isascii() and text.isdigit():
@@ -188,7 +188,7 @@ def _domain(name: str, text: str) -> int | list[str] | Bins:
     except ValueError as error:  # of the name: no file can have it
         if isinstance(error, InvalidInput):
             raise
-    from discreet.files import shortened
+    from discreet.base.files import shortened
 
     if "." in text:
         raise InvalidInput(f"--{name}: there is no file of labels {shortened(text)}: write one label per line")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import judgement, options, tables
+from discreet.cli import holdout_options, options, tables
 from discreet.cli.output import print_facts, print_table
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.data.table import Table
+    from discreet.tables.read.table import Table
 
 _OUTPUT = "Output"
 _MOST_ROWS = 40  # of a policy, as train prints it; show prints all
@@ -68,12 +68,12 @@ def train(
     dataset: Annotated[
         str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
     ] = None,
-    holdout: judgement.Holdout = None,
-    behaviour: judgement.Behaviour = None,
-    returns: judgement.Returns = None,
-    safe: judgement.Safe = False,
-    split: judgement.SplitFile = None,
-    plot: judgement.Plot = None,
+    holdout: holdout_options.Holdout = None,
+    behaviour: holdout_options.Behaviour = None,
+    returns: holdout_options.Returns = None,
+    safe: holdout_options.Safe = False,
+    split: holdout_options.SplitFile = None,
+    plot: holdout_options.Plot = None,
     sampler: Annotated[
         str | None,
         typer.Option(
@@ -98,14 +98,14 @@ def train(
             ("--behaviour", behaviour),
         ],
     )
-    split_file = judgement.split_beside(out, split, holdout)
-    judgement.check_plot(plot, holdout)
+    split_file = holdout_options.split_beside(out, split, holdout)
+    holdout_options.check_plot(plot, holdout)
     from discreet.cli.show import print_policy
-    from discreet.files import reserve
-    from discreet.offline.receipt import receipt_text
-    from discreet.offline.receipt_words import kept_words, worth_words
-    from discreet.offline.training import train as run
-    from discreet.policies import policy_content
+    from discreet.base.files import reserve
+    from discreet.tables.receipt import receipt_text
+    from discreet.tables.receipt_words import kept_words, worth_words
+    from discreet.tables.train import train as run
+    from discreet.base.policies import policy_content
     from discreet.privacy.words import rounded_up
 
     opened = tables.open_table(
@@ -140,7 +140,7 @@ def train(
     )
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
     if facts["evaluation"] is not None:
-        judgement.print_judgement(facts["evaluation"])
+        holdout_options.print_judgement(facts["evaluation"])
         typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
         if plot is not None:
             fit.plot(plot)
@@ -172,8 +172,8 @@ def check(
     partition: tables.Partition = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
-    from discreet.data.checking import NOT_PRIVATE
-    from discreet.data.checking import check as run
+    from discreet.tables.read.table_check import NOT_PRIVATE
+    from discreet.tables.read.table_check import check as run
 
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -199,7 +199,7 @@ def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
 
 def check_names(out: Path, receipt: Path | None, inputs: Iterable[tuple[str, str | Path | None]]) -> None:
     """Refuse, before any work, names that could not be written after it, or that would overwrite something."""
-    from discreet.files import check_distinct, check_writable, shortened
+    from discreet.base.files import check_distinct, check_writable, shortened
 
     if check_writable(out).suffix not in (".json", ".npz"):
         raise InvalidInput(f"policy files end in .json or .npz, got {shortened(out.name)}")
@@ -218,8 +218,8 @@ def _exists(name: str | Path) -> bool:
 
 def _sizes(table: Table, out: Path, receipt: Path | None, drawn: bool = False) -> dict[str | os.PathLike[str], int]:
     """How much room the outputs can take at most, ``drawn`` if actions may be: reserved before noise is drawn."""
-    from discreet.recipes.offline import TOO_LARGE
-    from discreet.shape import check_size
+    from discreet.recipes.data_set import TOO_LARGE
+    from discreet.base.shape import check_size
 
     shape, declaration = table.shape, table.declaration
     check_size(shape)
@@ -246,7 +246,7 @@ def _features(file: Path | None) -> Any:
         return None
     import numpy as np
 
-    from discreet.files import as_path, shortened
+    from discreet.base.files import as_path, shortened
 
     try:
         # Mapped, so that a header which claims more than there is does not take memory.

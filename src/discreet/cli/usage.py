@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from discreet.errors import nearest
+from discreet.base.errors import nearest
 
 # The class of all mistakes of usage, wherever this version of typer has it from.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -23,7 +23,7 @@ def verify(
     Exit code 0: the promise holds. Exit code 1: it does not, or nobody can tell. Exit code 2: unreadable.
     """
     check_outputs(json_file=json, inputs=[("RECEIPT", receipt)])
-    from discreet.offline.verify import verify as check
+    from discreet.tables.verify import verify as check
 
     verdict = check(receipt, policy=policy)
     write_json(json, verdict.as_dict())

@@ -11,10 +11,10 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput, MissingExtra
+from discreet.base.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from discreet.service.watching import Log
+    from discreet.study.service.monitoring import Log
 
 
 def check_server() -> None:
@@ -52,7 +52,7 @@ def told(command: str) -> tuple[dict[str, Any], Log]:
     """The settings of this worker, and its log, which what other packages log goes through as well."""
     import logging
 
-    from discreet.service.watching import Log, ServerLog
+    from discreet.study.service.monitoring import Log, ServerLog
 
     try:
         settings = json.loads(os.environ[_variable(command)])

@@ -13,8 +13,8 @@ the server takes no answers about others.
 **The answer**: if the question is about a reward bit and the row was visited, the reward becomes a bit, one with
 probability (reward - low) / (high - low). Then the answer is randomised by the law of the question, which keeps the
 whole epsilon of a report: one of three about bits; one of S + 1, or a bit for each of them ("unary"), about successors.
-The server counts in the same way (``discreet.channels.device_answers``), and says how many answers there are: a device
-that counts another number sends nothing.
+The server counts in the same way (``discreet.mechanisms.messages.device_answers``), and says how many answers there
+are: a device that counts another number sends nothing.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ first: w = b0 + 2^8 b1 + ... + 2^56 b7, and z is w / 4 rounded down.
 * **chance(a, b)**, true with probability a / b for whole numbers 0 <= a <= b: write 2^62 a = q b + r, 0 <= r < b; read
   z; true if z < q, false if z > q or r = 0; if z = q, go on with a = r.
 * **pick(H, m)**, m of H steps: for h = 0, 1, ... while some are wanted: pick h if below(H - h) < how many are wanted.
-* **one item of k** and **a bit for each of k items**: as ``discreet.noise.exact_responses`` states, with a threshold.
+* **one item of k** and **a bit for each of k items**: as ``discreet.noise.exact_randomized_response`` states, with a
+  threshold.
 
 **Formal guarantee.** With independent fair bits each of these has its stated law exactly: below is uniform by
 rejection; chance compares an endless uniform binary fraction with a / b, 62 digits at a time; pick is selection

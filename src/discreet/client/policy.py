@@ -9,8 +9,8 @@ successor S means that the record ends with this step. The cells of step h are t
 * at the last step successor S alone, before it any of 0 ... S - 1, and S too if records may end early.
 
 If records may end early, one further item, after the cells, says that the record had ended before step h. The server
-numbers them in the same way (``Domain.cells`` of ``discreet.channels.sampled_item``), and states how many there are: a
-device that counts another number sends nothing.
+numbers them in the same way (``Domain.cells`` of ``discreet.mechanisms.messages.sampled_item``), and states how many
+there are: a device that counts another number sends nothing.
 """
 
 from __future__ import annotations

@@ -9,26 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discreet.learners.registry import LEARNERS
-from discreet.packages import lazily
+from discreet.base.packages import lazily
 
 if TYPE_CHECKING:  # type checkers do not read registries
-    from discreet.adversarial.learners import OREPS as OREPS
-    from discreet.adversarial.learners import UCOREPS as UCOREPS
-    from discreet.adversarial.learners import UOBLBPS as UOBLBPS
-    from discreet.adversarial.learners import UOBREPS as UOBREPS
-    from discreet.adversarial.perturbed_leader import PerturbedLeader as PerturbedLeader
-    from discreet.elimination.learner import PolicyElimination as PolicyElimination
-    from discreet.heavy_tails.learners import HeavyUCBPO as HeavyUCBPO
-    from discreet.heavy_tails.learners import HeavyUCBVI as HeavyUCBVI
-    from discreet.learners.local_optimistic import OBI as OBI
-    from discreet.learners.optimistic import UCBVI as UCBVI
-    from discreet.learners.pessimistic import APVI as APVI
-    from discreet.learners.policy_optimisation import UCBPO as UCBPO
-    from discreet.learners.posterior import PSRL as PSRL
-    from discreet.learners.printed_optimism import DPUCBVI as DPUCBVI
+    from discreet.problems.adversarial.learners import OREPS as OREPS
+    from discreet.problems.adversarial.learners import UCOREPS as UCOREPS
+    from discreet.problems.adversarial.learners import UOBLBPS as UOBLBPS
+    from discreet.problems.adversarial.learners import UOBREPS as UOBREPS
+    from discreet.problems.adversarial.perturbed_leader import PerturbedLeader as PerturbedLeader
+    from discreet.problems.elimination.learners import PolicyElimination as PolicyElimination
+    from discreet.problems.heavy_tails.learners import HeavyUCBPO as HeavyUCBPO
+    from discreet.problems.heavy_tails.learners import HeavyUCBVI as HeavyUCBVI
+    from discreet.learners.obi import OBI as OBI
+    from discreet.learners.ucbvi import UCBVI as UCBVI
+    from discreet.learners.apvi import APVI as APVI
+    from discreet.learners.ucbpo import UCBPO as UCBPO
+    from discreet.learners.psrl import PSRL as PSRL
+    from discreet.learners.dp_ucbvi import DPUCBVI as DPUCBVI
     from discreet.learners.registry import register as register
-    from discreet.linear.learners import PEVI as PEVI
-    from discreet.linear.learners import VAPVI as VAPVI
+    from discreet.problems.linear.learners import PEVI as PEVI
+    from discreet.problems.linear.learners import VAPVI as VAPVI
 
 _HOMES = {
     **LEARNERS.homes(),

@@ -19,18 +19,18 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from discreet.compiled import dispatch
-from discreet.learners.few_answers import believed
-from discreet.learners.likely_visits import steps_had, with_likely_visits
-from discreet.learners.other_steps import borrowed
-from discreet.learners.seen_states import in_seen_states
-from discreet.learners.weighed_blocks import Books, weigh
-from discreet.planning.backward import act_greedily
-from discreet.policies import AnyPolicy, Policy, uniform_policy
-from discreet.release import Release, Request, Statistics
-from discreet.shape import Shape
-from discreet.streams import Stream
-from discreet.types import Floats, Integers, Mask
+from discreet.base.compiled import dispatch
+from discreet.learners.effective_sample_size import believed
+from discreet.learners.visit_posterior import steps_had, with_likely_visits
+from discreet.learners.partial_pooling import borrowed
+from discreet.learners.support_restriction import in_seen_states
+from discreet.learners.block_history import Books, weigh
+from discreet.worlds.planning.backward_induction import act_greedily
+from discreet.base.policies import AnyPolicy, Policy, uniform_policy
+from discreet.mechanisms.release import Release, Request, Statistics
+from discreet.base.shape import Shape
+from discreet.base.streams import Stream
+from discreet.base.types import Floats, Integers, Mask
 
 
 class Problem(NamedTuple):
@@ -52,11 +52,11 @@ class Learner(Protocol):
     def needs(self) -> frozenset[str]:
         """The statistics that it uses; and five words on how.
 
-        ``discreet.policies.MIXED``: it deploys several actions at once. ``discreet.release.ESTIMATES``: it plans with
-        point estimates; recipes may divide their budget and their users differently for it.
-        ``discreet.release.LAYERS``: it asks for one step at a time; "auto" takes a recipe that answers this, if any.
-        ``discreet.release.WEIGHS``: blocks are weighed by what they tell, and undecided actions played side by side.
-        ``discreet.release.OPENING``: a long first block acts at random.
+        ``discreet.base.policies.MIXED``: it deploys several actions at once. ``discreet.mechanisms.release.ESTIMATES``:
+        it plans with point estimates; recipes may divide their budget and their users differently for it.
+        ``discreet.mechanisms.release.LAYERS``: it asks for one step at a time; "auto" takes a recipe that answers this,
+        if any. ``discreet.mechanisms.release.WEIGHS``: blocks are weighed by what they tell, and undecided actions
+        played side by side. ``discreet.mechanisms.release.OPENING``: a long first block acts at random.
         """
 
     def init(self, problem: Problem, coins: Stream) -> Any:

@@ -3,8 +3,8 @@ r"""What a release of counts shows about a world, and how sure it is of every ro
 Two sets of rows are estimated from the same counts: *states*, whatever users did there (the world under their own
 behaviour), and *actions* in states. Rewards and successors of a state are drawn towards those of all states (for
 successors: of the same step), and those of an action towards its state's, each as far as its noise and its number of
-visits demand (:mod:`discreet.planning.shrinkage`). What noise has swallowed is then worth what its state is worth, with
-the variance that actions have there, and what was counted well is worth what was seen.
+visits demand (:mod:`discreet.worlds.planning.shrinkage`). What noise has swallowed is then worth what its state is
+worth, with the variance that actions have there, and what was counted well is worth what was seen.
 
 For values V of the successors, m = P V, a row of n visits whose counts have noise of variance s^2 has
 
@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.planning.count_projection import project_counts
-from discreet.planning.shrinkage import behaviour_shares, on_simplex, shares_kept, spread_of_rows
-from discreet.planning.units import end_value, value_limits
-from discreet.release import Release
-from discreet.shape import Shape
-from discreet.types import Floats, Mask
+from discreet.worlds.planning.count_projection import project_counts
+from discreet.worlds.planning.shrinkage import behaviour_shares, on_simplex, shares_kept, spread_of_rows
+from discreet.worlds.planning.reward_units import end_value, value_limits
+from discreet.mechanisms.release import Release
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Mask
 
 _FEWEST = 0.5  # deviations of the noise that a count must exceed, and one visit, to say anything by itself
 _LEAST_SPREAD = 1e-3

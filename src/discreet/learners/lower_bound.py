@@ -5,7 +5,7 @@ Backwards from B_{H+1} = 0, for the policy pi that is judged,
     B(s) = sum_a pi(a | s) (max(r - w_r, 0) + max(P B - Gamma, min B)),    clipped to what is possible,
     Gamma = R / 2 sqrt(2 (ln(2^k - 2) + ln(G S A / d')) / m) + k E R / n,
 
-with r, P, the counts n and the bounds w_r, E and m = n - W of :mod:`discreet.learners.pessimistic` (k successors, G
+with r, P, the counts n and the bounds w_r, E and m = n - W of :mod:`discreet.learners.apvi` (k successors, G
 tables of S states and A actions, R = max B - min B). A row with m <= 0 is worth min B, which is always true.
 
 **Why it holds.** Given who was counted in a row, where they went are independent draws of its law: by Weissman et al.
@@ -30,11 +30,11 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.learners.evidence import limits_at
-from discreet.learners.pessimistic import APVI, Model, count_cells, estimate_model
-from discreet.planning.units import end_value
-from discreet.release import Release
-from discreet.shape import Shape
-from discreet.types import Floats
+from discreet.learners.apvi import APVI, Model, count_cells, estimate_model
+from discreet.worlds.planning.reward_units import end_value
+from discreet.mechanisms.release import Release
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
 
 _FOR_FIRST_STATES = 0.1  # of the failure probability
 

@@ -1,6 +1,6 @@
 r"""How large the mean reward of a row may be, by what was seen of it: the optimism of UCBVI about rewards.
 
-The letters are those of :mod:`discreet.learners.optimistic`: n visits of a row of a world with A actions, rewards R,
+The letters are those of :mod:`discreet.learners.ucbvi`: n visits of a row of a world with A actions, rewards R,
 r = R / n clipped to [0, 1], k users so far.
 
 **Worlds of several steps.** With L the logarithm below, Bernstein's width is
@@ -56,11 +56,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from discreet.compiled import fused
-from discreet.planning.coins import largest_mean
-from discreet.release import Statistics
-from discreet.streams import fast_log
-from discreet.types import Floats
+from discreet.base.compiled import fused
+from discreet.worlds.planning.kl_ucb import largest_mean
+from discreet.mechanisms.release import Statistics
+from discreet.base.streams import fast_log
+from discreet.base.types import Floats
 
 _NOTHING_LEFT = 1e-9  # what is left above a reward of 1, so that nothing is divided by zero
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.packages import lazily
+from discreet.base.packages import lazily
 
 if TYPE_CHECKING:
     from discreet.ledger.budget import Budget, make_budget

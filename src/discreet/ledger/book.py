@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.ledger import database
 from discreet.ledger.budget import FREE, Cost, cost_of, units
 from discreet.ledger.chain import Entry, chained, digest

@@ -40,11 +40,11 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any, NamedTuple
 
-from discreet.errors import InvalidInput, OverBudget, Unsupported, check_name
+from discreet.base.errors import InvalidInput, OverBudget, Unsupported, check_name
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.words import rounded_up
-from discreet.validation import check_delta, check_positive
+from discreet.base.validation import check_delta, check_positive
 
 MODES = ("sum", "zcdp")
 _UNIT = 1 << 128

@@ -17,7 +17,7 @@ import json
 import math
 from typing import Any, NamedTuple
 
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.base.errors import DiscreetError, InvalidInput
 from discreet.ledger.budget import FREE, Budget, Cost, budget_from
 
 FORMAT = "discreet ledger 1"

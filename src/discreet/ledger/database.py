@@ -26,8 +26,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from discreet.errors import InvalidInput, MissingExtra, unknown_name
-from discreet.files import as_path, check_writable, shortened
+from discreet.base.errors import InvalidInput, MissingExtra, unknown_name
+from discreet.base.files import as_path, check_writable, shortened
 from discreet.ledger.chain import Entry
 
 _WAIT = 60  # seconds that a spender waits for others

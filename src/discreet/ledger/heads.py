@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import InvalidInput, MissingExtra
-from discreet.files import as_path, check_writable, shortened
+from discreet.base.errors import InvalidInput, MissingExtra
+from discreet.base.files import as_path, check_writable, shortened
 from discreet.ledger import database
 from discreet.ledger.chain import canonical
 from discreet.ledger.database import Connection
@@ -106,7 +106,7 @@ def read_head(path: str | os.PathLike[str]) -> dict[str, Any]:
         >>> from discreet import ledger
         >>> ledger.read_head("nobody.json")
         Traceback (most recent call last):
-        discreet.errors.InvalidInput: ...
+        discreet.base.errors.InvalidInput: ...
     """
     file = as_path(path)
     try:
@@ -139,7 +139,7 @@ def check_head(head: Mapping[str, Any], public_key: str | None = None) -> None:
         ...     head = ledger.sign_head(books, pathlib.Path(folder) / "key.pem")
         >>> ledger.check_head({**head, "heads": {"icu": [9, "f" * 64]}}, public)
         Traceback (most recent call last):
-        discreet.errors.InvalidInput: ...
+        discreet.base.errors.InvalidInput: ...
     """
     _, ed25519 = _cryptography()
     from cryptography.exceptions import InvalidSignature

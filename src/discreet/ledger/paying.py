@@ -34,7 +34,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.ledger import database
 from discreet.ledger.budget import Cost
 from discreet.ledger.chain import Entry, cost_in, digest

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.errors import InvalidInput
+from discreet.base.errors import InvalidInput
 from discreet.ledger import database
 from discreet.ledger.book import Book
 from discreet.ledger.book import fingerprint as fingerprint
@@ -29,7 +29,7 @@ from discreet.ledger.budget import FREE, Budget, Cost, budget_from
 from discreet.ledger.chain import FORMAT, Entry, chained, cost_in, first_hash
 from discreet.ledger.database import Connection
 from discreet.privacy.guarantee import Guarantee
-from discreet.validation import check_count
+from discreet.base.validation import check_count
 
 _LONGEST_NAME = 200
 
@@ -177,7 +177,7 @@ def spend(
         >>> _ = ledger.spend(books, "icu", drawn(count, simulated=False), what="once")
         >>> _ = ledger.spend(books, "icu", drawn(count, simulated=False), what="twice")
         Traceback (most recent call last):
-        discreet.errors.OverBudget: ...
+        discreet.base.errors.OverBudget: ...
     """
     charge = Charge(guarantee, what, request, release, declaration, who, plan)
     database.lock(connection, data_set)

@@ -6,8 +6,8 @@ from discreet.noise.discrete_gaussian import DiscreteGaussian, GridGaussian
 from discreet.noise.gaussian import Gaussian
 from discreet.noise.knorm import DiscreteKNorm, KNorm
 from discreet.noise.laplace import DiscreteLaplace, Laplace
-from discreet.noise.law import AnytimeLaw, Law, NoNoise, add_noise
-from discreet.noise.responses import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding, add_report
+from discreet.noise.distribution import AnytimeLaw, Law, NoNoise, add_noise
+from discreet.noise.randomized_response import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding, add_report
 
 __all__ = [
     "AnytimeLaw",
@@ -31,6 +31,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from discreet.moved import former
+    from discreet.base.moved import former
 
     return former(__name__, name)

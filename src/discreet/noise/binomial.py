@@ -11,8 +11,8 @@ move of fewer cells is the same pair of laws with some cells left out, which is 
 worst, and a profile holds both of its directions. In a second release the same user may move the other way round than
 in the first, though, and a rise beside a fall may lose more than two rises or two falls. ``privacy.profiles.compose``
 tries all ways. Statistics whose cells move any way (tables of losses, first-visit tables) need every split of their
-cells: they are refused here unless p is 1/2, where all splits are alike, and :mod:`discreet.adversarial.shuffled` tries
-every split of those that it releases.
+cells: they are refused here unless p is 1/2, where all splits are alike, and
+:mod:`discreet.problems.adversarial.shuffle_recipes` tries every split of those that it releases.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.errors import InvalidInput, Unsupported
-from discreet.noise.law import (
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.noise.distribution import (
     IN_EVERY_CELL,
     Size,
     TableKernel,
@@ -39,9 +39,9 @@ from discreet.noise.law import (
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.scientific import special
-from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit
+from discreet.base.scientific import special
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit
 
 _WORDS_AT_ONCE = 1 << 20
 

@@ -61,11 +61,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.errors import Unsupported
-from discreet.noise.exact_law import exact_gaussian
+from discreet.base.errors import Unsupported
+from discreet.noise.exact_distribution import exact_gaussian
 from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
 from discreet.noise.gaussian import Gaussian, horizontal, normal_radius, standard_lines, vertical
-from discreet.noise.law import (
+from discreet.noise.distribution import (
     IN_EVERY_CELL,
     Size,
     TableKernel,
@@ -87,10 +87,10 @@ from discreet.privacy.profiles import (
     ZeroConcentratedProfile,
 )
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.scientific import special
-from discreet.streams import Stream
-from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_scale
+from discreet.base.scientific import special
+from discreet.base.streams import Stream
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit, check_scale
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2

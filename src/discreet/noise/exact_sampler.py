@@ -34,11 +34,11 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from discreet.compiled import inlined, kernel
-from discreet.errors import InvalidInput
-from discreet.noise.exact_law import WORD, ExactLaw, Tape, cumulative_bounds, draw
-from discreet.types import Floats, Integers, NDArray
-from discreet.validation import shown
+from discreet.base.compiled import inlined, kernel
+from discreet.base.errors import InvalidInput
+from discreet.noise.exact_distribution import WORD, ExactLaw, Tape, cumulative_bounds, draw
+from discreet.base.types import Floats, Integers, NDArray
+from discreet.base.validation import shown
 
 Words = NDArray[np.uint64]
 SamplerName = Literal["discreet", "opendp"]

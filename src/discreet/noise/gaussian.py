@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.compiled import kernel
-from discreet.noise.law import (
+from discreet.base.compiled import kernel
+from discreet.noise.distribution import (
     IN_EVERY_CELL,
     Size,
     add_noise,
@@ -22,10 +22,10 @@ from discreet.noise.law import (
 )
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.scientific import special
-from discreet.streams import Stream, fast_log, to_unit
-from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_scale
+from discreet.base.scientific import special
+from discreet.base.streams import Stream, fast_log, to_unit
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit, check_scale
 
 
 class GaussianKernel(NamedTuple):

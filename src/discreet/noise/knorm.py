@@ -17,14 +17,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.errors import InvalidInput, Unsupported
-from discreet.noise.law import Size, add_noise, advance, refuse_secure, table_kernel, word_at
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.noise.distribution import Size, add_noise, advance, refuse_secure, table_kernel, word_at
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.scientific import optimize
-from discreet.streams import Stream, below, fast_log, to_unit, uniform
-from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_scale
+from discreet.base.scientific import optimize
+from discreet.base.streams import Stream, below, fast_log, to_unit, uniform
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_scale
 
 
 class KNormKernel(NamedTuple):

@@ -31,9 +31,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.noise.exact_law import exact_laplace
+from discreet.noise.exact_distribution import exact_laplace
 from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
-from discreet.noise.law import (
+from discreet.noise.distribution import (
     GOLDEN,
     IN_EVERY_CELL,
     Size,
@@ -51,10 +51,10 @@ from discreet.noise.law import (
 from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import BoundedProfile, LossProfile, Profile, PureProfile, responses_profile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.scientific import optimize, special
-from discreet.streams import Stream, fast_log, mix, to_unit, with_random_sign
-from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_count, check_open_unit, check_scale
+from discreet.base.scientific import optimize, special
+from discreet.base.streams import Stream, fast_log, mix, to_unit, with_random_sign
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit, check_scale
 
 
 class LaplaceKernel(NamedTuple):

@@ -1,9 +1,9 @@
 """The noise that five papers print, what they say it promises, and what it really gives. One file per paper.
 
-An entry (:class:`~discreet.papers.mechanism.Published`) lists the streams that are released, each with its law as
-printed and with what replacing one user moves in it. The truth is computed from those and from nothing else; the claim
-stands beside it. Recipes that run an entry stand in the same file, take their encoders and noise from its streams, and
-state what the same function computes. The letters in all files:
+An entry (:class:`~discreet.papers.published_mechanism.Published`) lists the streams that are released, each with its
+law as printed and with what replacing one user moves in it. The truth is computed from those and from nothing else; the
+claim stands beside it. Recipes that run an entry stand in the same file, take their encoders and noise from its
+streams, and state what the same function computes. The letters in all files:
 
 =========  ==========================================================================================================
 S, A, H    states, actions and steps of the shape; in layered problems S counts the states of all layers together
@@ -28,15 +28,15 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import unknown_name
-from discreet.packages import lazily, load
-from discreet.papers.mechanism import Part, Published, Setting
-from discreet.shape import Shape
+from discreet.base.errors import unknown_name
+from discreet.base.packages import lazily, load
+from discreet.papers.published_mechanism import Part, Published, Setting
+from discreet.base.shape import Shape
 
 if TYPE_CHECKING:
-    from discreet.papers.heavy_tailed import raw_count_loss
-    from discreet.papers.offline import linear_costs
-    from discreet.papers.shuffle import integer_message_bound, integer_message_delta, shuffle_noise_bits
+    from discreet.papers.heavy_ucbvi import raw_count_loss
+    from discreet.papers.dp_apvi import linear_costs
+    from discreet.papers.sdp_pe import integer_message_bound, integer_message_delta, shuffle_noise_bits
 
     PUBLISHED: Mapping[str, Published]
 
@@ -57,11 +57,11 @@ __all__ = [
 
 _PAPERS = ("heavy_tailed", "adversarial", "local", "offline", "shuffle")
 _HOMES = {
-    "integer_message_bound": "discreet.papers.shuffle",
-    "integer_message_delta": "discreet.papers.shuffle",
-    "linear_costs": "discreet.papers.offline",
-    "raw_count_loss": "discreet.papers.heavy_tailed",
-    "shuffle_noise_bits": "discreet.papers.shuffle",
+    "integer_message_bound": "discreet.papers.sdp_pe",
+    "integer_message_delta": "discreet.papers.sdp_pe",
+    "linear_costs": "discreet.papers.dp_apvi",
+    "raw_count_loss": "discreet.papers.heavy_ucbvi",
+    "shuffle_noise_bits": "discreet.papers.sdp_pe",
 }
 _find, _ = lazily(__name__, _HOMES)
 

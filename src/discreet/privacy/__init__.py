@@ -32,6 +32,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from discreet.moved import former
+    from discreet.base.moved import former
 
     return former(__name__, name)

@@ -18,8 +18,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
-from discreet.errors import InvalidInput
-from discreet.packages import installed
+from discreet.base.errors import InvalidInput
+from discreet.base.packages import installed
 from discreet.privacy.derivation import Claim, Fact, Facts, Reason
 from discreet.privacy.sensitivity import Sensitivity
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from discreet.errors import InvalidInput
-from discreet.validation import check_number
+from discreet.base.errors import InvalidInput
+from discreet.base.validation import check_number
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from functools import reduce
 
 import numpy as np
 
-from discreet.scientific import special
-from discreet.types import Floats
+from discreet.base.scientific import special
+from discreet.base.types import Floats
 
 # Mass that one truncation may move into the worst case: above the noise of a Fourier transform, so that its floor does
 # not keep arrays long, and far below what is certified (profiles.CERTIFIABLE).

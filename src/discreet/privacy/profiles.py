@@ -30,10 +30,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from discreet.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.privacy.losses import LossDistribution, convolve, gaussian_losses, on_grid, regrid
-from discreet.scientific import optimize, special
-from discreet.validation import check_count, check_delta, check_not_negative, check_number
+from discreet.base.scientific import optimize, special
+from discreet.base.validation import check_count, check_delta, check_not_negative, check_number
 
 # Floating point convolutions are accurate to about 1e-12 in delta; nothing below this is certified by them.
 CERTIFIABLE = 1e-10

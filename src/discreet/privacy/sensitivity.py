@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from discreet.errors import InvalidInput
-from discreet.validation import check_count, check_not_negative
+from discreet.base.errors import InvalidInput
+from discreet.base.validation import check_count, check_not_negative
 
 _SLACK = 1 + 1e-9  # for norms that were computed in floating point
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.packages import lazily, make_callable
+from discreet.base.packages import lazily, make_callable
 
 if TYPE_CHECKING:
     from discreet.recipes.recipe import Recipe

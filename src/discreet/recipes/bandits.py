@@ -1,7 +1,7 @@
 """Recipes for bandits, worlds of one state and one step: the rewards of the arm that a block of users plays.
 
 Visits are public there and only a reward needs hiding, which moves one number by one
-(:mod:`discreet.channels.arm_rewards`):
+(:mod:`discreet.mechanisms.bandit`):
 
 * ``central/arm-rewards``: discrete Laplace noise on the rewards of a block; with a delta, discrete Gaussian noise where
   that is quieter;
@@ -19,24 +19,24 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from discreet.accumulators.sums import Blocks
-from discreet.channels.additive import Channel
-from discreet.channels.answered_bits import ResponseChannel
-from discreet.channels.arm_rewards import ArmRewardsChannel
-from discreet.channels.schedule import sizes
-from discreet.channels.session import Privatizer, unnamed
-from discreet.encoders.arm_reward import ArmReward, is_bandit
-from discreet.errors import Unsupported
+from discreet.mechanisms.sums.blocks import Blocks
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.messages.answered_bits import ResponseChannel
+from discreet.mechanisms.bandit import ArmRewardsChannel
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.session import Privatizer, unnamed
+from discreet.mechanisms.counts.arm_reward import ArmReward, is_bandit
+from discreet.base.errors import Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
-from discreet.noise.law import Law
+from discreet.noise.distribution import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, parallel, shuffled
 from discreet.privacy.words import rounded_up
 from discreet.recipes.arm_blocks import GROWTH, arm_blocks, tried_shuffled
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.shuffle import absent_share
-from discreet.recipes.trust import Privacy
-from discreet.shape import Shape
+from discreet.recipes.targets import Privacy
+from discreet.base.shape import Shape
 
 _OPTIONS: dict[str, Any] = {"first": None, "growth": GROWTH}
 

@@ -1,11 +1,11 @@
 """Central recipes beyond plain blocks: focused blocks of rows, and prefix sums with correlated noise.
 
-* Focused blocks (:mod:`discreet.channels.focused`) answer for the rows that are worth asking about, with that much less
-  noise.
-* The matrix mechanism and the refined tree (:mod:`discreet.channels.continual`) release prefix sums of all users so
+* Focused blocks (:mod:`discreet.mechanisms.focused`) answer for the rows that are worth asking about, with that much
+  less noise.
+* The matrix mechanism and the refined tree (:mod:`discreet.mechanisms.continual`) release prefix sums of all users so
   far, with noise that hardly grows.
 
-Both choose the number of blocks by the regret that it is expected to cost (:mod:`discreet.recipes.expectation`).
+Both choose the number of blocks by the regret that it is expected to cost (:mod:`discreet.recipes.predicted_regret`).
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from discreet.accumulators.matrix import Matrix, fraction_bits
-from discreet.accumulators.tree import RefinedTree
-from discreet.channels.base import counts_per_row
-from discreet.channels.continual import ContinualChannel
-from discreet.channels.focused import FocusedChannel, RowEncoder, row_numbers
-from discreet.channels.schedule import Equal, EveryEpisode, Schedule, sizes
-from discreet.channels.session import Privatizer, unnamed
-from discreet.encoders.base import Encoder
-from discreet.encoders.first_visit import FirstVisitTables
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.tables import ThreeTables
-from discreet.encoders.two_tables import TwoTables
+from discreet.mechanisms.sums.matrix import Matrix, fraction_bits
+from discreet.mechanisms.sums.tree import RefinedTree
+from discreet.mechanisms.mechanism import counts_per_row
+from discreet.mechanisms.continual import ContinualChannel
+from discreet.mechanisms.focused import FocusedChannel, RowEncoder, row_numbers
+from discreet.mechanisms.schedule import Equal, EveryEpisode, Schedule, sizes
+from discreet.mechanisms.session import Privatizer, unnamed
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.counts.first_visit import FirstVisitTables
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.discrete_gaussian import SMOOTHED
-from discreet.noise.law import Law
+from discreet.noise.distribution import Law
 from discreet.privacy.guarantee import billboard, from_mechanism, one_of, parallel, post_process
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.expectation import WEIGHED_SUMS, blocks_of, noise_after, square_root
+from discreet.recipes.predicted_regret import WEIGHED_SUMS, blocks_of, noise_after, square_root
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.trust import Privacy
-from discreet.release import OPENING
-from discreet.shape import Shape
-from discreet.validation import check_positive
+from discreet.recipes.targets import Privacy
+from discreet.mechanisms.release import OPENING
+from discreet.base.shape import Shape
+from discreet.base.validation import check_positive
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 _EACH = 256  # rows up to which every number has its law

@@ -1,6 +1,6 @@
 """Recipes of the local model: sampled steps, and two randomisers of Garcelon et al. (2021) with the least noise.
 
-The randomisers as printed, with their true guarantee beside the paper's claim, are in :mod:`discreet.papers.local`.
+The randomisers as printed, with their true guarantee beside the paper's claim, are in :mod:`discreet.papers.ldp_obi`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from discreet.accumulators.sums import Total
-from discreet.channels.additive import Channel
-from discreet.channels.answered_bits import AnsweredBitsChannel
-from discreet.channels.asked_first_visit import AskedChannel, quietest_answers
-from discreet.channels.base import AnyChannel
-from discreet.channels.sampled_item import RESPONSES, ReportChannel
-from discreet.channels.schedule import EveryEpisode, Growing, Schedule
-from discreet.channels.session import Privatizer
-from discreet.encoders.arm_reward import is_bandit
-from discreet.encoders.asked_first_visit import BIT, SUCCESSOR, AskedFirstVisit
-from discreet.encoders.sampled_step import SampledStep
-from discreet.encoders.tables import ThreeTables
-from discreet.errors import Unsupported, unknown_name
+from discreet.mechanisms.sums.blocks import Total
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel, quietest_answers
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.sampled_item import RESPONSES, ReportChannel
+from discreet.mechanisms.schedule import EveryEpisode, Growing, Schedule
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.counts.arm_reward import is_bandit
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.base.errors import Unsupported, unknown_name
 from discreet.noise import BoundedNoise, RandomizedResponse, UnaryEncoding
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally, one_of
@@ -29,10 +29,10 @@ from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
 from discreet.recipes.arm_blocks import answering_blocks
-from discreet.recipes.expectation import growing
+from discreet.recipes.predicted_regret import growing
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.trust import Privacy
-from discreet.shape import Shape
+from discreet.recipes.targets import Privacy
+from discreet.base.shape import Shape
 
 _LONGEST_SEARCH = 32  # picked steps tried; more than that needs an epsilon that promises nothing
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from discreet.channels.session import Privatizer
-from discreet.errors import InvalidInput, Unsupported
-from discreet.notebook import facts_html, one_line, table_html
+from discreet.mechanisms.session import Privatizer
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.notebook import facts_html, one_line, table_html
 from discreet.privacy.guarantee import with_more_trust
-from discreet.recipes.trust import TRUSTS_LESS, Privacy, in_model
-from discreet.shape import Shape
+from discreet.recipes.targets import TRUSTS_LESS, Privacy, in_model
+from discreet.base.shape import Shape
 
 Options = Mapping[str, Any]
 _NEVER_PURE = ("gaussian", "binomial", "bounded")
@@ -44,7 +44,7 @@ class Recipe:
         problem: What is learned from it.
         mixes: False: not for learners that deploy several actions at once.
         suits: For which targets and shapes "auto" may choose it.
-        options_for: Other defaults for learners with a certain need, such as ``discreet.release.ESTIMATES``.
+        options_for: Other defaults for learners with a certain need, such as ``discreet.mechanisms.release.ESTIMATES``.
 
     Examples:
         >>> import discreet

@@ -1,7 +1,7 @@
 """All recipes by name, and ``build``: from a target to a privatizer, without seeing any data.
 
 Recipes live in the modules that are named here as text and loaded when they are asked for: those of a slice are not
-imported for a problem that has nothing to do with it. ``recipe="auto"`` is :mod:`discreet.recipes.choice`.
+imported for a problem that has nothing to do with it. ``recipe="auto"`` is :mod:`discreet.recipes.auto`.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from discreet.channels.session import Privatizer
-from discreet.errors import InvalidInput, Unsupported, check_name, unknown_name
-from discreet.recipes.choice import choose
-from discreet.recipes.expectation import expected_regret, noise_of
+from discreet.mechanisms.session import Privatizer
+from discreet.base.errors import InvalidInput, Unsupported, check_name, unknown_name
+from discreet.recipes.auto import choose
+from discreet.recipes.predicted_regret import expected_regret, noise_of
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe, Recipes
-from discreet.recipes.trust import TRUSTS_LESS, Privacy
-from discreet.release import LAYERS
-from discreet.shape import LayeredShape, Shape, check_size
-from discreet.validation import check_count
+from discreet.recipes.targets import TRUSTS_LESS, Privacy
+from discreet.mechanisms.release import LAYERS
+from discreet.base.shape import LayeredShape, Shape, check_size
+from discreet.base.validation import check_count
 
 # What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
 # prefers the first of those that it expects to be equally good.
 _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
     TABULAR: {
-        "discreet.recipes.additive": ("none", "central", "local"),
+        "discreet.recipes.additive_noise": ("none", "central", "local"),
         "discreet.recipes.central": ("central",),
         "discreet.recipes.local": ("local",),
         "discreet.recipes.shuffle": ("shuffle",),
         "discreet.recipes.bandits": ("central", "shuffle"),
-        "discreet.papers.local": ("local", "shuffle"),
-        "discreet.papers.shuffle": ("shuffle",),
+        "discreet.papers.ldp_obi": ("local", "shuffle"),
+        "discreet.papers.sdp_pe": ("shuffle",),
     },
     HEAVY: {
-        "discreet.heavy_tails.recipes": ("none", "central", "local"),
-        "discreet.papers.heavy_tailed": ("central", "local"),
+        "discreet.problems.heavy_tails.recipes": ("none", "central", "local"),
+        "discreet.papers.heavy_ucbvi": ("central", "local"),
     },
     LAYERED: {
-        "discreet.adversarial.recipes": ("none", "central", "local", "shuffle"),
-        "discreet.papers.adversarial": ("central", "local"),
+        "discreet.problems.adversarial.recipes": ("none", "central", "local", "shuffle"),
+        "discreet.papers.uc_o_reps": ("central", "local"),
     },
-    DATA_SET: {"discreet.recipes.offline": ("none", "central"), "discreet.papers.offline": ("central",)},
-    LINEAR: {"discreet.linear.recipes": ("none", "central")},
+    DATA_SET: {"discreet.recipes.data_set": ("none", "central"), "discreet.papers.dp_apvi": ("central",)},
+    LINEAR: {"discreet.problems.linear.recipes": ("none", "central")},
 }
 _REGISTERED: list[Recipe] = []
 

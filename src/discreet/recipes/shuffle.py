@@ -1,11 +1,11 @@
 """Recipes of the shuffle model: counts of an encoder through a shuffler, batch by batch.
 
-* ``...-binomial``: true bits and noise bits, all separate (:mod:`discreet.channels.shuffled_bits`).
-* ``...-randomised-response``: every bit answered on the device (:mod:`discreet.channels.answered_bits`), so that a pure
-  local promise is left if the shuffler fails.
+* ``...-binomial``: true bits and noise bits, all separate (:mod:`discreet.mechanisms.shuffled`).
+* ``...-randomised-response``: every bit answered on the device (:mod:`discreet.mechanisms.messages.answered_bits`), so
+  that a pure local promise is left if the shuffler fails.
 
 * ``sampled-item``: one message of each user, an item of a step that her device draws, randomised there
-  (:mod:`discreet.channels.shuffled_item`); a pure local promise is left here, too.
+  (:mod:`discreet.mechanisms.messages.shuffled_item`); a pure local promise is left here, too.
 
 The noise of a batch depends on its size, so it is calibrated when the batch is asked for; sizes that are foreseen are
 certified here. ``dropouts`` and ``colluding`` are the shares of a batch whose noise does not count.
@@ -18,29 +18,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from discreet.channels.answered_bits import ResponseChannel
-from discreet.channels.arm_rewards import ArmRewardsChannel
-from discreet.channels.base import AnyChannel
-from discreet.channels.schedule import OpeningThenGrowing, PerPolicy, Schedule, sizes
-from discreet.channels.session import Privatizer, unnamed
-from discreet.channels.shuffled_bits import FittedBits, ShuffledChannel
-from discreet.channels.shuffled_item import ItemChannel
-from discreet.encoders.arm_reward import is_bandit
-from discreet.encoders.base import Encoder
-from discreet.encoders.first_visit import FirstVisit, FirstVisitTables
-from discreet.encoders.joint import JointHistogram
-from discreet.encoders.sampled_step import SampledStep
-from discreet.encoders.tables import RewardLevels, ThreeTables
-from discreet.encoders.two_tables import TwoTables
-from discreet.errors import InvalidInput, Unsupported
+from discreet.mechanisms.messages.answered_bits import ResponseChannel
+from discreet.mechanisms.bandit import ArmRewardsChannel
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.schedule import OpeningThenGrowing, PerPolicy, Schedule, sizes
+from discreet.mechanisms.session import Privatizer, unnamed
+from discreet.mechanisms.shuffled import FittedBits, ShuffledChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.counts.arm_reward import is_bandit
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.counts.three_tables import RewardLevels, ThreeTables
+from discreet.mechanisms.counts.two_tables import TwoTables
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
 from discreet.privacy.words import rounded_up
-from discreet.recipes.expectation import blocks_of, noise_after
+from discreet.recipes.predicted_regret import blocks_of, noise_after
 from discreet.recipes.recipe import Options, Recipe
-from discreet.recipes.trust import Privacy
-from discreet.release import OPENING
-from discreet.shape import Shape
-from discreet.validation import check_count, check_not_negative
+from discreet.recipes.targets import Privacy
+from discreet.mechanisms.release import OPENING
+from discreet.base.shape import Shape
+from discreet.base.validation import check_count, check_not_negative
 
 _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
     "joint-histogram": JointHistogram,

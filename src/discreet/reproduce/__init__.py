@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from discreet.errors import check_name
+from discreet.base.errors import check_name
 from discreet.reproduce import (
     adversarial,
     adversarial_checks,

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.errors import MissingExtra
-from discreet.pictures import DARK, repaint, small_png
+from discreet.base.errors import MissingExtra
+from discreet.base.pictures import DARK, repaint, small_png
 from discreet.privacy.words import rounded_up
 from discreet.reproduce.figure import BEHAVIOUR, MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
 

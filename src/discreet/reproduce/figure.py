@@ -33,7 +33,7 @@ from discreet.reproduce.verdicts import below as below
 from discreet.reproduce.verdicts import bootstrap as bootstrap
 from discreet.reproduce.verdicts import standard_error as standard_error
 from discreet.reproduce.verdicts import within as within
-from discreet.types import Floats
+from discreet.base.types import Floats
 
 SCALES = ("quick", "paper")
 VERSIONS = ("published", "certified", "ours")

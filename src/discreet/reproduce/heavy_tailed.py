@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.heavy_tails.worlds import central_lower_bound, local_lower_bound
+from discreet.problems.heavy_tails.world import central_lower_bound, local_lower_bound
 from discreet.reproduce.figure import (
     AT,
     UNIFORM,
@@ -33,8 +33,8 @@ from discreet.reproduce.figure import (
     all_of,
     below,
 )  # fmt: skip
-from discreet.shape import Shape
-from discreet.types import Floats
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
 
 PAPER = "Differentially private episodic reinforcement learning with heavy-tailed rewards"
 EPSILONS = (0.5, 1.0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.papers.local_bounds import obi_regret_bound
+from discreet.papers.obi_regret_bound import obi_regret_bound
 from discreet.reproduce.figure import (
     UNIFORM,
     Claim,
@@ -30,8 +30,8 @@ from discreet.reproduce.figure import (
     all_of,
     below,
 )
-from discreet.shape import Shape
-from discreet.types import Floats
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
 
 PAPER = "Local differential privacy for regret minimization in reinforcement learning"
 EPSILONS = (0.2, 2.0, 20.0)

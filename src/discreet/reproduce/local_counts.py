@@ -27,7 +27,7 @@ from discreet.reproduce.figure import (
     within,
 )
 from discreet.reproduce.local import EPSILONS, PAPER, UNMASKED, deviations
-from discreet.types import Floats
+from discreet.base.types import Floats
 
 _HORIZON = 2
 _USERS = 1_000

@@ -19,7 +19,7 @@ from discreet.reproduce.drawing import as_png, new_picture
 from discreet.reproduce.figure import UNIFORM, Job, Measured, Task, standard_error
 from discreet.reproduce.run import run_tasks
 from discreet.simulation.progress import progress_bar
-from discreet.types import Floats
+from discreet.base.types import Floats
 
 MODELS = ("none", "central", "shuffle", "local")
 _LAYERED = ("layered", "kinds")
@@ -220,7 +220,7 @@ def draw_matrix(matrix: Matrix, theme: str = "light") -> bytes:
 
 def draw_shares(panels: Mapping[str, Floats], learners: Sequence[str], title: str, theme: str) -> bytes:
     """Tables of shares (learners by trust models; NaN for a refusal) as a picture, three in a row."""
-    from discreet.pictures import THEMES, checked_theme
+    from discreet.base.pictures import THEMES, checked_theme
 
     colours, across = THEMES[checked_theme(theme)], min(3, len(panels))
     rows = -(-len(panels) // across)

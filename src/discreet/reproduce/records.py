@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from discreet import RESULTS_SINCE as __version__
-from discreet.files import write_atomically
+from discreet.base.files import write_atomically
 from discreet.reproduce.figure import Job, Measured, Task
 
 Runs = dict[str, dict[str, Any]]  # by the number of the run, as text, which JSON keys are

@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import InvalidInput, MissingExtra, Unsupported
-from discreet.files import write_atomically
-from discreet.registry import Registry
+from discreet.base.errors import InvalidInput, MissingExtra, Unsupported
+from discreet.base.files import write_atomically
+from discreet.base.registry import Registry
 from discreet.reproduce.drawing import draw
 from discreet.reproduce.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
 from discreet.reproduce.page import plain_verdicts, write_page
 from discreet.reproduce.records import chunks, keep_runs, load_record, measured_of, missing, record_of
-from discreet.shape import LayeredShape
+from discreet.base.shape import LayeredShape
 from discreet.simulation.progress import progress_bar
-from discreet.types import Floats
-from discreet.validation import check_count
+from discreet.base.types import Floats
+from discreet.base.validation import check_count
 
 _SEPSIS = "icu-sepsis"
 _PIECES = 20  # of a task, at most: what a stop can cost is one of them
@@ -204,7 +204,7 @@ def _run(task: Task, first: int, runs: int) -> dict[str, Any]:
 def _play_for_ever(world: Any, task: Task, first: int, runs: int) -> dict[str, Any]:
     """What a simulation would give whose learner draws every action evenly, or as in its data; exact, from the gap."""
     from discreet.simulation.block_loop import checkpoints
-    from discreet.simulation.run import world_of_run
+    from discreet.simulation.simulate import world_of_run
 
     worlds = [world_of_run(world, task.seed, run) for run in range(first, first + runs)]
     marks = checkpoints(task.episodes)
@@ -228,16 +228,16 @@ def _play_for_ever(world: Any, task: Task, first: int, runs: int) -> dict[str, A
 
 
 def _policy_of(job: Job, shape: Any) -> Any:
-    from discreet.offline.data_sets import behaviour_policy
-    from discreet.policies import uniform_policy
+    from discreet.simulation.data_sets import behaviour_policy
+    from discreet.base.policies import uniform_policy
 
     return uniform_policy(shape) if job.learner == UNIFORM else behaviour_policy(job.behaviour, shape)
 
 
 def _lost_evenly(world: Any, episodes: int) -> Floats:
     """The regret of even play at the checkpoints, where losses change with the episodes."""
-    from discreet.adversarial.people import HindsightJudge
-    from discreet.policies import uniform_policy
+    from discreet.problems.adversarial.simulator import HindsightJudge
+    from discreet.base.policies import uniform_policy
     from discreet.simulation.block_loop import empty_record
 
     judge, record, evenly = (
@@ -306,7 +306,7 @@ def _sepsis(**options: Any) -> Any:
 
 def _target(job: Job, shape: Any, users: int) -> tuple[Any, dict[str, Any]]:
     """The privacy target of a job, and what is to be told about the mechanism that it stands for."""
-    from discreet.recipes.trust import Central, Local, NoPrivacy, Shuffle
+    from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
 
     kind = {trust.model: trust for trust in (NoPrivacy, Central, Local, Shuffle)}[job.model]
     target: dict[str, Any] = {"recipe": job.recipe, "options": dict(job.recipe_options)}

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.types import Floats
+from discreet.base.types import Floats
 
 CONFIDENCE = 0.975  # of each one-sided comparison
 WORDS = ("holds", "fails", "undecided", "better", "not measured")

@@ -21,13 +21,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.errors import InvalidInput
-from discreet.notebook import counted, one_line, table_html
-from discreet.scientific import special
-from discreet.simulation.frames import columns_of, make_frame, offline_columns_of, together
+from discreet.base.errors import InvalidInput
+from discreet.base.notebook import counted, one_line, table_html
+from discreet.base.scientific import special
+from discreet.simulation.result_frames import columns_of, make_frame, offline_columns_of, together
 from discreet.simulation.result import OfflineResult, SimulationResult, standard_error, with_error
-from discreet.types import Floats
-from discreet.validation import check_open_unit, shown
+from discreet.base.types import Floats
+from discreet.base.validation import check_open_unit, shown
 
 AnyResult: TypeAlias = SimulationResult | OfflineResult
 RESULTS = "results"

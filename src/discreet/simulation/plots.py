@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.pictures import FORMATS, THEMES, Canvas, blank_figure, canvas, figure_bytes
+from discreet.base.pictures import FORMATS, THEMES, Canvas, blank_figure, canvas, figure_bytes
 from discreet.privacy.words import rounded_up
 from discreet.simulation.result import OfflineResult, SimulationResult, standard_error
 
@@ -27,7 +27,7 @@ def plot_results(
     """Draw cumulative regret against episodes, both on logarithmic axes; the band is one standard error either side.
 
     The picture goes to a file, into axes of yours (``ax``), or, given neither, into a new figure of ``pyplot``, which
-    notebooks show. ``theme`` is "light" or "dark"; see :mod:`discreet.pictures`. Returns the axes.
+    notebooks show. ``theme`` is "light" or "dark"; see :mod:`discreet.base.pictures`. Returns the axes.
     """
     place = canvas(path, ax, theme)
     _draw_regret(place, results, labels, title)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import discreet
-from discreet.compiled import cache_folder
-from discreet.files import write_atomically
+from discreet.base.compiled import cache_folder
+from discreet.base.files import write_atomically
 
 
 class _NoContent(Exception):

@@ -19,24 +19,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.channels.schedule import sizes
-from discreet.channels.session import Privatizer
-from discreet.errors import InvalidInput, Unsupported
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.session import Privatizer
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.learners.base import Learner
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.policies import uniform_policy
+from discreet.base.policies import uniform_policy
 from discreet.recipes.recipe import HEAVY, TABULAR, Recipe
 from discreet.recipes.registry import build, find
 from discreet.recipes.registry import recipes as all_recipes
-from discreet.recipes.trust import NoPrivacy, Privacy
-from discreet.shape import Shape
+from discreet.recipes.targets import NoPrivacy, Privacy
+from discreet.base.shape import Shape
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.rehearsal import Candidate, Rehearsal, Rehearsed
 from discreet.simulation.rehearsal_cache import remembered
-from discreet.simulation.run import AnyWorld, simulate, world_of_run
-from discreet.validation import check_count
+from discreet.simulation.simulate import AnyWorld, simulate, world_of_run
+from discreet.base.validation import check_count
 from discreet.worlds.family import World, WorldFamily
-from discreet.worlds.of_shape import worlds_of_shape
+from discreet.worlds.random_worlds import worlds_of_shape
 from discreet.worlds.registry import make_world
 from discreet.worlds.tabular import TabularWorld
 
@@ -63,7 +63,7 @@ def rehearse(
 
     Args:
         about: A world, a name of one, a family of worlds, several of these of one shape, or a shape: random worlds of
-            that shape are then played (:mod:`discreet.worlds.of_shape`).
+            that shape are then played (:mod:`discreet.worlds.random_worlds`).
         privacy: The target.
         episodes: Users of each run.
         learners: Names, or learners with knobs.

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import InvalidInput
-from discreet.files import write_atomically
+from discreet.base.errors import InvalidInput
+from discreet.base.files import write_atomically
 from discreet.learners.registry import with_standing
-from discreet.notebook import counted, facts_html, one_line
-from discreet.policies import AnyPolicy
+from discreet.base.notebook import counted, facts_html, one_line
+from discreet.base.policies import AnyPolicy
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.words import brief_promise
-from discreet.release import Release
-from discreet.types import Floats, Integers
+from discreet.mechanisms.release import Release
+from discreet.base.types import Floats, Integers
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
 _NO_GAPS: dict[str, None] = {"per_run": None}  # in results saved before there was a deployed gap
@@ -187,7 +187,7 @@ class SimulationResult:
 
     def to_frame(self, library: str | None = None, *, rows: str = "runs") -> Any:
         """A frame of pandas or polars with one row per run, or with ``rows="checkpoints"`` per run and checkpoint."""
-        from discreet.simulation.frames import columns_of, make_frame
+        from discreet.simulation.result_frames import columns_of, make_frame
 
         return make_frame(columns_of(self, rows), library)
 
@@ -335,7 +335,7 @@ class OfflineResult:
 
     def to_frame(self, library: str | None = None, *, rows: str = "runs") -> Any:
         """A frame of pandas or polars with one row per data set."""
-        from discreet.simulation.frames import make_frame, offline_columns_of
+        from discreet.simulation.result_frames import make_frame, offline_columns_of
 
         return make_frame(offline_columns_of(self, rows), library)
 

@@ -31,14 +31,14 @@ from typing import Literal
 
 import numpy as np
 
-from discreet.errors import InvalidInput, check_name
-from discreet.packages import load
-from discreet.planning.backward import best_policy
-from discreet.scientific import special
-from discreet.shape import Shape, check_size
-from discreet.streams import WORLD, generator
-from discreet.types import ArrayLike, Floats, Integers
-from discreet.validation import check_array, check_count, check_not_negative, check_positive
+from discreet.base.errors import InvalidInput, check_name
+from discreet.base.packages import load
+from discreet.worlds.planning.backward_induction import best_policy
+from discreet.base.scientific import special
+from discreet.base.shape import Shape, check_size
+from discreet.base.streams import WORLD, generator
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_array, check_count, check_not_negative, check_positive
 from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.rewards import Bernoulli, Deterministic, RewardLaw
 from discreet.worlds.tabular import TabularWorld
@@ -62,7 +62,7 @@ def river_swim(
         states: The length of the river.
         horizon: Steps of an episode.
         rewards: ``bernoulli``, or heavy-tailed around the same means: ``stable``, ``student``, ``pareto`` or
-            ``two-point`` (see :mod:`discreet.heavy_tails.worlds`).
+            ``two-point`` (see :mod:`discreet.problems.heavy_tails.world`).
         alpha: The tail index of heavy tails.
         scale: Their scale.
         order: The public moment bound is that of order 1 + ``order``; by default one that exists with room to spare.
@@ -89,7 +89,7 @@ def river_swim(
     name, start = f"river-swim-{states}", _point(states, 0)
     if isinstance(rewards, str) and rewards == "bernoulli":
         return TabularWorld(name, transitions, Bernoulli(means), start, horizon)
-    law, moments = load("discreet.heavy_tails.worlds:around")(rewards, means, alpha, scale, order)
+    law, moments = load("discreet.problems.heavy_tails.world:around")(rewards, means, alpha, scale, order)
     return TabularWorld(f"{name}-{rewards}", transitions, law, start, horizon, (-1.0, 1.0), moments)
 
 

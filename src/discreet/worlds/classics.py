@@ -5,7 +5,7 @@ and the large one far away. In *deep sea* a single sequence of actions out of 2^
 at random needs 2^n episodes. In *random layers* nothing is earned before the last layer, and there only the state
 counts: whoever does not learn transitions learns nothing.
 
-All rewards lie in [0, 1]. Worlds of operations research are in :mod:`discreet.worlds.operations`.
+All rewards lie in [0, 1]. Worlds of operations research are in :mod:`discreet.worlds.operations_research`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.errors import InvalidInput
-from discreet.shape import Shape
-from discreet.streams import WORLD, generator
-from discreet.types import Floats
-from discreet.validation import check_array, check_count, check_not_negative
+from discreet.base.errors import InvalidInput
+from discreet.base.shape import Shape
+from discreet.base.streams import WORLD, generator
+from discreet.base.types import Floats
+from discreet.base.validation import check_array, check_count, check_not_negative
 from discreet.worlds.family import WorldFamily, family_or_member
 from discreet.worlds.rewards import Bernoulli, Deterministic, OnTransition
 from discreet.worlds.tabular import TabularWorld

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from discreet.notebook import facts_html, one_line
-from discreet.shape import Shape
-from discreet.validation import check_count
+from discreet.base.notebook import facts_html, one_line
+from discreet.base.shape import Shape
+from discreet.base.validation import check_count
 
 
 @runtime_checkable

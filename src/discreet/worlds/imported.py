@@ -24,10 +24,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.errors import InvalidInput, MissingExtra, Unsupported, check_name
-from discreet.policies import StochasticPolicy
-from discreet.types import ArrayLike, Floats, NDArray
-from discreet.validation import check_count
+from discreet.base.errors import InvalidInput, MissingExtra, Unsupported, check_name
+from discreet.base.policies import StochasticPolicy
+from discreet.base.types import ArrayLike, Floats, NDArray
+from discreet.base.validation import check_count
 from discreet.worlds.rewards import Deterministic, FiniteOnTransition, OnTransition, RewardLaw, cumulative
 from discreet.worlds.tabular import TabularWorld
 

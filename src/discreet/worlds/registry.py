@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.registry import Named, Registry
+from discreet.base.registry import Named, Registry
 
 WORLDS = Registry(
     "world",
@@ -29,44 +29,44 @@ WORLDS = Registry(
             "discreet.worlds.classics:random_layers",
             "actions decide where one goes, only the last layer pays, a fresh instance per run",
         ),
-        "forest": Named("discreet.worlds.operations:forest", "let a forest grow old, or cut it before it burns"),
+        "forest": Named("discreet.worlds.operations_research:forest", "let a forest grow old, or cut it before it burns"),
         "machine-repair": Named(
-            "discreet.worlds.operations:machine_repair", "run a machine that wears out, or lose a step to repair it"
+            "discreet.worlds.operations_research:machine_repair", "run a machine that wears out, or lose a step to repair it"
         ),
         "admission": Named(
-            "discreet.worlds.operations:admission", "let customers into a queue, or send them away while it is long"
+            "discreet.worlds.operations_research:admission", "let customers into a queue, or send them away while it is long"
         ),
-        "inventory": Named("discreet.worlds.operations:inventory", "order stock before the demand is known"),
+        "inventory": Named("discreet.worlds.operations_research:inventory", "order stock before the demand is known"),
         "layered": Named(
-            "discreet.adversarial.world:layered",
+            "discreet.problems.adversarial.world:layered",
             "random layers with losses that an adversary fixed beforehand, fresh per run",
         ),
         "kinds": Named(
-            "discreet.adversarial.catalogue:kinds",
+            "discreet.problems.adversarial.benchmark_worlds:kinds",
             "layers of good and bad states: losses depend on where one is, so only transitions can be learned",
         ),
         "river-layers": Named(
-            "discreet.adversarial.catalogue:river_layers", "RiverSwim with a layer per step, for losses"
+            "discreet.problems.adversarial.benchmark_worlds:river_layers", "RiverSwim with a layer per step, for losses"
         ),
         "long-layers": Named(
-            "discreet.adversarial.catalogue:long_layers", "twenty random layers of three states, fresh per run"
+            "discreet.problems.adversarial.benchmark_worlds:long_layers", "twenty random layers of three states, fresh per run"
         ),
         "wide-layers": Named(
-            "discreet.adversarial.catalogue:wide_layers", "random layers 1,8,8,8,1 with five actions, fresh per run"
+            "discreet.problems.adversarial.benchmark_worlds:wide_layers", "random layers 1,8,8,8,1 with five actions, fresh per run"
         ),
         "changing-arms": Named(
-            "discreet.adversarial.catalogue:changing_arms",
+            "discreet.problems.adversarial.benchmark_worlds:changing_arms",
             "one step, three arms; after a quarter of the episodes another arm is the best",
         ),
         "linear-benchmark": Named(
-            "discreet.linear.world:linear_benchmark", "linear in ten features, for offline learners, fresh per run"
+            "discreet.problems.linear.world:linear_benchmark", "linear in ten features, for offline learners, fresh per run"
         ),
         "hard-central": Named(
-            "discreet.heavy_tails.worlds:hard_central",
+            "discreet.problems.heavy_tails.world:hard_central",
             "bandits that pay rarely and much: where joint privacy must cost regret",
         ),
         "hard-tree": Named(
-            "discreet.heavy_tails.worlds:hard_tree",
+            "discreet.problems.heavy_tails.world:hard_tree",
             "a tree with one good leaf that pays rarely and much, for the local model",
         ),
         "hard-local": Named(

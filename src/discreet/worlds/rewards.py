@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.compiled import dispatch
-from discreet.errors import InvalidInput, Unsupported
-from discreet.streams import Stream, categorical, uniform
-from discreet.types import Floats
-from discreet.validation import check_array
+from discreet.base.compiled import dispatch
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.streams import Stream, categorical, uniform
+from discreet.base.types import Floats
+from discreet.base.validation import check_array
 
 
 class Deterministic(NamedTuple):
@@ -195,7 +195,7 @@ def regroup(law: RewardLaw, change: Callable[[Floats], Floats]) -> RewardLaw:
 
 
 def cumulative(probabilities: Floats) -> Floats:
-    """Cumulative sums over the last axis, from which ``discreet.streams.categorical`` draws."""
+    """Cumulative sums over the last axis, from which ``discreet.base.streams.categorical`` draws."""
     return _closed(np.cumsum(probabilities, axis=-1))
 
 

@@ -14,15 +14,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.compiled import inlined, kernel
-from discreet.errors import InvalidInput
-from discreet.notebook import facts_html, one_line
-from discreet.planning.backward import best_policy, evaluate, evaluate_stochastic, group
-from discreet.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.shape import Moments, Shape, check_size
-from discreet.streams import Stream, categorical, uniform
-from discreet.types import Floats, Integers
-from discreet.validation import check_array, check_count, check_flag, check_probabilities, check_range
+from discreet.base.compiled import inlined, kernel
+from discreet.base.errors import InvalidInput
+from discreet.base.notebook import facts_html, one_line
+from discreet.worlds.planning.backward_induction import best_policy, evaluate, evaluate_stochastic, group
+from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.base.shape import Moments, Shape, check_size
+from discreet.base.streams import Stream, categorical, uniform
+from discreet.base.types import Floats, Integers
+from discreet.base.validation import check_array, check_count, check_flag, check_probabilities, check_range
 from discreet.worlds.family import shape_facts
 from discreet.worlds.rewards import (
     Deterministic,

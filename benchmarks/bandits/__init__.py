@@ -1,1 +1,0 @@
-"""Private bandits as published, and discreet's UCBVI, on the same bandits: ``python -m benchmarks.bandits``."""

@@ -1,1 +1,0 @@
-"""discreet and its peers side by side: ``python -m benchmarks.peers``."""

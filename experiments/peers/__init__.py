@@ -1,0 +1,1 @@
+"""discreet and its peers side by side: ``python -m experiments.peers``."""

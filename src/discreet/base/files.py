@@ -1,0 +1,202 @@
+"""Output files appear whole or not at all, and there is room for them before the work begins.
+
+A file is written under a temporary name in the folder of its target, brought to the disk (fsync) and then renamed: a
+reader sees the old file or the new one, also after a power cut. Temporary names are unique, whichever thread or process
+asks for them. A new file gets the mode that the user's umask leaves, an existing one keeps its own, and a private one
+is its owner's alone. ``reserve`` takes the room for several files *before* a release, so that a full disk stops it
+while no noise has been drawn, and not after the budget was spent.
+
+Whatever the operating system refuses becomes one sentence that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from discreet.base.errors import InvalidInput
+
+_PREFIX = ".discreet-"  # short, so that a temporary name is not too long where its target's is not
+_BLOCK = 1 << 20
+
+
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """A path that can be written: its folder exists and takes files; checked before any work is done."""
+    file = as_path(path)
+    try:
+        kind = _mode(file)
+        folder = file.parent.is_dir()
+    except OSError as error:
+        raise _cannot_write(file, error) from None
+    if kind is not None and stat.S_ISDIR(kind):
+        raise InvalidInput(f"cannot write {shortened(file)}: it is a folder; give a file name in it")
+    if kind is not None and not stat.S_ISREG(kind):
+        raise InvalidInput(f"cannot write {shortened(file)}: it is not a plain file; give the name of a file")
+    if not folder:
+        raise InvalidInput(
+            f"cannot write {shortened(file)}: the folder {shortened(file.parent)} does not exist; make it first"
+        )
+    if not os.access(file.parent, os.W_OK):
+        raise InvalidInput(f"cannot write {shortened(file)}: no permission to write in {shortened(file.parent)}")
+    return file
+
+
+def _mode(file: Path) -> int | None:
+    try:
+        return file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _permissions(file: Path) -> int | None:
+    """What an existing file allows to whom; None for a new one, which the system gives what the umask leaves."""
+    kind = _mode(file)
+    return None if kind is None else stat.S_IMODE(kind)
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """A name of a file as a path; refused if no file can have that name."""
+    try:
+        text = os.fspath(path)
+        file = Path(text)
+    except TypeError:
+        raise InvalidInput(f"a file is named by text or a path, got {type(path).__name__}") from None
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidInput("a file is named by text without the character 0")
+    longest = max((len(os.fsencode(part)) for part in _encodable(file).parts), default=0)
+    if longest > 255:
+        raise InvalidInput(f"{shortened(file)} is too long for a name: {longest} bytes, where 255 are possible")
+    return file
+
+
+def _encodable(file: Path) -> Path:
+    try:
+        os.fsencode(file)
+    except UnicodeError:
+        raise InvalidInput("a file's name has characters that the system cannot write; choose another name") from None
+    return file
+
+
+def shortened(path: str | os.PathLike[str]) -> str:
+    """A path for a message: quoted, and cut in the middle if it is very long."""
+    text = str(path)
+    return repr(text if len(text) <= 200 else f"{text[:90]}...{text[-90:]}")
+
+
+def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[tuple[str, str | Path]] = ()) -> None:
+    """Refuse outputs that would overwrite each other or an input: every key says where the name was given."""
+    seen: dict[str, str] = {}
+    for option, given in inputs:
+        seen.setdefault(os.path.realpath(as_path(given)), option)
+    for option, file in outputs.items():
+        if file is None:
+            continue
+        other = seen.setdefault(os.path.realpath(file), option)
+        if other != option:
+            raise InvalidInput(f"{other} and {option} name the same file {shortened(file)}: give two names")
+
+
+def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, private: bool = False) -> None:
+    """Write a temporary file beside the target and rename it: readers see the old file or the new one.
+
+    A ``private`` one can be read by its owner alone.
+    """
+    file = check_writable(path)
+    room = Room(file, 0, private=private)
+    try:
+        room.write(content)
+    finally:
+        room.close()
+
+
+class Room:
+    """Space on the disk for one file that is still to be written; ``write`` fills it and gives it its name."""
+
+    def __init__(self, file: Path, size: int, *, private: bool = False) -> None:
+        self.file, self._written = file, False
+        self._temporary = file.parent / f"{_PREFIX}{secrets.token_hex(8)}"
+        try:
+            self._handle = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        except OSError as error:
+            raise _cannot_write(file, error) from None
+        self._mode = None if private else _permissions(file)
+        try:
+            _fill(self._handle, size)
+        except OSError as error:
+            self.close()
+            raise _cannot_write(file, error) from None
+
+    def write(self, content: str | bytes) -> None:
+        """Write the file, whole, and give it its name."""
+        data = content.encode() if isinstance(content, str) else content
+        try:
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._handle, left) :]
+            os.ftruncate(self._handle, len(data))
+            if self._mode is not None:
+                os.fchmod(self._handle, self._mode)
+            os.fsync(self._handle)
+            os.replace(self._temporary, self.file)
+            self._written = True
+        except OSError as error:
+            raise _cannot_write(self.file, error) from None
+        _sync_folder(self.file.parent)
+
+    def close(self) -> None:
+        """Give the space back if nothing was written."""
+        with suppress(OSError):
+            os.close(self._handle)
+        if not self._written:
+            with suppress(OSError):
+                os.unlink(self._temporary)
+
+
+@contextmanager
+def reserve(sizes: Mapping[str | os.PathLike[str], int]) -> Iterator[tuple[Room, ...]]:
+    """Room for several files of at most these sizes, all of it or an error; what is not written is given back."""
+    files = [(check_writable(path), size) for path, size in sizes.items()]
+    rooms: list[Room] = []
+    try:
+        for file, size in files:
+            rooms.append(Room(file, size))
+        yield tuple(rooms)
+    finally:
+        _close(rooms)
+
+
+def _close(rooms: Iterable[Room]) -> None:
+    for room in rooms:
+        room.close()
+
+
+def _fill(handle: int, size: int) -> None:
+    """Take the space, not only the length: a sparse file would fail when it is written."""
+    if size <= 0:
+        return
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, size)
+        return
+    zeros = bytes(_BLOCK)
+    for start in range(0, size, _BLOCK):
+        os.write(handle, zeros[: min(_BLOCK, size - start)])
+    os.fsync(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a new name to the disk; not all systems can, and then the name comes with the next sync."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _cannot_write(file: Path, error: OSError) -> InvalidInput:
+    return InvalidInput(f"cannot write {shortened(file)}: {error.strerror or error}")

@@ -1,0 +1,470 @@
+"""Policies: what is deployed, as plain public data.
+
+A ``Policy`` takes one action per step and state, a ``StochasticPolicy`` draws one, and a ``Mixture`` draws one
+deterministic component per episode, with public coins, and follows it to the end. Steps and states count from zero.
+Policies compare by value and save to JSON or NPZ files, which appear whole or not at all and read back exactly
+(:mod:`discreet.base.policy_files`).
+
+Where states or actions were declared as words, a policy carries them: ``act(step, "high")`` takes the label of a state
+and returns that of an action, so that nobody has to keep a list of labels beside the file, in the right order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from discreet.base.errors import InvalidInput, Unsupported, unknown_name
+from discreet.base.files import check_writable, shortened, write_atomically
+from discreet.base.notebook import counted, one_line, table_html
+from discreet.base.policy_files import LARGEST, checked_name, policy_bytes, read_policy
+from discreet.base.shape import Shape, check_size
+from discreet.base.types import ArrayLike, Floats, Integers, NDArray
+from discreet.base.validation import check_count, check_probabilities
+
+# What a learner lists in its ``needs`` beside statistics if it deploys stochastic policies or mixtures: recipes that
+# serve one action for everybody are then refused, and "auto" does without those that learn slowly from such policies.
+MIXED = "mixed policies"
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A deterministic policy: ``actions[step, state]``, of shape (H, S).
+
+    Args:
+        actions: Whole numbers of shape (H, S): the action at every step in every state.
+        state_labels: Names of the states, if they have any.
+        action_labels: Names of the actions.
+
+    Examples:
+        >>> import discreet
+        >>> import numpy as np
+        >>> policy = discreet.Policy(np.array([[1, 0]]), ("ill", "well"), ("wait", "treat"))
+        >>> policy.act(0, "ill", np.random.default_rng(0))
+        'treat'
+    """
+
+    actions: Integers
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _freeze(self, "actions", _whole_numbers("actions", self.actions, dimensions=2))
+        _check_labels(self, states=self.states, actions_from=int(self.actions.max()) + 1)
+
+    def __repr__(self) -> str:
+        return one_line("Policy", _sizes(self), _labels(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self, self.actions)
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps H that it has actions for."""
+        return int(self.actions.shape[0])
+
+    @property
+    def states(self) -> int:
+        """The number of states S that it has actions for."""
+        return int(self.actions.shape[1])
+
+    def draw(self, rng: np.random.Generator | None = None) -> Policy:
+        """The policy to follow for one episode: itself."""
+        return self
+
+    @overload
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
+
+    @overload
+    def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
+
+    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
+        """The action at this step and state. The label of a state gives the label of an action, a number a number."""
+        return _named(self, state, int(self.actions[_position(self, step, state)]))
+
+    def stochastic(self, actions: int) -> StochasticPolicy:
+        """The same policy as a table of probabilities over ``actions`` actions."""
+        check_count("actions", actions, at_least=int(self.actions.max()) + 1)
+        if self.actions.size * actions * 8 > LARGEST:
+            raise InvalidInput(f"a table of probabilities over {actions} actions is too large for this policy")
+        words = self.action_labels if self.action_labels is not None and len(self.action_labels) == actions else None
+        table = np.zeros((*self.actions.shape, actions))
+        np.put_along_axis(table, self.actions[..., None], 1.0, axis=2)
+        return StochasticPolicy(table, self.state_labels, words)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a .json or .npz file, whole or not at all."""
+        _save(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Policy) and np.array_equal(self.actions, other.actions) and _same_labels(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.actions.shape, self.actions.tobytes(), self.state_labels, self.action_labels))
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticPolicy:
+    """A policy that draws its actions: ``probabilities[step, state, action]``, of shape (H, S, A).
+
+    Args:
+        probabilities: Of shape (H, S, A); those of one step and state sum to one.
+        state_labels: Names of the states, if they have any.
+        action_labels: Names of the actions.
+
+    Examples:
+        >>> import discreet
+        >>> import numpy as np
+        >>> even = discreet.StochasticPolicy(np.full((1, 2, 2), 0.5))
+        >>> even.horizon, even.states
+        (1, 2)
+    """
+
+    probabilities: Floats
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _freeze(self, "probabilities", _distribution("probabilities", self.probabilities, dimensions=3))
+        _check_labels(self, states=self.states, actions=self.probabilities.shape[2])
+
+    def __repr__(self) -> str:
+        return one_line("StochasticPolicy", _sizes(self), f"{self.probabilities.shape[2]} actions", _labels(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self, self.probabilities.argmax(axis=2), "the likeliest action of each step")
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps H that it has actions for."""
+        return int(self.probabilities.shape[0])
+
+    @property
+    def states(self) -> int:
+        """The number of states S that it has actions for."""
+        return int(self.probabilities.shape[1])
+
+    def draw(self, rng: np.random.Generator | None = None) -> StochasticPolicy:
+        """The policy to follow for one episode: itself."""
+        return self
+
+    @overload
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
+
+    @overload
+    def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
+
+    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
+        """Draw an action at this step and state. The label of a state gives that of an action, a number a number."""
+        row = self.probabilities[_position(self, step, state)]
+        return _named(self, state, int(_generator(rng).choice(row.size, p=row)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a .json or .npz file, whole or not at all."""
+        _save(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StochasticPolicy):
+            return False
+        return np.array_equal(self.probabilities, other.probabilities) and _same_labels(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.probabilities.shape, self.probabilities.tobytes(), self.state_labels, self.action_labels))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Deterministic policies, one of which is drawn per episode: component i with probability ``weights[i]``.
+
+    Args:
+        components: Deterministic policies of the same shape.
+        weights: The probability of each.
+
+    Examples:
+        >>> import discreet
+        >>> import numpy as np
+        >>> left, right = discreet.Policy(np.array([[0]])), discreet.Policy(np.array([[1]]))
+        >>> len(discreet.Mixture((left, right), np.array([0.25, 0.75])).components)
+        2
+    """
+
+    components: tuple[Policy, ...]
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        components = tuple(self.components) if isinstance(self.components, Sequence) else ()
+        if not components or not all(isinstance(policy, Policy) for policy in components):
+            raise InvalidInput("components must be one or more deterministic policies (discreet.base.policies.Policy)")
+        shapes = {policy.actions.shape for policy in components}
+        if len(shapes) > 1:
+            raise InvalidInput(f"components must agree in horizon and states, got shapes {sorted(shapes)}")
+        if not all(_same_labels(policy, components[0]) for policy in components):
+            raise InvalidInput("components must agree in the labels of states and actions")
+        weights = _distribution("weights", self.weights, dimensions=1)
+        if weights.size != len(components):
+            raise InvalidInput(f"weights must have one entry per component ({len(components)}), got {weights.size}")
+        object.__setattr__(self, "components", components)
+        _freeze(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        return one_line("Mixture", counted(len(self.components), "component"), _sizes(self))
+
+    def _repr_html_(self) -> str:
+        rows = [[str(index), f"{weight:.4g}"] for index, weight in enumerate(self.weights[:_ROWS])]
+        left = len(self.components) - len(rows)
+        return table_html(repr(self)[1:-1], ["component", "weight"], rows, f"and {left:,} more" if left > 0 else "")
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps H, which all components share."""
+        return self.components[0].horizon
+
+    @property
+    def states(self) -> int:
+        """The number of states S, which all components share."""
+        return self.components[0].states
+
+    @property
+    def state_labels(self) -> tuple[str, ...] | None:
+        """The labels of the states, which all components share, if there are any."""
+        return self.components[0].state_labels
+
+    @property
+    def action_labels(self) -> tuple[str, ...] | None:
+        """The labels of the actions, which all components share, if there are any."""
+        return self.components[0].action_labels
+
+    def draw(self, rng: np.random.Generator | None = None) -> Policy:
+        """The component to follow for one episode."""
+        return self.components[int(_generator(rng).choice(self.weights.size, p=self.weights))]
+
+    @overload
+    def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
+
+    @overload
+    def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
+
+    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
+        """Refused for more than one component: an action alone cannot say which component the episode follows."""
+        if len(self.components) > 1:
+            raise Unsupported("a mixture draws one component per episode: call draw(rng) first and act with its result")
+        return self.components[0].act(step, state, rng)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a .json or .npz file, whole or not at all."""
+        _save(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mixture):
+            return False
+        return self.components == other.components and np.array_equal(self.weights, other.weights)
+
+    def __hash__(self) -> int:
+        return hash((self.components, self.weights.tobytes()))
+
+
+AnyPolicy: TypeAlias = Policy | StochasticPolicy | Mixture
+_LARGEST_ACTION = 2**31 - 1  # nobody declares more; whole numbers beyond 2^63 would wrap to negative ones
+
+
+def uniform_policy(shape: Shape) -> StochasticPolicy:
+    """Every action with the same probability, everywhere."""
+    check_size(shape)
+    return StochasticPolicy(np.full((shape.horizon, shape.states, shape.actions), 1.0 / shape.actions))
+
+
+def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
+    """Read a policy that ``save`` wrote, with its labels; files are data only and never run code.
+
+    Args:
+        path: The JSON file that ``policy.save(path)`` or ``discreet train --out`` wrote.
+
+    Examples:
+        >>> import discreet, pathlib, tempfile
+        >>> import numpy as np
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "policy.json"
+        ...     discreet.Policy(np.array([[1, 0]])).save(file)
+        ...     discreet.load_policy(file).actions
+        array([[1, 0]])
+    """
+    content, file = read_policy(path), shortened(path)
+    words = {name: content.get(name) for name in ("state_labels", "action_labels")}
+    try:
+        match content.get("kind"):
+            case "deterministic":
+                return Policy(content["actions"], **words)
+            case "stochastic":
+                return StochasticPolicy(content["probabilities"], **words)
+            case "mixture":
+                components = tuple(Policy(actions, **words) for actions in content["actions"])
+                return Mixture(components, content["weights"])
+            case kind:
+                raise InvalidInput(f"policy file {file} holds an unknown kind of policy {str(kind)[:40]!r}")
+    except (KeyError, TypeError):
+        raise InvalidInput(f"policy file {file} is damaged: a table is missing; save it again") from None
+    except (RecursionError, MemoryError, OverflowError):
+        raise InvalidInput(f"policy file {file} is damaged: a table is no table of numbers; save it again") from None
+
+
+def policy_tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
+    """The tables that make a policy, by name; ``policy_of`` puts them together again. Labels are not among them."""
+    if policy.state_labels is not None or policy.action_labels is not None:
+        raise Unsupported("the tables of a policy do not hold its labels: take them off, or save it to a file")
+    return _tables(policy)
+
+
+def policy_of(tables: Mapping[str, NDArray[Any]]) -> AnyPolicy:
+    """The policy that these tables make; their names say which kind it is."""
+    if tables.keys() == {"actions"}:
+        return Policy(tables["actions"])
+    if tables.keys() == {"probabilities"}:
+        return StochasticPolicy(tables["probabilities"])
+    if tables.keys() == {"actions", "weights"}:
+        return Mixture(tuple(Policy(actions) for actions in tables["actions"]), tables["weights"])
+    raise InvalidInput(f"no policy is made of {', '.join(sorted(tables)) or 'no tables'}")
+
+
+def policy_content(policy: AnyPolicy, suffix: str) -> bytes:
+    """What ``save`` writes into a file whose name ends in ``suffix``, .json or .npz."""
+    kind = {Policy: "deterministic", StochasticPolicy: "stochastic", Mixture: "mixture"}[type(policy)]
+    labels = {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
+    return policy_bytes(suffix, kind, _tables(policy), labels)
+
+
+def _tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
+    match policy:
+        case Policy(actions):
+            return {"actions": actions}
+        case StochasticPolicy(probabilities):
+            return {"probabilities": probabilities}
+        case Mixture(components, weights):
+            return {"actions": np.stack([component.actions for component in components]), "weights": weights}
+
+
+def _save(policy: AnyPolicy, path: str | os.PathLike[str]) -> None:
+    file = check_writable(checked_name(path))
+    write_atomically(file, policy_content(policy, file.suffix))
+
+
+_ROWS, _STEPS = 12, 12  # of a table in a notebook
+
+
+def _sizes(policy: AnyPolicy) -> str:
+    return f"{counted(policy.horizon, 'step')}, {counted(policy.states, 'state')}"
+
+
+def _labels(policy: Policy | StochasticPolicy) -> str:
+    return "" if policy.state_labels is None and policy.action_labels is None else "labelled"
+
+
+def _html(policy: Policy | StochasticPolicy, actions: Integers, note: str = "") -> str:
+    """The first states and steps as a table."""
+    states, words = policy.state_labels, policy.action_labels
+    steps = min(policy.horizon, _STEPS)
+    rows = [
+        [
+            str(state) if states is None else states[state],
+            *(str(actions[step, state]) if words is None else words[actions[step, state]] for step in range(steps)),
+        ]
+        for state in range(min(policy.states, _ROWS))
+    ]
+    cut = f"the first of {_sizes(policy)}" if policy.states > _ROWS or policy.horizon > _STEPS else ""
+    title = f"{type(policy).__name__}: {_sizes(policy)}"
+    columns = ["state", *(f"step {step}" for step in range(steps))]
+    return table_html(title, columns, rows, "; ".join(filter(None, (note, cut))))
+
+
+def _freeze(policy: object, name: str, table: NDArray[Any]) -> None:
+    table.flags.writeable = False
+    object.__setattr__(policy, name, table)
+
+
+def _whole_numbers(name: str, value: ArrayLike, *, dimensions: int) -> Integers:
+    try:
+        table = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} must be a rectangular table") from None
+    if table.ndim != dimensions or table.size == 0 or table.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"{name} must be a non-empty table of whole numbers with {dimensions} axes (step, state), "
+            f"got shape {table.shape} of {table.dtype}"
+        )
+    if table.min() < 0:
+        raise InvalidInput(f"{name} must not be negative, got {int(table.min())}; actions count from 0")
+    if table.max() > _LARGEST_ACTION:
+        raise InvalidInput(f"{name} must be numbers of actions, got {int(table.max())}; actions count from 0")
+    return np.array(table, dtype=np.int64, order="C")
+
+
+def _distribution(name: str, value: ArrayLike, *, dimensions: int) -> Floats:
+    normalised = check_probabilities(name, value)
+    if normalised.ndim != dimensions:
+        raise InvalidInput(f"{name} must have {dimensions} axes, got shape {normalised.shape}")
+    # Dividing again by a sum that is one up to rounding would change the last digit, and a policy read back from a
+    # file would differ from the one saved.
+    given = np.array(value, dtype=np.float64, order="C")
+    return given if np.abs(given.sum(axis=-1) - 1).max() < 1e-12 else np.ascontiguousarray(normalised)
+
+
+def labelled(policy: AnyPolicy, state_labels: Sequence[str] | None, action_labels: Sequence[str] | None) -> AnyPolicy:
+    """The same policy with these labels; None leaves states or actions as numbers."""
+    words: Any = {"state_labels": state_labels, "action_labels": action_labels}
+    if isinstance(policy, Mixture):
+        return replace(policy, components=tuple(replace(each, **words) for each in policy.components))
+    return replace(policy, **words)
+
+
+def _check_labels(
+    policy: Policy | StochasticPolicy, *, states: int, actions: int | None = None, actions_from: int = 0
+) -> None:
+    """Freeze the labels: different words, one for each state and for each action that there may be."""
+    for name, given in (("state_labels", policy.state_labels), ("action_labels", policy.action_labels)):
+        if given is None:
+            continue
+        if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(w, str) for w in given):
+            raise InvalidInput(f"{name} must be a list of words")
+        if len(set(given)) < len(given):
+            raise InvalidInput(f"{name} must be different words, one of them is there twice")
+        wanted = states if name == "state_labels" else actions
+        if len(given) != wanted if wanted is not None else len(given) < actions_from:
+            number = wanted if wanted is not None else f"at least {actions_from}"
+            raise InvalidInput(f"{name} must have {number} words for this policy, got {len(given)}")
+        object.__setattr__(policy, name, tuple(given))
+
+
+def _same_labels(one: Policy | StochasticPolicy, other: Policy | StochasticPolicy) -> bool:
+    return (one.state_labels, one.action_labels) == (other.state_labels, other.action_labels)
+
+
+def _position(policy: Policy | StochasticPolicy, step: int, state: int | str) -> tuple[int, int]:
+    where = _within("step", step, policy.horizon)
+    if not isinstance(state, str):
+        return where, _within("state", state, policy.states)
+    if policy.state_labels is None:
+        raise InvalidInput(f"this policy has no labels of states: give a number in 0..{policy.states - 1}")
+    if state not in policy.state_labels:
+        raise unknown_name("state", state, policy.state_labels)
+    return where, policy.state_labels.index(state)
+
+
+def _named(policy: Policy | StochasticPolicy, state: int | str, action: int) -> int | str:
+    """The action as the state was given: by its label, where it has one, or by its number."""
+    return action if policy.action_labels is None or not isinstance(state, str) else policy.action_labels[action]
+
+
+def _within(name: str, value: Any, bound: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < bound:
+        shown = repr(value) if isinstance(value, int | float | str) else f"a {type(value).__name__}"
+        raise InvalidInput(f"{name} must lie in 0..{bound - 1} and be a whole number, got {shown[:60]}")
+    return int(value)
+
+
+def _generator(rng: np.random.Generator | None) -> np.random.Generator:
+    if not isinstance(rng, np.random.Generator):
+        raise InvalidInput("this policy draws at random: pass rng=numpy.random.default_rng(seed)")
+    return rng

@@ -1,0 +1,105 @@
+"""Options and output that ``train`` and ``evaluate`` share: held-out users, and what they say about a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from discreet.cli.output import check_outputs, print_table
+from discreet.base.errors import InvalidInput
+
+_PANEL = "Judgement"
+
+Holdout: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--holdout",
+        metavar="SHARE",
+        help="Hold out this share of users, such as 0.35: they judge the policy instead of being learned from.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Behaviour: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--behaviour",
+        metavar="FILE",
+        help="The policy that users followed, if it is known (a policy file, or uniform): narrower intervals, and "
+        "apvi falls back on it.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Returns: TypeAlias = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--returns",
+        metavar="LOW HIGH",
+        help="The range of the sum of rewards from any step on, where it is narrower than --rewards allow.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Safe: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--safe", help="Keep to the declared behaviour where few users show what happens.", rich_help_panel=_PANEL
+    ),
+]
+SplitFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--split",
+        metavar="FILE",
+        help="Where it is recorded who was held out; private. Beside the policy unless given.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Plot: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw the intervals (.png, .svg, .pdf).", rich_help_panel="Output"),
+]
+
+
+def split_beside(policy: Path, split: Path | None, holdout: float | None) -> Path | None:
+    """The file of the split: as given, else beside the policy; none without held-out users."""
+    from discreet.base.files import check_distinct, check_writable
+
+    if holdout is None:
+        if split is not None:
+            raise InvalidInput("--split records who is held out: give --holdout, too")
+        return None
+    file = recorded_beside(policy) if split is None else split
+    check_distinct({"--out": policy, "--split": file})
+    if not file.exists():
+        check_writable(file)
+    elif split is None:
+        raise InvalidInput(
+            f"{str(file)!r} records an earlier split: give it as --split to use it again, or move it away for a new one"
+        )
+    return file
+
+
+def recorded_beside(policy: Path) -> Path:
+    """Where the split of a policy is recorded unless told otherwise."""
+    return policy.with_name(policy.stem + ".split.json")
+
+
+def check_plot(plot: Path | None, holdout: float | None) -> None:
+    """Refuse a picture that could not be drawn, before any work."""
+    if plot is not None and holdout is None:
+        raise InvalidInput("--plot draws what held-out users say: give --holdout, too")
+    check_outputs(plot=plot)
+
+
+def print_judgement(evaluation: Mapping[str, Any]) -> None:
+    """The three intervals and the verdict."""
+    words = {"value": "the policy", "behaviour": "the behaviour", "difference": "difference"}
+    rows = [
+        [word, *(f"{evaluation[name][part]:.4g}" for part in ("estimate", "low", "high"))]
+        for name, word in words.items()
+    ]
+    confidence = evaluation["value"]["confidence"]
+    print_table([f"{confidence:.0%} intervals", "estimate", "low", "high"], rows, right=("estimate", "low", "high"))
+    typer.echo(f"{evaluation['verdict']}.")

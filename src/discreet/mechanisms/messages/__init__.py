@@ -1,0 +1,1 @@
+"""What devices send: one question, its answers, a randomiser, and a way to the count."""

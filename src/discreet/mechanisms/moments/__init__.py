@@ -1,0 +1,1 @@
+"""Moments: sums of features and of their products, released with noise."""

@@ -1,0 +1,1 @@
+"""Tables of real trajectories: learned from, judged, and paid for, with a receipt."""

@@ -1,0 +1,60 @@
+"""Where to clip a quantity, chosen without anybody's data.
+
+In the released model the quantity x has a known distribution. It is clipped around its median there, at the bound B of
+a dyadic grid R/8, R/4, ..., 256 R for which
+
+    E |x - clip(x)| + 1.96 sd(noisy mean of clipped x)
+
+is smallest. The first term is the *excess*: clipping moves the mean by at most that, and the interval is widened by it.
+(The absolute value matters: excesses on both sides cancel in the mean of one world, and not in that of another.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from discreet.tables.evaluation.private_mean import FOR_THE_MEAN, Clip
+from discreet.base.types import Floats
+
+_GRID = 2.0 ** np.arange(-3, 9)
+
+
+class Chosen(NamedTuple):
+    """A clip, what it may remove from the mean, and what the model expects of clipped values: mean and deviation."""
+
+    clip: Clip
+    excess: float
+    expected: float | None
+    deviation: float = 0.0  # 0: the model says nothing
+
+
+def choose_clip(
+    imagined: Floats, span: float, users: int, epsilon: float, limits: tuple[float, float] | None = None
+) -> Chosen:
+    """The best clip for a mean over ``users`` users at this epsilon, judged by imagined ones.
+
+    ``limits`` are those that the quantity keeps anyway, where it has any: clipping there is tried too.
+    """
+    middle = float(np.median(imagined))
+    candidates = [Clip(middle, bound) for bound in (span * _GRID).tolist()]
+    if limits is not None:
+        candidates.append(known_range(*limits).clip)
+    chosen, least = None, math.inf
+    for clip in candidates:
+        cut = np.clip(imagined, clip.centre - clip.bound, clip.centre + clip.bound)
+        noise = 2 * clip.bound / (users * FOR_THE_MEAN * epsilon)
+        deviation = math.sqrt(float(cut.var()) / users + 2 * noise * noise)
+        excess = float(np.abs(imagined - cut).mean())
+        if chosen is None or excess + 1.96 * deviation < least:
+            least, chosen = excess + 1.96 * deviation, Chosen(clip, excess, float(cut.mean()), float(cut.std()))
+    assert chosen is not None
+    return chosen
+
+
+def known_range(low: float, high: float) -> Chosen:
+    """The clip of a quantity that lies between two limits: nothing is removed."""
+    middle = (low + high) / 2
+    return Chosen(Clip(middle, max((high - low) / 2, 1e-12)), 0.0, None)

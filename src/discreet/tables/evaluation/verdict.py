@@ -1,0 +1,66 @@
+"""Better, worse, about the same, or: cannot be told. Decided from released intervals alone.
+
+* *better* (*worse*): the interval of the difference to the behaviour lies above (below) 0;
+* *cannot be told*: it contains 0 and is wider than a quarter of the range that values can have. The reason is the
+  largest of three released parts of its width: rows that are not shown (the bracket), noise, or sampling;
+* *about the same*: it contains 0 and is no wider than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from discreet.tables.evaluation.interval import Interval
+
+_WIDE = 0.25
+
+
+class Causes(NamedTuple):
+    """What the interval of the difference is wide for, in the owner's units."""
+
+    bracket: float
+    noise: float
+    sampling: float
+    span: float
+    shown: float  # the share of the policy's way that leads through rows that are shown
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said about a policy and the behaviour, and why no more can be."""
+
+    word: str
+    reason: str
+
+    def sentence(self) -> str:
+        """The verdict as people read it."""
+        return f"{self.word}: {self.reason}"
+
+
+def verdict_from(word: str, sentence: str) -> Verdict:
+    """A verdict that was written down."""
+    return Verdict(word, sentence.removeprefix(f"{word}: "))
+
+
+def verdict_of(difference: Interval, causes: Causes) -> Verdict:
+    """The verdict that the interval of the difference allows."""
+    within = f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}"
+    if difference.low > 0 or difference.high < 0:
+        return Verdict("better" if difference.low > 0 else "worse", within)
+    if difference.width <= _WIDE * causes.span:
+        return Verdict("about the same", within)
+    parts = {
+        "rows not shown": causes.bracket,
+        "noise": causes.noise,
+        "sampling": causes.sampling,
+    }
+    remedies = {
+        "rows not shown": f"{1 - causes.shown:.0%} of what the policy does leads through situations that too few users "
+        "show; take a safe policy (safe=True), merge states, or more users",
+        "noise": "the noise is too large for so few users; take a larger epsilon or more users",
+        "sampling": "the outcomes of so few held-out users vary too much; take more users, or a policy nearer to the "
+        "behaviour",
+    }
+    largest = max(parts, key=lambda name: parts[name])
+    return Verdict("cannot be told", f"{within}; {remedies[largest]}")

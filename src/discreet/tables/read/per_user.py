@@ -1,0 +1,172 @@
+"""The rules of :mod:`discreet.tables.read.query` on the rows of one user after another, as a compiled loop.
+
+An engine has grouped valid rows by user (and episode), each packed into one number. Here they are put in order,
+repaired and followed up. Users do not meet: whatever one of them brings changes her own output only. The same rules
+exist as a query for warehouses; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from discreet.base.compiled import kernel
+from discreet.tables.read.columns import Declaration, Packing
+from discreet.base.types import Integers
+
+_SHORT = 64
+
+
+class Rules(NamedTuple):
+    """What the loop needs to know."""
+
+    states: int
+    actions: int
+    horizon: int
+    levels: int
+    grid: int
+    following: int
+    per_user: int
+    homogeneous: bool
+    first_visit: bool
+    counted_steps: int  # rows at later steps are not counted
+    days: int  # the width of a step in days counted from a user's first date; 0 where rows hold steps
+
+
+class Counted(NamedTuple):
+    """What users add to cells: keys of (cell, lower level) and positions above it, user behind user.
+
+    ``ends`` says where each user's part ends. ``repaired`` counts, for the owner of the table alone, rows of a step
+    that has a smaller one, rows before a gap, and users with too many episodes.
+    """
+
+    keys: Integers
+    above: Integers
+    ends: Integers
+    repaired: Integers
+
+    def __repr__(self) -> str:
+        return f"<Counted for {len(self.ends)} users, contents not shown>"
+
+
+def rules_of(declaration: Declaration, packing: Packing, first_visit: bool) -> Rules:
+    """The rules that a declaration asks for."""
+    shape, dates = declaration.shape, declaration.dates
+    width = dates.days if dates is not None and dates.first_day is None else 0
+    return Rules(
+        shape.states, shape.actions, shape.horizon, packing.levels, packing.grid, packing.following,
+        declaration.per_user, shape.homogeneous, first_visit, declaration.counted_steps, width,
+    )  # fmt: skip
+
+
+def follow_users(values: Integers, episodes: Integers, users: Integers, rules: Rules) -> Counted:
+    """Apply the rules: rows of episode e are values[episodes[e]:episodes[e+1]], and the same for users and episodes."""
+    rows = int(episodes[users[-1]] - episodes[users[0]])
+    out = Counted(*(np.zeros(size, np.int64) for size in (rows, rows, len(users) - 1, 3)))
+    longest = int(np.diff(episodes[users]).max(initial=0))
+    scratch = np.zeros((5, longest), np.int64)
+    total = int(_follow(values, episodes, users, rules, scratch, out))
+    return out._replace(keys=out.keys[:total], above=out.above[:total])
+
+
+@kernel
+def _follow(
+    values: Integers, episodes: Integers, users: Integers, rules: Rules, scratch: Integers, out: Counted
+) -> int:
+    S, A, levels, following = rules.states, rules.actions, rules.levels, rules.following
+    positions = (levels - 1) * rules.grid + 1
+    items = S * A * positions * following
+    of_pair = positions * following
+    steps, pairs, rests, counted = scratch[0], scratch[1], scratch[2], scratch[3]
+    total = 0
+    for user in range(len(users) - 1):
+        began = total
+        first, last = users[user], users[user + 1]
+        if last - first > rules.per_user:
+            out.repaired[2] += 1
+            last = first + rules.per_user
+        for episode in range(first, last):
+            rows = _ordered(values[episodes[episode] : episodes[episode + 1]], rests, items, rules)
+            kept = 0
+            for i in range(rows):
+                step = rests[i] // items
+                if kept > 0 and steps[kept - 1] == step:
+                    out.repaired[0] += 1
+                else:
+                    rest = rests[i] - step * items
+                    pair = rest // of_pair
+                    steps[kept], pairs[kept], rests[kept] = step, pair, rest - pair * of_pair
+                    kept += 1
+            for i in range(kept):
+                step, pair, position, told = steps[i], pairs[i], rests[i], S
+                if following > 1:
+                    position = rests[i] // following
+                    told = rests[i] - position * following
+                if following > 1 and step == rules.horizon - 1:
+                    successor = S
+                elif told < S:
+                    successor = told
+                elif i + 1 == kept:
+                    successor = S
+                elif steps[i + 1] == step + 1:
+                    successor = pairs[i + 1] // A
+                else:
+                    out.repaired[1] += 1
+                    continue
+                if step >= rules.counted_steps:
+                    continue
+                level = 0 if levels == 2 else min(position // rules.grid, levels - 2)
+                group = 0 if rules.homogeneous else step
+                cell = (group * S * A + pair) * (S + 1) + successor
+                out.keys[total] = cell * (levels - 1) + level
+                out.above[total] = position - level * rules.grid
+                counted[total - began] = pair
+                total += 1
+        if rules.first_visit:
+            total = _first_of_each(counted[: total - began], scratch[4], began, out)
+        out.ends[user] = total
+    return total
+
+
+@kernel
+def _ordered(rows: Integers, out: Integers, items: int, rules: Rules) -> int:
+    """Copy the rows of an episode in order; dates become steps from the first of them on."""
+    count = len(rows)
+    out[:count] = rows
+    if rules.days > 0 and count > 0:
+        origin = out[:count].min() // items
+        kept = 0
+        for i in range(count):
+            step = (out[i] // items - origin) // rules.days
+            if step < rules.horizon:
+                out[kept] = step * items + out[i] % items
+                kept += 1
+        count = kept
+    if count > _SHORT:
+        out[:count].sort()
+        return count
+    for i in range(1, count):  # mostly they are in order already
+        row, place = out[i], i
+        while place > 0 and out[place - 1] > row:
+            out[place] = out[place - 1]
+            place -= 1
+        out[place] = row
+    return count
+
+
+@kernel
+def _first_of_each(pairs: Integers, order: Integers, began: int, out: Counted) -> int:
+    """Keep the first of a user's rows of every pair of state and action, in their order."""
+    count = len(pairs)
+    order[:count] = np.argsort(pairs, kind="mergesort")
+    for i in range(count):
+        if i > 0 and pairs[order[i]] == pairs[order[i - 1]]:
+            out.above[began + order[i]] = -1
+    total = began
+    for i in range(began, began + count):
+        if out.above[i] >= 0:
+            out.keys[total] = out.keys[i]
+            out.above[total] = out.above[i]
+            total += 1
+    return total

@@ -1,0 +1,169 @@
+"""``check``: a validator for the owner of a table, how many rows break which rule. Its output is NOT private.
+
+A real release repairs all of this silently, by the rules of :mod:`discreet.tables.read.query`; a count of repaired rows
+would be a release of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.tables.read import grouping, query
+from discreet.tables.read.engines import IbisSource, quietly
+from discreet.tables.read.in_process import CsvFiles, LocalSource
+from discreet.tables.read.per_user import rules_of
+from discreet.tables.read.table import Table
+from discreet.tables.read.arrow_values import floats, plain
+from discreet.base.notebook import counted, one_line, table_html
+
+NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What is wrong with a table, as (what, rows or users) pairs; only its owner may see it.
+
+    Args:
+        rows: Of the table.
+        users: How many there are.
+        findings: What would be repaired, and how often; see the example of ``check``.
+        starts: Rows of the first step; none of them may mean that steps are counted from another number.
+
+    Examples:
+        >>> import discreet.data
+        >>> discreet.data.CheckReport(rows=4, users=2, findings=(("rows without a state", 1),)).users
+        2
+    """
+
+    rows: int
+    users: int
+    findings: tuple[tuple[str, int], ...]
+    starts: int = 0
+
+    def __repr__(self) -> str:
+        verdict = "nothing to repair" if self.clean else "some rows would be repaired"
+        return one_line("CheckReport, NOT private", counted(self.rows, "row"), counted(self.users, "user"), verdict)
+
+    def _repr_html_(self) -> str:
+        title = f"{counted(self.rows, 'row')}, {counted(self.users, 'user')}"
+        rows = [[what, f"{count:,}"] for what, count in self.findings]
+        return table_html(title, ["finding", "count"], rows, NOT_PRIVATE)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing would be repaired."""
+        return all(count == 0 for what, count in self.findings if what != _LABELS["several_lines"])
+
+
+_LABELS = {
+    "unreadable": "records of a CSV file that cannot be read: quotes that do not match, too many or too few fields",
+    "several_lines": "records of a CSV file that go over several lines, as quotes allow",
+    "user": "rows without a user",
+    "episode": "rows without an episode",
+    "step": "rows whose step is not a whole number within the horizon",
+    "state": "rows whose state is outside the declared domain",
+    "action": "rows whose action is outside the declared domain",
+    "next_state": "rows whose next state is outside the declared domain",
+    "reward": "rows whose reward is missing, not a number or outside the declared range",
+    "duplicates": "rows of a (user, episode, step) that has a smaller row",
+    "episodes": "users with more trajectories than declared",
+    "gaps": "rows of which nothing tells what came next, before a step that is missing",
+}
+
+
+def check(table: Table) -> CheckReport:
+    """Count, for the owner, everything that a release would repair.
+
+    Args:
+        table: That ``read`` declared. The report is not private.
+
+    Examples:
+        >>> import polars, discreet.data
+        >>> visits = polars.DataFrame({"who": [0, 0, 1], "day": [0, 1, 0], "state": [0, 7, 1], "drug": [0, 1, 1]})
+        >>> table = discreet.data.read(
+        ...     visits, user="who", step="day", state="state", action="drug", states=2, actions=2, horizon=2
+        ... )
+        >>> report = discreet.data.check(table)
+        >>> report.rows, report.users
+        (3, 2)
+    """
+    source = table.source
+    found = _in_warehouse(source, table) if isinstance(source, IbisSource) else _here(source, table)
+    findings = tuple((label, found[name]) for name, label in _LABELS.items() if name in found)
+    return CheckReport(found["rows"], found["users"], findings, found.get("starts", 0))
+
+
+def _here(source: LocalSource, table: Table) -> dict[str, int]:
+    declaration = table.declaration
+    columns, (low, high) = declaration.columns, declaration.shape.rewards
+    found: Counter[str] = Counter()
+    batches = iter(quietly(source.name, lambda: source.batches(columns.names)))
+    while (batch := quietly(source.name, lambda: next(batches, None))) is not None:
+        domains, ids = grouping.checked(batch, source.encoding, declaration)
+        found["rows"] += batch.num_rows
+        for name, (values, inside) in domains.items():
+            found[name] += int((~inside).sum())
+            if name == "step":
+                found["starts"] += int((inside & (values == 0)).sum())
+        for name, array in zip(("user", "episode"), ids, strict=False):
+            found[name] += array.null_count
+        if columns.reward is not None:
+            reward, there = floats(plain(batch.column(columns.reward)))
+            found["reward"] += int((~(there & (reward >= low) & (reward <= high))).sum())
+    if isinstance(source, CsvFiles):
+        found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
+    packing = declaration.packing(2)
+    repaired = np.zeros(3, np.int64)
+    for part in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
+        repaired += part.repaired
+    found["duplicates"], found["gaps"], found["episodes"] = repaired.tolist()
+    found["users"] = grouping.count_users(source, columns.user)
+    return dict(found)
+
+
+def _in_warehouse(source: IbisSource, table: Table) -> dict[str, int]:
+    counted = source.run(lambda rows: _findings(rows, table))
+    counted |= source.run(lambda rows: _repeated(rows, table)) | source.run(lambda rows: _gaps(rows, table))
+    return {
+        name: 0 if values[0] is None or values[0] != values[0] else int(values[0]) for name, values in counted.items()
+    }
+
+
+def _findings(rows: Any, table: Table) -> Any:
+    declaration = table.declaration
+    columns, shape = declaration.columns, declaration.shape
+    user = query.identifier(rows, columns.user)
+    bad = {"user": user.isnull()}
+    values = query.columns_of(rows, declaration)
+    bad |= {name: column.isnull() for name, column in values.items()}
+    if columns.episode is not None:
+        bad["episode"] = query.identifier(rows, columns.episode).isnull()
+    if columns.next_state is not None:
+        bad["next_state"] &= ~query.absent(rows, columns.next_state)
+    if columns.reward is not None:
+        reward = query.number_of(rows, columns.reward).cast("float64")
+        low, high = shape.rewards
+        bad["reward"] = reward.isnull() | (reward < low) | (reward > high)
+    counts = {name: condition.fill_null(False).sum() for name, condition in bad.items()}
+    starts = (values["step"] == 0).fill_null(False).sum()
+    return rows.aggregate(rows=rows.count(), users=user.nunique(), starts=starts, **counts)
+
+
+def _repeated(rows: Any, table: Table) -> Any:
+    declaration = table.declaration
+    valid = query.valid_rows(rows, declaration, declaration.packing(2))
+    per_user = valid.group_by("user").aggregate(kept=valid.episode.nunique())
+    second = per_user.aggregate(episodes=(per_user.kept > declaration.per_user).sum())
+    kept = query.kept_episodes(valid, declaration)
+    per_step = kept.group_by(["user", "episode", "step"]).aggregate(copies=kept.count())
+    first = per_step.aggregate(duplicates=(per_step.copies - 1).sum())
+    return first.cross_join(second)
+
+
+def _gaps(rows: Any, table: Table) -> Any:
+    kept = query.followed_rows(rows, table.declaration, table.declaration.packing(2))
+    return kept.aggregate(gaps=kept.successor.isnull().sum())
