@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from discreet import worlds
-from discreet.learners import UCOREPS, UOBLBPS, PerturbedLeader
 from discreet.base.policies import uniform_policy
+from discreet.base.types import Floats
+from discreet.learners import UCOREPS, UOBLBPS, PerturbedLeader
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central
 from discreet.simulation.block_loop import run_blocks
-from discreet.base.types import Floats
 
 FIRST = 9_000
 SETTINGS = ((1.0, 5_000), (1.0, 20_000), (10.0, 5_000))

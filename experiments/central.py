@@ -19,15 +19,15 @@ from collections.abc import Callable
 import numpy as np
 
 import discreet
+from discreet.base.compiled import kernel
+from discreet.base.policies import uniform_policy
+from discreet.base.streams import NOISE, stream
+from discreet.learners import UCBPO, UCBVI
 from discreet.mechanisms.sums.accumulator import advance
 from discreet.mechanisms.sums.matrix import Matrix
 from discreet.mechanisms.sums.tree import RefinedTree, Tree, refined_cost
-from discreet.base.compiled import kernel
-from discreet.learners import UCBPO, UCBVI
 from discreet.noise import Gaussian, GridGaussian
-from discreet.base.policies import uniform_policy
 from discreet.recipes.targets import Privacy
-from discreet.base.streams import NOISE, stream
 from discreet.worlds import river_swim
 from discreet.worlds.tabular import TabularWorld
 

@@ -27,25 +27,25 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.policies import Policy
+from discreet.base.types import Floats
+from discreet.learners import APVI
+from discreet.learners.base import Problem
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.targets import Central, NoPrivacy
+from discreet.simulation.data_sets import learn, privatizer_for
+from discreet.tables.evaluation.policy_value import Judged, Shares, judge
+from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
+from discreet.tables.evaluation.return_bounds import Limits, limits_of
+from discreet.tables.evaluation.safe_policy import safe_policy
+from discreet.tables.evaluation.start_distribution import first_states
+from discreet.tables.evaluation.unknown_behaviour import judge_unknown
+from discreet.tables.evaluation.verdict import verdict_of
+from discreet.tables.in_memory_users import PathUsers
+from discreet.tables.read.user_subsets import Paths
 from experiments import evaluation_page
 from experiments.evaluation_page import Cell, cell_of, cells_of
 from experiments.evaluation_worlds import WITHOUT_TABLE, WORLDS, Crowd, World, mixed, values
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.tables.read.user_subsets import Paths
-from discreet.tables.evaluation.start_distribution import first_states
-from discreet.tables.evaluation.policy_value import Judged, Shares, judge
-from discreet.tables.evaluation.return_bounds import Limits, limits_of
-from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
-from discreet.tables.evaluation.safe_policy import safe_policy
-from discreet.tables.evaluation.unknown_behaviour import judge_unknown
-from discreet.tables.evaluation.verdict import verdict_of
-from discreet.learners import APVI
-from discreet.learners.base import Problem
-from discreet.simulation.data_sets import learn, privatizer_for
-from discreet.tables.in_memory_users import PathUsers
-from discreet.base.policies import Policy
-from discreet.recipes.targets import Central, NoPrivacy
-from discreet.base.types import Floats
 
 HOLDOUT, DELTA, SEED = 0.35, 1e-6, 2_191_116
 _NUMBERS = {name: number for number, name in enumerate(WORLDS)}  # of seeds

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.tables.read.user_subsets import Paths
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
+from discreet.tables.read.user_subsets import Paths
 from discreet.worlds import river_swim
 from discreet.worlds.imported import SURVIVAL, clinicians, icu_sepsis
 

@@ -26,11 +26,11 @@ from pathlib import Path
 import numpy as np
 
 import discreet
-from discreet.problems.heavy_tails.world import around
-from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
 from discreet.base.policies import uniform_policy
-from discreet.recipes.targets import Privacy
 from discreet.base.types import Floats
+from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
+from discreet.problems.heavy_tails.world import around
+from discreet.recipes.targets import Privacy
 from discreet.worlds import river_swim
 from discreet.worlds.tabular import TabularWorld
 

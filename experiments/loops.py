@@ -13,19 +13,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.numpy_reference import NumpyUCBVI
-from discreet.mechanisms.sums.blocks import Total
-from discreet.mechanisms.sums.tree import Tree
+from discreet.learners.ucbvi import UCBVI
 from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.schedule import EveryEpisode
 from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.learners.ucbvi import UCBVI
+from discreet.mechanisms.sums.blocks import Total
+from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import Laplace
 from discreet.privacy.guarantee import nothing
 from discreet.simulation.episode_loop import run_episodes
 from discreet.worlds import random_mdp, river_swim
 from discreet.worlds.tabular import TabularWorld
+from experiments.numpy_reference import NumpyUCBVI
 
 SCALE = 6.0
 

@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 
 import discreet.worlds as worlds
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.learners.base import Problem
-from discreet.learners.apvi import APVI
-from discreet.simulation.data_sets import BehaviourUsers, privatizer_for
-from discreet.worlds.planning.backward_induction import best_policy
 from discreet.base.policies import StochasticPolicy, uniform_policy
-from discreet.recipes.targets import Central, NoPrivacy
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.streams import USERS, stream
 from discreet.base.types import Floats
+from discreet.learners.apvi import APVI
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Release
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.targets import Central, NoPrivacy
+from discreet.simulation.data_sets import BehaviourUsers, privatizer_for
+from discreet.worlds.planning.backward_induction import best_policy
 from discreet.worlds.random_worlds import worlds_of_shape
 from discreet.worlds.tabular import TabularWorld
 

@@ -209,10 +209,10 @@ def _schema(address: str, name: str) -> str:
 def memory(reports: int, pieces: int = 10) -> list[tuple[int, float]]:
     """Resident memory in MiB of this process while so many reports pass through a coordinator."""
     from discreet.study.service.coordinator import Coordinator
-    from discreet.study.service.study_database import Database
-    from discreet.study.service.wire_messages import Accepted
-    from discreet.study.service.study_files import places_of
     from discreet.study.service.declaration import read_study
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_files import places_of
+    from discreet.study.service.wire_messages import Accepted
 
     seen = []
     with tempfile.TemporaryDirectory() as folder:

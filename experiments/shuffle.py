@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.problems.elimination.active_sets import Listed
+from discreet.base.policies import uniform_policy
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 from discreet.learners.base import Problem
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import calibrate_binomial
-from discreet.worlds.planning.backward_induction import reachable
-from discreet.base.policies import uniform_policy
+from discreet.problems.elimination.active_sets import Listed
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Privacy
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+from discreet.worlds.planning.backward_induction import reachable
 from discreet.worlds.tabular import TabularWorld
 
 UCBVI, PE = discreet.learners.UCBVI, discreet.learners.PolicyElimination

@@ -15,12 +15,12 @@ import numpy as np
 
 from discreet import Central, Local, Shape, Shuffle
 from discreet.base.errors import DiscreetError
+from discreet.base.shape import Moments, layered_shape
 from discreet.noise import BinomialNoise
 from discreet.privacy.profiles import compose
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR
 from discreet.recipes.registry import recipes
-from discreet.base.shape import Moments, layered_shape
 
 _MODELS = {"central": Central, "local": Local, "shuffle": Shuffle}
 PURE = tuple((epsilon, 0.0) for epsilon in (0.1, 0.5, 1.0, 4.0, 20.0))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from experiments.bandits.settings import DELTA, USERS
 from discreet.noise import BinomialNoise, Laplace, RandomizedResponse
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, from_reports, locally, parallel, shuffled
 from discreet.privacy.sensitivity import Sensitivity
+from experiments.bandits.settings import DELTA, USERS
 
 ONE_REWARD = Sensitivity.unit_shifts(up=1, down=0)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.types import Floats, Integers
+from discreet.noise.calibration import calibrate_binomial
 from experiments.bandits import central, distributed
 from experiments.bandits.settings import DELTA, RUNS, USERS
-from discreet.noise.calibration import calibrate_binomial
-from discreet.base.types import Floats, Integers
 
 Play = Callable[[Floats, float, float, int, Integers], None]
 

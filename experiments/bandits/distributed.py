@@ -21,8 +21,8 @@ import math
 import numpy as np
 from numba import njit
 
-from experiments.bandits.central import laplace, pull
 from discreet.base.types import Floats, Integers
+from experiments.bandits.central import laplace, pull
 
 
 @njit(cache=True)

@@ -18,6 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 import discreet
+from discreet.base.types import Floats
+from discreet.recipes.targets import Central, Local, Privacy, Shuffle
+from discreet.simulation.block_loop import checkpoints
 from experiments.bandits.comparators import Comparator
 from experiments.bandits.settings import (
     DELTA,
@@ -30,9 +33,6 @@ from experiments.bandits.settings import (
     uniform_regret,
     world_of,
 )
-from discreet.recipes.targets import Central, Local, Privacy, Shuffle
-from discreet.simulation.block_loop import checkpoints
-from discreet.base.types import Floats
 
 HERE = Path(__file__).parent
 MARKS = checkpoints(USERS)

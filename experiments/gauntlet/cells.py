@@ -12,10 +12,10 @@ from typing import Any
 
 from discreet import Central, Local, NoPrivacy, Shuffle
 from discreet.base.errors import InvalidInput, unknown_name
+from discreet.base.registry import parse_value
 from discreet.learners.base import Learner
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.recipes.targets import Privacy
-from discreet.base.registry import parse_value
 from discreet.worlds.registry import make_world
 
 from .references import REFERENCES

@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.base.policies import MIXED, AnyPolicy, StochasticPolicy, uniform_policy
+from discreet.base.streams import Stream
 from discreet.learners.base import HoldsPolicy, PlannedState, Problem
 from discreet.learners.ucbvi import recommended
-from discreet.base.policies import MIXED, AnyPolicy, StochasticPolicy, uniform_policy
 from discreet.mechanisms.release import Release
-from discreet.base.streams import Stream
 
 _ASTRAY = 2.0  # steps at random in an episode, on average
 

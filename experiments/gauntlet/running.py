@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 import discreet
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.base.files import write_atomically
-from discreet.learners.base import Learner
 from discreet.base.policies import uniform_policy
+from discreet.learners.base import Learner
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.registry import build
 from discreet.simulation.simulate import world_of_run
 

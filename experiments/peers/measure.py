@@ -140,10 +140,10 @@ def counting(rounds: int, quick: bool) -> Iterator[Line]:
 
 def programs(rounds: int, quick: bool) -> Iterator[Line]:
     """The two convex programs over occupancy measures (180 variables)."""
-    from experiments.solvers import LAYERS, TABLE, Oracle, random_rows
     from discreet.problems.adversarial.barrier_program import solve_barrier_program
     from discreet.problems.adversarial.entropy_program import leader_reference, solve_entropy_program
     from discreet.problems.adversarial.layers import confidence_box, occupancy, pair_occupancy
+    from experiments.solvers import LAYERS, TABLE, Oracle, random_rows
 
     rng, entropy, barrier = np.random.default_rng(0), Oracle(barrier=False), Oracle(barrier=True)
     while True:  # until there is an instance that Clarabel solves to its own accuracy

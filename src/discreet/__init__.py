@@ -18,17 +18,17 @@ from discreet.base.packages import lazily
 if TYPE_CHECKING:
     from discreet import audit, data, learners, ledger, offline, recipes, worlds
     from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
-    from discreet.tables.verify import verify
     from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy
+    from discreet.base.shape import Shape
     from discreet.privacy.guarantee import Guarantee
     from discreet.recipes.calibrate import calibrate
     from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
-    from discreet.base.shape import Shape
     from discreet.simulation.compare import compare
     from discreet.simulation.comparison import Comparison
     from discreet.simulation.rehearse import rehearse
     from discreet.simulation.result import SimulationResult, load_result
     from discreet.simulation.simulate import simulate
+    from discreet.tables.verify import verify
 
 __version__ = "0.2.0"
 # The release since which kept simulations are still good: runs of the papers' figures are found again by it. It moves

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from discreet.base.packages import lazily
 
 if TYPE_CHECKING:
-    from discreet.tables.evaluation.interval import Interval
-    from discreet.tables.evaluation.split import Split, load_split
+    from discreet.base.types import ArrayLike
     from discreet.learners.base import Learner
-    from discreet.tables.evaluate import Evaluation, evaluate
-    from discreet.tables.plan import Plan, plan
-    from discreet.tables.receipt import policy_hash
-    from discreet.tables.train import Fit, train
     from discreet.recipes.registry import Target
     from discreet.simulation.plots import plot_values
     from discreet.simulation.result import OfflineResult
     from discreet.simulation.simulate import AnyWorld, Behaviour
-    from discreet.base.types import ArrayLike
+    from discreet.tables.evaluate import Evaluation, evaluate
+    from discreet.tables.evaluation.interval import Interval
+    from discreet.tables.evaluation.split import Split, load_split
+    from discreet.tables.plan import Plan, plan
+    from discreet.tables.receipt import policy_hash
+    from discreet.tables.train import Fit, train
 
 __all__ = [
     "Evaluation", "Fit", "Interval", "OfflineResult", "Plan", "Split", "evaluate", "load_split", "plan", "plot_values",
@@ -64,9 +64,9 @@ def simulate(
         >>> private.guarantee.model
         'central'
     """
+    from discreet.base.validation import check_options
     from discreet.learners.registry import offline_learner
     from discreet.simulation.simulate import simulate as run
-    from discreet.base.validation import check_options
 
     chosen = offline_learner(learner, **check_options("options", options))
     return run(

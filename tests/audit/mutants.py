@@ -19,26 +19,23 @@ from typing import Any
 import numpy as np
 from on_trial import LAYERS, POOLED, SMALL, TAILS
 
-from discreet.mechanisms.sums import blocks, tree
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel, SampledLayerRun
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossTable
 from discreet.audit import answers, samplers
 from discreet.audit.goodness_of_fit import quieter
-from discreet.mechanisms.messages import asked_first_visit, sampled_item, shuffled_item
+from discreet.base.shape import Shape
 from discreet.mechanisms import continual, focused, session, shuffled, sparse
 from discreet.mechanisms.additive import AdditiveRun
+from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.mechanisms.messages import asked_first_visit, sampled_item, shuffled_item
 from discreet.mechanisms.messages.answered_bits import ResponseChannel, ResponseRun
 from discreet.mechanisms.messages.device_answers import true_answer
 from discreet.mechanisms.messages.device_reports import Report
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
-from discreet.mechanisms.counts.first_visit import FirstVisit
-from discreet.mechanisms.counts.joint_histogram import JointHistogram
-from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun, RisingThresholds
 from discreet.mechanisms.moments import linear_statistics as linear
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
+from discreet.mechanisms.sums import blocks, tree
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.matrix import Matrix
 from discreet.noise import (
     BinomialNoise,
     DiscreteGaussian,
@@ -49,8 +46,11 @@ from discreet.noise import (
     UnaryEncoding,
 )
 from discreet.noise.knorm import DiscreteKNorm
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossTable
+from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel, SampledLayerRun
+from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun, RisingThresholds
 
 COUPLING, SAMPLERS, LIKELIHOOD = "coupling", "samplers", "likelihood"
 

@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 
 from discreet.base.errors import DiscreetError
+from discreet.base.shape import Moments, Shape, layered_shape
 from discreet.recipes.recipe import HEAVY, LAYERED, LINEAR, PROBLEMS
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.targets import Central, Local, Shuffle
-from discreet.base.shape import Moments, Shape, layered_shape
 
 TRUST = {kind.model: kind for kind in (Central, Local, Shuffle)}
 USERS = 9  # four levels of a tree

@@ -12,9 +12,9 @@ from on_trial import LAYERS, POOLED, SMALL, USERS, target
 from discreet.audit import answers
 from discreet.audit.answers import Words, answered, bit_laws, law_of
 from discreet.audit.noise_coupling import Offence, share_of
+from discreet.base.shape import Shape
 from discreet.noise import KaryRandomizedResponse, RandomizedResponse
 from discreet.recipes.registry import build
-from discreet.base.shape import Shape
 
 EPSILONS = (0.1, 1.0, 6.0)
 

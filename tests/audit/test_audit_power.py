@@ -11,9 +11,9 @@ from on_trial import SMALL, USERS, target
 from discreet.audit.audit import audit
 from discreet.audit.binomial_audit import Charge, audit_pairs, power
 from discreet.audit.goodness_of_fit import quieter
+from discreet.base.shape import Shape
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.registry import build
-from discreet.base.shape import Shape
 
 LARGE, TINY = Shape(6, 2, 20), Shape(2, 2, 1)
 

@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from discreet.mechanisms.sums.blocks import Blocks, Total
-from discreet.mechanisms.sums.tree import Tree
 from discreet.audit.audit import audit
 from discreet.audit.likelihoods import AdditiveTranscript
 from discreet.audit.neighbours import worst_pair
 from discreet.audit.trials import FixedUsers, exact_profile, known_transcript, session_transcript
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.streams import stream
 from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.blocks import Blocks, Total
+from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace
 from discreet.papers import published
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central, Local, NoPrivacy
-from discreet.base.shape import Shape
-from discreet.base.streams import stream
 
 SMALL = Shape(2, 2, 1)
 FEW = 4000

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from on_trial import AUTOMATIC, LAYERS, POOLED, PROMISES_NOTHING, RECIPES, SMALL, USERS, privatizers, target
 
-from discreet.mechanisms.sums.tree import EqualLawTree, Tree
 from discreet.audit.coupling import Play, coupled, moves_of
-from discreet.audit.noise_coupling import Offence, share_of
 from discreet.audit.neighbouring_populations import neighbours
+from discreet.audit.noise_coupling import Offence, share_of
 from discreet.audit.stages import coupling_of
 from discreet.mechanisms.additive import AdditiveRun
+from discreet.mechanisms.sums.tree import EqualLawTree, Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.registry import build

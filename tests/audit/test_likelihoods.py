@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.tree import RefinedTree
 from discreet.audit.audit import audit
 from discreet.audit.likelihoods import MatrixTranscript, RefinedTranscript
 from discreet.audit.trials import exact_profile, known_transcript
+from discreet.base.shape import Shape
+from discreet.base.streams import stream
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.mechanisms.sums.tree import RefinedTree
 from discreet.noise import Gaussian, GridGaussian
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central
-from discreet.base.shape import Shape
-from discreet.base.streams import stream
 
 TINY = Shape(2, 2, 1, homogeneous=True)
 CELLS = np.array([1.0, 0.0, 2.0]), np.array([0.0, 1.0, 0.0])

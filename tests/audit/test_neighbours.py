@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from discreet.audit.neighbours import _furthest, shift_sensitivity, worst_pair
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import true_answer
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.base.shape import Shape
 from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_answers import true_answer
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
 
 SHAPES = [(2, 2, 1), (2, 2, 2), (2, 2, 3), (3, 2, 5), (6, 2, 20), (4, 3, 12)]
 ENCODERS = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.audit.goodness_of_fit import (
     LEVEL,
     bins_of,
@@ -20,7 +19,7 @@ from discreet.audit.goodness_of_fit import (
     scale_seen,
 )
 from discreet.audit.samplers import SIMULATED, try_law
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -34,6 +33,7 @@ from discreet.noise import (
     UnaryEncoding,
 )
 from discreet.noise.knorm import TableNoise
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 
 LAWS = [
     DiscreteLaplace(4.0),

@@ -7,8 +7,19 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
+from discreet.base.pictures import (
+    DARK,
+    DASHES,
+    LIGHT,
+    MARKS,
+    THEMES,
+    blank_figure,
+    canvas,
+    repaint,
+    set_theme,
+    small_png,
+)
 from discreet.tables.interval_plots import plot_intervals, plot_plan
-from discreet.base.pictures import DARK, DASHES, LIGHT, MARKS, THEMES, blank_figure, canvas, repaint, set_theme, small_png
 
 pytest.importorskip("matplotlib", reason="needs the extra 'plots'")
 from matplotlib.colors import to_hex, to_rgb

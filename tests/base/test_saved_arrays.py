@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from discreet.base.errors import InvalidInput
-from discreet.base.saved_arrays import Saved, check_form, copies, from_bytes, nothing_secret, taken_from, to_bytes, under
+from discreet.base.saved_arrays import (
+    Saved,
+    check_form,
+    copies,
+    from_bytes,
+    nothing_secret,
+    taken_from,
+    to_bytes,
+    under,
+)
 
 KINDS = st.sampled_from(["float64", "int64", "uint64", "uint8", "bool"])
 ARRAYS = KINDS.flatmap(

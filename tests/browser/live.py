@@ -22,8 +22,8 @@ from tests.study.shuffler.two_parties import SMALL
 from discreet.client import Device
 from discreet.client.store import MemoryStore
 from discreet.client.transport import Connection, Service
-from discreet.study.service.study_files import new_study, operator_token, places_of, shuffler_folder
 from discreet.study.service.declaration import read_study
+from discreet.study.service.study_files import new_study, operator_token, places_of, shuffler_folder
 
 ROOT = Path(__file__).parents[2]
 START = [sys.executable, "-c", "from discreet.cli import main; main()"]

@@ -13,9 +13,9 @@ import pytest
 from tests.browser.live import RIVER, WORLD, LiveStudy, ShuffledStudy, declared
 from tests.browser.looks import contrasts, heard, nameless, sideways
 
+from discreet.base.policies import Policy
 from discreet.client.errors import Unreachable
 from discreet.study.dashboard.serving import MOST_STREAMS
-from discreet.base.policies import Policy
 from discreet.worlds.catalogue import river_swim
 
 pytestmark = pytest.mark.service

@@ -93,8 +93,8 @@ def page_address() -> Iterator[str]:
 def study(tmp_path_factory: Any, page_address: str) -> Iterator[tuple[str, str]]:
     from discreet.client.errors import ClientError
     from discreet.client.transport import Connection
-    from discreet.study.service.study_files import new_study
     from discreet.study.service.declaration import read_study
+    from discreet.study.service.study_files import new_study
 
     file = tmp_path_factory.mktemp("study") / "river.toml"
     new_study(file)

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from discreet import Central, calibrate, load_result, simulate
-from discreet.learners.ucbvi import UCBVI
 from discreet.learners.registry import LEARNERS
+from discreet.learners.ucbvi import UCBVI
 from discreet.papers import PUBLISHED
 from discreet.recipes.registry import recipes
 from discreet.worlds import WORLDS, random_mdp, river_swim

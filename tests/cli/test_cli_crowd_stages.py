@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.cli.crowd_stages import next_steps, stages
 from discreet.base.policies import uniform_policy
+from discreet.cli.crowd_stages import next_steps, stages
 from discreet.worlds.registry import make_world
 
 WORLD = make_world("bernoulli-arms", means="0.2,0.8")

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 
-from discreet.learners.ucbvi import UCBVI
-from discreet.learners.registry import LEARNERS
 from discreet.base.registry import Named
+from discreet.learners.registry import LEARNERS
+from discreet.learners.ucbvi import UCBVI
 
 CENTRAL = ("--privacy", "central", "--epsilon", "1")
 

@@ -8,8 +8,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from discreet.offline import policy_hash
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy
+from discreet.offline import policy_hash
 
 COLUMNS = [
     "--user",

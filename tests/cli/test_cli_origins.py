@@ -11,8 +11,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from discreet.cli.origins import check_origins, open_to
 from discreet.base.errors import InvalidInput
+from discreet.cli.origins import check_origins, open_to
 
 HERE, THERE = "https://app.example.org", "https://elsewhere.example.org"
 ASKED = {"access-control-request-method": "POST", "access-control-request-headers": "content-type, authorization"}

@@ -8,10 +8,10 @@ import stat
 import pytest
 from tests.study.shuffler.two_parties import declared, rows
 
-from discreet.cli import main
 from discreet.base.errors import Unsupported
-from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
+from discreet.cli import main
 from discreet.study.service.declaration import parse_study, read_study
+from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
 

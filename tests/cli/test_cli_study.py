@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.study.service.small_studies import TOKENS, coordinator, declared, report
 
-from discreet.cli import main
 from discreet.base.policies import load_policy
+from discreet.cli import main
 from discreet.study.service.study_database import Database
 from discreet.study.service.study_files import places_of
 

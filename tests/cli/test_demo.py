@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from discreet.cli.demo_page import render, run_demo, uniform_play
 from discreet.base.pictures import LIGHT
 from discreet.base.policies import uniform_policy
+from discreet.cli.demo_page import render, run_demo, uniform_play
 
 VOID = {"meta", "link", "br", "img", "path", "use"}
 

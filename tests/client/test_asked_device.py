@@ -14,21 +14,21 @@ import toy_study as toy
 from scipy import stats
 from stub_service import Stub
 
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import asked_rows
-from discreet.mechanisms.messages.device_answers import count_answers, randomize_answer
-from discreet.mechanisms.messages.questions import weights_of
-from discreet.mechanisms.messages.device_reports import Report
+from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.shape import Shape
 from discreet.client import Device, Refused
 from discreet.client.asked import answer_of, draw_question
 from discreet.client.exact import WHOLE, Given, Tape
 from discreet.client.laws import Law
 from discreet.client.policy import reaches, read_policy
 from discreet.client.reports import pick, read_round, report_of
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.counts.encoder import Context, reward_bit
-from discreet.base.policies import Policy, StochasticPolicy
-from discreet.base.shape import Shape
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.mechanism import asked_rows
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_answers import count_answers, randomize_answer
+from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.messages.questions import weights_of
 from discreet.mechanisms.trajectories import Trajectories
 
 FALSE_ALARM = 1e-9  # of each comparison; real entropy

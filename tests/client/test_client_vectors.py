@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import toy_study as toy
 
-from discreet.mechanisms.messages import device_reports
-from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.shape import Shape
 from discreet.client.exact import Given, Tape, reward_fraction
 from discreet.client.policy import items_of, read_policy
 from discreet.client.reports import pick, read_round, report_of
 from discreet.mechanisms.counts.encoder import reward_bit
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.noise.exact_randomized_response import report_bits, report_item
-from discreet.base.policies import Policy, StochasticPolicy
-from discreet.base.shape import Shape
+from discreet.mechanisms.messages import device_reports
+from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.noise.exact_randomized_response import report_bits, report_item
 
 SHARED = json.loads((Path(__file__).parent / "vectors.json").read_text())
 
@@ -121,7 +121,9 @@ def test_the_reports_of_a_record_are_those_of_the_server(monkeypatch, response, 
         given = Given(tape)
         report = report_of(study, round_, steps, record, Tape(given))
         same = WithoutRewards(tape, [h < length for h in steps])
-        monkeypatch.setattr("discreet.noise.randomized_response.os", SimpleNamespace(urandom=same))  # nobody else's bytes
+        monkeypatch.setattr(
+            "discreet.noise.randomized_response.os", SimpleNamespace(urandom=same)
+        )  # nobody else's bytes
         sent = device_reports.randomize_record(
             channel_of(study), trajectory(study, record), Policy(policy["actions"]), steps
         )

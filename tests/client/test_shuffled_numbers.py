@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.shape import Shape
 from discreet.client.counters import counters_of, set_by
 from discreet.client.one_item import numbered
 from discreet.client.policy import Policy as DevicePolicy
 from discreet.client.study import Kind, Study
 from discreet.mechanisms.counts.encoder import Context, encode
-from discreet.base.policies import Policy, StochasticPolicy
-from discreet.recipes.registry import build
-from discreet.base.shape import Shape
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.recipes.registry import build
 
 # By recipe: the layout that devices are told, and whether only first visits count.
 RECIPES = {

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.policies import MIXED
+from discreet.learners.registry import LEARNERS, make_learner
 from discreet.mechanisms.counts.arm_reward import ArmReward, is_bandit
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.learners.registry import LEARNERS, make_learner
-from discreet.base.policies import MIXED
+from discreet.mechanisms.release import LAYERS, OPENING, WEIGHS
 from discreet.recipes.recipe import HEAVY, LAYERED, TABULAR
 from discreet.recipes.registry import build, recipes
-from discreet.mechanisms.release import LAYERS, OPENING, WEIGHS
 from discreet.simulation import episode_loop
 
 EPISODES, EPSILON, DELTA = 24, 1.0, 1e-6

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Mixture, Policy
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
-from discreet.base.errors import Unsupported
-from discreet.noise import DiscreteLaplace
-from discreet.base.policies import Mixture, Policy
-from discreet.privacy.guarantee import billboard, from_mechanism, locally
 from discreet.mechanisms.release import Estimate, Layer, Linear, Release, Request
+from discreet.noise import DiscreteLaplace
+from discreet.privacy.guarantee import billboard, from_mechanism, locally
 from discreet.simulation.block_loop import run_blocks
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3).with_time(homogeneous=False)

@@ -18,12 +18,12 @@ import discreet.noise
 import discreet.offline
 from discreet.audit.audit import audit
 from discreet.base.files import check_writable, write_atomically
-from discreet.learners.registry import LEARNERS, make_learner, offline_learner
-from discreet.worlds.planning.reward_units import in_owner_units
 from discreet.base.policies import labelled, uniform_policy
-from discreet.recipes.registry import find
 from discreet.base.shape import Moments, Shape, layered_shape
+from discreet.learners.registry import LEARNERS, make_learner, offline_learner
+from discreet.recipes.registry import find
 from discreet.worlds.catalogue import from_arrays
+from discreet.worlds.planning.reward_units import in_owner_units
 from discreet.worlds.registry import WORLDS, make_world
 
 from .odd_values import odd, odd_text

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from discreet.base.errors import InvalidInput
-from discreet.learners.base import Problem
-from discreet.learners.apvi import APVI, count_cells, estimate_model
-from discreet.worlds.planning.count_projection import project_counts
 from discreet.base.policies import Policy
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners.apvi import APVI, count_cells, estimate_model
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
+from discreet.worlds.planning.count_projection import project_counts
 
 SHAPE = Shape(2, 2, 2)
 TIGHT = APVI(penalty="tight")

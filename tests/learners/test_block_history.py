@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.sums.matrix import Matrix, coefficients, exponential_sum
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.encoder import Context
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
 from discreet.learners import PSRL, UCBVI, block_history
 from discreet.learners import base as learner_base
 from discreet.learners.base import Problem
-from discreet.learners.saved_learners import load_state, save_state
 from discreet.learners.block_history import expected_visits, weigh
-from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.learners.saved_learners import load_state, save_state
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks, Release
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.sums.matrix import Matrix, coefficients, exponential_sum
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks, Release
-from discreet.base.shape import Shape
-from discreet.base.streams import COINS, stream
 from discreet.worlds.registry import make_world
 
 H, S, A = 4, 3, 2

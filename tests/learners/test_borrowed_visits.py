@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.learners import PSRL, UCBVI, base
-from discreet.learners.base import Problem
-from discreet.learners.partial_pooling import Differences, Rows, borrow, borrowed, differences
-from discreet.learners.block_history import weighed
 from discreet.base.policies import uniform_policy
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import UNMIXED, Estimate, Release
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners import PSRL, UCBVI, base
+from discreet.learners.base import Problem
+from discreet.learners.block_history import weighed
+from discreet.learners.partial_pooling import Differences, Rows, borrow, borrowed, differences
+from discreet.mechanisms.release import UNMIXED, Estimate, Release
+from discreet.privacy.guarantee import nothing
 from discreet.worlds.rewards import Bernoulli
 from discreet.worlds.tabular import TabularWorld
 

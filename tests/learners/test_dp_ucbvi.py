@@ -9,13 +9,13 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
-from discreet.learners.base import Problem
-from discreet.learners.dp_ucbvi import DPUCBVI
-from discreet.worlds.planning.count_projection import project_counts
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners.base import Problem
+from discreet.learners.dp_ucbvi import DPUCBVI
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
+from discreet.worlds.planning.count_projection import project_counts
 
 S, A, H, K = 3, 2, 4, 10**40  # so many episodes that a bonus need not exceed H: counts are as large
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.base.policies import uniform_policy
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 from discreet.learners import OBI, PSRL, UCBPO, UCBVI
 from discreet.learners.base import Problem, as_statistics
 from discreet.learners.effective_sample_size import BELIEVED, believed
-from discreet.learners.ucbvi import recommended
 from discreet.learners.saved_learners import load_state, save_state
-from discreet.base.policies import uniform_policy
-from discreet.recipes.registry import build
+from discreet.learners.ucbvi import recommended
 from discreet.mechanisms.release import Estimate, Request
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.registry import build
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.random_mdp(states=4, actions=3, horizon=5, instance=1)
 PROBLEM = Problem(WORLD.shape, 400)

@@ -7,14 +7,14 @@ import pytest
 
 import discreet
 import discreet.offline
-from discreet.learners.base import Problem
-from discreet.learners.evidence import evidence_of, first_states, scores_at
-from discreet.learners.apvi import APVI
 from discreet.base.policies import Policy, StochasticPolicy
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners.apvi import APVI
+from discreet.learners.base import Problem
+from discreet.learners.evidence import evidence_of, first_states, scores_at
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
 
 
 def release(visits, rewards, following, *, variance, public=None):

@@ -8,6 +8,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pytest
 
+from discreet.base.policies import Policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
+from discreet.base.types import Floats
 from discreet.learners.base import (
     AsksOnce,
     CompiledLearner,
@@ -19,13 +23,9 @@ from discreet.learners.base import (
     plan_into,
     prepare,
 )
-from discreet.worlds.planning.backward_induction import best_policy, rows_of_step, sum_over_successors
-from discreet.base.policies import Policy
-from discreet.privacy.guarantee import nothing
 from discreet.mechanisms.release import Estimate, Release, Request
-from discreet.base.shape import Shape
-from discreet.base.streams import COINS, stream
-from discreet.base.types import Floats
+from discreet.privacy.guarantee import nothing
+from discreet.worlds.planning.backward_induction import best_policy, rows_of_step, sum_over_successors
 
 S, A, H, FLOOR = 3, 2, 4, 0.25
 NEEDS = frozenset({"visits", "transitions", "rewards"})

@@ -4,10 +4,10 @@ import pytest
 
 from discreet import learners
 from discreet.base.errors import InvalidInput
-from discreet.learners.base import CompiledLearner
-from discreet.learners.ucbvi import UCBVI
-from discreet.learners.registry import LEARNERS, make_learner, with_standing
 from discreet.base.registry import parse_value
+from discreet.learners.base import CompiledLearner
+from discreet.learners.registry import LEARNERS, make_learner, with_standing
+from discreet.learners.ucbvi import UCBVI
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.learners import apvi
-from discreet.learners.base import Problem
-from discreet.learners.lower_bound import lower_bound
-from discreet.learners.apvi import APVI
-from discreet.simulation.data_sets import BehaviourUsers, learn, privatizer_for
 from discreet.base.policies import Policy, uniform_policy
-from discreet.privacy.guarantee import nothing
-from discreet.recipes.targets import Central, NoPrivacy
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.streams import USERS, generator, stream
+from discreet.learners import apvi
+from discreet.learners.apvi import APVI
+from discreet.learners.base import Problem
+from discreet.learners.lower_bound import lower_bound
+from discreet.mechanisms.release import Estimate, Release
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.privacy.guarantee import nothing
+from discreet.recipes.targets import Central, NoPrivacy
+from discreet.simulation.data_sets import BehaviourUsers, learn, privatizer_for
 
 
 def test_by_hand():

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.learners import OBI, PSRL, UCBPO, UCBVI, PolicyElimination
 from discreet.base.policies import uniform_policy
+from discreet.learners import OBI, PSRL, UCBPO, UCBVI, PolicyElimination
 from discreet.simulation.simulate import world_of_run
 
 pytestmark = pytest.mark.slow

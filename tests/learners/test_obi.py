@@ -9,13 +9,13 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
+from discreet.base.streams import COINS, stream
 from discreet.learners.base import Problem
 from discreet.learners.obi import CONSTANTS, OBI
-from discreet.noise import Laplace
-from discreet.worlds.planning.backward_induction import best_policy
-from discreet.recipes.registry import build
 from discreet.mechanisms.release import Estimate, Release
-from discreet.base.streams import COINS, stream
+from discreet.noise import Laplace
+from discreet.recipes.registry import build
+from discreet.worlds.planning.backward_induction import best_policy
 
 S, A, H = 3, 2, 4
 DELTA = 0.1

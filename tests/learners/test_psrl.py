@@ -14,13 +14,13 @@ from scipy import stats
 import discreet
 from discreet.base.compiled import kernel
 from discreet.base.errors import InvalidInput
+from discreet.base.policies import Mixture, Policy
+from discreet.base.streams import COINS, stream
 from discreet.learners.base import Problem
 from discreet.learners.obi import OBI
 from discreet.learners.psrl import PRIORS, PSRL, draw_world, even_mixture, gamma, normal
-from discreet.base.policies import Mixture, Policy
-from discreet.privacy.guarantee import nothing
 from discreet.mechanisms.release import Estimate, Release, Statistics
-from discreet.base.streams import COINS, stream
+from discreet.privacy.guarantee import nothing
 
 S, A, H, EPISODES = 3, 2, 4, 10_000
 PROBLEM = Problem(discreet.Shape(S, A, H, homogeneous=True), EPISODES)

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, USERS, generator, stream
 from discreet.learners import PSRL, UCBVI, base, ucbvi
 from discreet.learners.base import Problem, all_told
-from discreet.learners.optimistic_initialisation import worth_a_look
-from discreet.learners.visit_posterior import steps_had, with_likely_visits
-from discreet.learners.saved_learners import load_state, save_state
 from discreet.learners.block_history import weighed
-from discreet.worlds.planning.backward_induction import occupancy
-from discreet.base.policies import uniform_policy
+from discreet.learners.optimistic_initialisation import worth_a_look
+from discreet.learners.saved_learners import load_state, save_state
+from discreet.learners.visit_posterior import steps_had, with_likely_visits
+from discreet.mechanisms.release import UNMIXED, Estimate, Release
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import UNMIXED, Estimate, Release
-from discreet.base.shape import Shape
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, USERS, generator, stream
+from discreet.worlds.planning.backward_induction import occupancy
 from discreet.worlds.registry import make_world
 
 H, S, A = 4, 3, 2

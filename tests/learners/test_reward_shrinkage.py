@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
 from discreet.learners import UCBVI, ucbvi
 from discreet.learners.base import Problem
 from discreet.learners.reward_shrinkage import lifted, rewards_of_rows
-from discreet.base.policies import uniform_policy
-from discreet.privacy.guarantee import nothing
 from discreet.mechanisms.release import UNMIXED, Estimate, Release
-from discreet.base.shape import Shape
-from discreet.base.streams import COINS, stream
+from discreet.privacy.guarantee import nothing
 
 H, S, A = 4, 3, 3
 SHAPE = Shape(states=S, actions=A, horizon=H, homogeneous=True, start=0)

@@ -8,11 +8,11 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.saved_arrays import from_bytes, to_bytes
+from discreet.base.streams import COINS, stream
 from discreet.learners.base import Problem
 from discreet.learners.registry import make_learner
 from discreet.learners.saved_learners import load_state, save_state
-from discreet.base.saved_arrays import from_bytes, to_bytes
-from discreet.base.streams import COINS, stream
 
 PROBLEM = Problem(discreet.worlds.river_swim(states=3, horizon=3).shape, 100)
 

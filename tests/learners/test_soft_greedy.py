@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.learners import UCBVI
-from discreet.learners.base import Problem, plan_backwards
 from discreet.base.policies import Policy, StochasticPolicy, uniform_policy
-from discreet.privacy.guarantee import nothing
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import OPENING, WEIGHS, Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners import UCBVI
+from discreet.learners.base import Problem, plan_backwards
+from discreet.mechanisms.release import OPENING, WEIGHS, Estimate, Release
+from discreet.privacy.guarantee import nothing
+from discreet.recipes.registry import build
 
 H, S, A = 4, 4, 3
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.problems.heavy_tails import learners as heavy_tails
+from discreet.base.streams import COINS, stream
 from discreet.learners import OBI, PSRL, UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI, base, support_restriction
 from discreet.learners.base import Problem, as_statistics
 from discreet.learners.support_restriction import in_seen_states
-from discreet.recipes.registry import build
 from discreet.mechanisms.release import Estimate, Release, Statistics
+from discreet.problems.heavy_tails import learners as heavy_tails
+from discreet.recipes.registry import build
 from discreet.simulation import episode_loop
-from discreet.base.streams import COINS, stream
 
 S, A, H = 6, 2, 8
 SHAPE = discreet.Shape(S, A, H, homogeneous=True, start=0)

@@ -7,14 +7,14 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
-from discreet.learners.base import Problem
-from discreet.learners.ucbvi import UCBVI
-from discreet.learners.ucbpo import UCBPO, exponential_weights, uniform_start
 from discreet.base.policies import Policy, uniform_policy
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners.base import Problem
+from discreet.learners.ucbpo import UCBPO, exponential_weights, uniform_start
+from discreet.learners.ucbvi import UCBVI
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
 
 BANDIT = Problem(Shape(1, 2, 1, homogeneous=True, start=0), 100)
 

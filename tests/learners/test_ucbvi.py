@@ -13,12 +13,12 @@ from scipy.special import rel_entr
 
 import discreet
 from discreet.base.errors import InvalidInput
+from discreet.base.streams import COINS, stream
 from discreet.learners import UCBVI
 from discreet.learners.base import Problem, plan_backwards
 from discreet.learners.ucbvi import recommended
-from discreet.recipes.registry import build
 from discreet.mechanisms.release import Estimate, Release
-from discreet.base.streams import COINS, stream
+from discreet.recipes.registry import build
 
 S, A, H, EPISODES = 4, 3, 5, 500
 

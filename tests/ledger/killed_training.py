@@ -23,8 +23,8 @@ from pathlib import Path
 import discreet.data
 import discreet.offline
 from discreet import ledger
-from discreet.ledger import database, paying
 from discreet.base.policies import load_policy
+from discreet.ledger import database, paying
 
 NAMES = {"user": "patient", "step": "day", "state": "state", "action": "drug", "reward": "outcome"}
 DOMAIN = {"states": 4, "actions": 2, "horizon": 5}

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.tables.read.test_killed_runs import visits
 from tests.ledger import postgres
 from tests.ledger.conftest import pure
+from tests.tables.read.test_killed_runs import visits
 
 from discreet import ledger
 from discreet.base.errors import OverBudget

@@ -15,23 +15,23 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, USERS, generator, stream
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun, _largest, _variance, draw_answers
 from discreet.mechanisms.messages.asked_first_visit import quietest_answers as quietest
 from discreet.mechanisms.messages.device_answers import count_answers, draw_question, randomize_answer, true_answer
-from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.messages.device_reports import Report
-from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
-from discreet.mechanisms.counts.encoder import Context
-from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
-from discreet.noise import UnaryEncoding
-from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
-from discreet.recipes.registry import build, recipes
 from discreet.mechanisms.release import Request
-from discreet.base.shape import Shape
-from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, USERS, generator, stream
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.noise import UnaryEncoding
+from discreet.recipes.registry import build, recipes
+from discreet.simulation.users import TabularUsers
 
 SHAPE = Shape(3, 2, 4, homogeneous=True)
 MANY = Shape(3, 600, 2, homogeneous=True)  # 1800 rows

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.audit.trials import FixedUsers, exact_profile, known_transcript
-from discreet.mechanisms.bandit import arm_of
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import Unsupported
-from discreet.noise import DiscreteLaplace
 from discreet.base.policies import MIXED, Mixture, Policy, StochasticPolicy, uniform_policy
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import Request
 from discreet.base.shape import Shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.bandit import arm_of
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.release import Request
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.noise import DiscreteLaplace
+from discreet.recipes.registry import build
 
 SHAPE = Shape(1, 3, 1, homogeneous=True, start=0)
 TARGETS = {

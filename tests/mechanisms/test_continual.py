@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.schedule import EveryEpisode
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy, uniform_policy
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.schedule import EveryEpisode
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.noise import Gaussian
 from discreet.noise.calibration import calibrate_noise
-from discreet.base.policies import Policy, uniform_policy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.registry import build
 from discreet.simulation.episode_loop import compiles

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise
-from discreet.mechanisms.sums.blocks import Blocks
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy
+from discreet.learners.registry import make_learner
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.schedule import Equal
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.deployable import check_shippable
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import Unsupported
-from discreet.learners.registry import make_learner
+from discreet.mechanisms.deployable import check_shippable
+from discreet.mechanisms.schedule import Equal
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import SecureNoise
+from discreet.mechanisms.sums.blocks import Blocks
 from discreet.noise import Laplace
-from discreet.base.policies import Policy
 from discreet.privacy.guarantee import billboard, from_mechanism
 from discreet.recipes.registry import build, recipes
 

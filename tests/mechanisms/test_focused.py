@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.focused import mixed_widths, row_numbers
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import InvalidInput
-from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.base.policies import Policy
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.focused import mixed_widths, row_numbers
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.guarantee import from_mechanism, one_of
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.registry import build

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.session import Intake, Session
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.base import Problem, as_statistics
 from discreet.base.policies import Policy
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import Estimate, Layer, Linear, Release, Request
-from discreet.simulation.users import TabularUsers
 from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+from discreet.learners.base import Problem, as_statistics
+from discreet.mechanisms.release import Estimate, Layer, Linear, Release, Request
+from discreet.mechanisms.session import Intake, Session
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.recipes.registry import build
+from discreet.simulation.users import TabularUsers
 from discreet.worlds.tabular import TabularWorld
 
 RAW = (Session, Intake, TabularUsers, Trajectories, TabularWorld)

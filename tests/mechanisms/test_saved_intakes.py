@@ -13,32 +13,38 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.sums.matrix import exponential_sum
-from discreet.mechanisms.sums.blocks import EachAlone, Once
-from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
-from discreet.mechanisms import saved_intakes as saving
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import draw_question, randomize_answer
-from discreet.mechanisms.schedule import Equal, EveryEpisode
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.messages.device_reports import Report, count_messages, pick_steps, randomize_record, tally_records
-from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Mixture, Policy, uniform_policy
+from discreet.base.saved_arrays import Saved
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 from discreet.learners.base import Problem
 from discreet.learners.registry import make_learner
 from discreet.learners.saved_learners import load_state, save_state
+from discreet.mechanisms import saved_intakes as saving
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_answers import draw_question, randomize_answer
+from discreet.mechanisms.messages.device_reports import (
+    Report,
+    count_messages,
+    pick_steps,
+    randomize_record,
+    tally_records,
+)
+from discreet.mechanisms.release import Layer, Request
+from discreet.mechanisms.schedule import Equal, EveryEpisode
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.blocks import EachAlone, Once
+from discreet.mechanisms.sums.matrix import exponential_sum
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import DiscreteLaplace
-from discreet.base.policies import Mixture, Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.registry import build, recipes
-from discreet.mechanisms.release import Layer, Request
-from discreet.base.saved_arrays import Saved
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
-from discreet.mechanisms.trajectories import Trajectories
 
 SWIM = discreet.worlds.river_swim(states=3, horizon=3)
 BANDIT = discreet.worlds.from_arrays(np.ones((1, 3, 1)), [[0.2, 0.5, 0.8]], horizon=1)

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy
+from discreet.base.shape import Shape
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.joint_histogram import MarginalTable
 from discreet.mechanisms.shuffled import (
     CertifiedBits,
     ShuffledChannel,
@@ -15,13 +19,9 @@ from discreet.mechanisms.shuffled import (
     shuffle,
     shuffled_widths,
 )
-from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.counts.joint_histogram import MarginalTable
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits
-from discreet.base.policies import Policy
-from discreet.base.shape import Shape
 
 SHAPE = Shape(2, 1, 1, start=0)  # the policy mask knows that nobody is in the second state
 CONTEXT = Context(Policy(np.zeros((1, 2), np.int64)))

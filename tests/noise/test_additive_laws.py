@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
+from discreet.base.streams import stream
 from discreet.noise import (
     AnytimeLaw,
     BinomialNoise,
@@ -21,7 +22,6 @@ from discreet.noise import (
 )
 from discreet.noise.knorm import DiscreteKNorm, TableNoise
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import stream
 
 DISCRETE = [
     DiscreteLaplace(0.2),

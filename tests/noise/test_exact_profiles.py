@@ -6,11 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from discreet.problems.adversarial.encoders import LossTable
-from discreet.mechanisms.counts.first_visit import FirstVisitTables
 from discreet.base.errors import Unsupported
-from discreet.problems.heavy_tails.encoders import SignedFirstVisitTables
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
+from discreet.base.shape import Moments, Shape, layered_shape
+from discreet.mechanisms.counts.first_visit import FirstVisitTables
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -21,9 +19,11 @@ from discreet.noise import (
     KNorm,
     Laplace,
 )
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 from discreet.privacy.profiles import BoundedProfile, NearGaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Moments, Shape, layered_shape
+from discreet.problems.adversarial.encoders import LossTable
+from discreet.problems.heavy_tails.encoders import SignedFirstVisitTables
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
 

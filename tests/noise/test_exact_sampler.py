@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, GridGaussian, exact_sampler
 from discreet.noise.exact_distribution import Tape, cumulative_bounds, draw, exact_gaussian, exact_laplace, exp_bounds
 from discreet.noise.exact_sampler import (

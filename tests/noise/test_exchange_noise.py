@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from discreet.base.streams import NOISE, stream
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, add_noise
 from discreet.noise.distribution import exchange_noise
-from discreet.base.streams import NOISE, stream
 
 
 @pytest.mark.parametrize("law", [Laplace(3.0), Gaussian(2.0), DiscreteLaplace(4.0)], ids=lambda law: type(law).__name__)

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import kstest
 
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.streams import stream
 from discreet.noise import DiscreteGaussian, Gaussian, GridGaussian, Law, add_noise
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import stream
 
 LAW = GridGaussian(2.5, 24)
 

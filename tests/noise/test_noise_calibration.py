@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -17,6 +16,7 @@ from discreet.noise import (
     Laplace,
 )
 from discreet.noise.calibration import calibrate_binomial, calibrate_noise
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.privacy.sensitivity import Sensitivity
 
 UNIT = Sensitivity.unit_shifts(6, 6)

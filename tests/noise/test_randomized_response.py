@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from discreet.base.errors import InvalidInput
+from discreet.base.streams import stream
 from discreet.noise import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding, add_report
 from discreet.privacy.profiles import PureProfile
-from discreet.base.streams import stream
 
 EPSILONS = (0.05, 0.5, 2.0, 8.0, 30.0)
 

@@ -10,9 +10,9 @@ import pytest
 
 from discreet.audit.likelihoods import ItemTranscript
 from discreet.base.errors import InvalidInput
+from discreet.base.streams import NOISE, stream
 from discreet.noise import KaryRandomizedResponse, shuffled_histogram
 from discreet.noise.shuffled_histogram import ShuffledItems, ShuffledItemsProfile, calibrate_items, foreseen_items
-from discreet.base.streams import NOISE, stream
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
 

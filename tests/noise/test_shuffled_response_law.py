@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from discreet.audit.likelihoods import ResponseTranscript
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
 from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import RandomizedResponse, shuffled_randomized_response
 from discreet.noise.shuffled_randomized_response import ShuffledResponse, calibrate_response, crowds
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
-from discreet.base.streams import COINS, stream
 
 EPSILONS = np.array([0.0, 0.1, 0.3, 0.7, 1.2])
 

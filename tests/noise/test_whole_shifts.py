@@ -13,8 +13,9 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.base.errors import InvalidInput
+from discreet.base.shape import Shape
+from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Laplace
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.discrete_gaussian import SMOOTHED, poisson_error, smoothed_profile
@@ -29,7 +30,6 @@ from discreet.privacy.profiles import (
     replacing_users,
 )
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
 
 SHIFTS = [(1,), (2,), (3, 1), (2, 2, 1, 1), (4, 3), (1,) * 6, (7,)]
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0]

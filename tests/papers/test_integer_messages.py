@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from discreet.base.shape import Shape
 from discreet.papers import PUBLISHED, integer_message_bound, integer_message_delta, shuffle_noise_bits
 from discreet.papers.published_mechanism import Setting
 from discreet.papers.sdp_pe import batch_sizes
-from discreet.base.shape import Shape
 
 ERRATA = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
 BANDIT, RIVER = shuffle_noise_bits(1, 1, 20, 1.0, 1e-5), shuffle_noise_bits(6, 4, 2, 1.0, 1e-5)

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from discreet.audit.trials import exact_profile
+from discreet.base.shape import Moments, Shape, layered_shape
 from discreet.papers import PUBLISHED, entries, published
 from discreet.papers.published_mechanism import Part, Setting, sent_of
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.targets import Central, Local, Shuffle
-from discreet.base.shape import Moments, Shape, layered_shape
 
 RUN = {name: entry for name, entry in PUBLISHED.items() if entry.recipe is not None}
 # What a recipe leaves out of what is printed, and so the only reason for two numbers.

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.problems.elimination.learners import PolicyElimination
 from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.mechanisms.release import Layer
 from discreet.noise import BinomialNoise
 from discreet.papers.sdp_pe import PrintedBits, shuffle_noise_bits
+from discreet.problems.elimination.learners import PolicyElimination
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import Layer
-from discreet.base.shape import Shape
 
 RIVER = Shape(4, 2, 6, start=0)
 ARMS = Shape(1, 20, 1, start=0)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from discreet.base.errors import InvalidInput
+from discreet.base.shape import Shape
 from discreet.noise import BinomialNoise
 from discreet.papers import PUBLISHED, linear_costs, published, raw_count_loss
 from discreet.papers.published_mechanism import Setting
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
 
 ERRATA = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.messages.answered_bits import AnsweredBitsRun
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 from discreet.mechanisms.counts.encoder import Context, encode
 from discreet.mechanisms.counts.three_tables import ScaledTables, ThreeTables
-from discreet.base.errors import Unsupported
-from discreet.papers import published
-from discreet.base.policies import Policy
-from discreet.recipes.registry import build
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsRun
 from discreet.mechanisms.release import Request
-from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.papers import published
+from discreet.recipes.registry import build
+from discreet.simulation.users import TabularUsers
 
 SHAPE = discreet.Shape(2, 2, 2, homogeneous=True)
 WORLD = discreet.worlds.random_mdp(instance=11)

@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 
 from discreet import Local, Shape
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.base.errors import Unsupported
 from discreet.checker import FAILS, HOLDS, check
 from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
 from discreet.noise import KaryRandomizedResponse
 from discreet.recipes.local import answer_guarantee
 from discreet.recipes.registry import build

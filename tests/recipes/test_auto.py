@@ -6,13 +6,13 @@ import pytest
 
 import discreet
 from discreet import worlds
-from discreet.problems.elimination.learners import PolicyElimination
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.learners.registry import make_learner
+from discreet.mechanisms.release import Layer
+from discreet.problems.elimination.learners import PolicyElimination
 from discreet.recipes.auto import choose
 from discreet.recipes.predicted_regret import expected_regret
 from discreet.recipes.registry import build, find, recipes
-from discreet.mechanisms.release import Layer
 
 SHAPES = {
     "pooled": discreet.Shape(4, 2, 6, homogeneous=True, start=0),

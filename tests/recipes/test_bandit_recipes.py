@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.schedule import Growing, PerPolicy, sizes
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.registry import make_learner
-from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.shape import Shape
+from discreet.learners.registry import make_learner
+from discreet.mechanisms.release import Request
+from discreet.mechanisms.schedule import Growing, PerPolicy, sizes
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.guarantee import from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.auto import choose
 from discreet.recipes.predicted_regret import expected_regret, noise_of
 from discreet.recipes.registry import build, find, recipes
-from discreet.mechanisms.release import Request
-from discreet.base.shape import Shape
 
 T = 20_000
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import Policy, uniform_policy
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import Request
-from discreet.simulation.users import TabularUsers
 from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+from discreet.mechanisms.release import Request
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.registry import build
+from discreet.simulation.users import TabularUsers
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3)
 PRIVACIES = [

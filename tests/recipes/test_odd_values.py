@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.audit.audit import audit
 from discreet.base.errors import DiscreetError, InvalidInput
+from discreet.base.shape import Shape
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
@@ -29,7 +30,6 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.calibrate import calibrate
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
-from discreet.base.shape import Shape
 from discreet.simulation.simulate import simulate
 from discreet.worlds.catalogue import river_swim
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.sums.tree import next_release
-from discreet.mechanisms.schedule import EveryEpisode
 from discreet.base.errors import Unsupported
 from discreet.base.policies import uniform_policy
+from discreet.base.shape import Shape, layered_shape
+from discreet.mechanisms.release import Request
+from discreet.mechanisms.schedule import EveryEpisode
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.tree import next_release
 from discreet.recipes.recipe import LAYERED, TABULAR
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.targets import Central, Local
-from discreet.mechanisms.release import Request
-from discreet.base.shape import Shape, layered_shape
 
 SHAPE = Shape(2, 2, 1, homogeneous=True)
 LAYERS = layered_shape((1, 2, 1), 2)

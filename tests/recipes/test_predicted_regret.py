@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.blocks import Blocks
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.mechanism import counts_per_row
-from discreet.mechanisms.schedule import Equal, Growing, OpeningThenEqual, OpeningThenGrowing, sizes
 from discreet.mechanisms.counts.joint_histogram import MarginalTable
+from discreet.mechanisms.mechanism import counts_per_row
+from discreet.mechanisms.release import OPENING, WEIGHS
+from discreet.mechanisms.schedule import Equal, Growing, OpeningThenEqual, OpeningThenGrowing, sizes
+from discreet.mechanisms.sums.blocks import Blocks
 from discreet.noise import DiscreteLaplace
 from discreet.recipes import predicted_regret
 from discreet.recipes.predicted_regret import (
@@ -27,7 +28,6 @@ from discreet.recipes.predicted_regret import (
     visits_per_user,
 )
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import OPENING, WEIGHS
 
 POOLED = discreet.Shape(4, 2, 6, homogeneous=True, start=0)
 ARMS = discreet.Shape(1, 20, 1, homogeneous=True, start=0)

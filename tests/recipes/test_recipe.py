@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Moments, Shape
 from discreet.mechanisms.schedule import Equal
 from discreet.mechanisms.session import unnamed
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.privacy.guarantee import nothing
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.targets import Central
-from discreet.base.shape import Moments, Shape
 
 SHAPE = Shape(2, 2, 2)
 HEAVY = Shape(2, 2, 2, rewards=(-1.0, 1.0), moments=Moments(1.0, 0.5))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.schedule import Equal, Growing, GrowThenEqual
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.schedule import Equal, Growing, GrowThenEqual
 from discreet.noise import DiscreteLaplace
 from discreet.recipes import additive_noise
 from discreet.recipes.predicted_regret import expected_regret, noise_of

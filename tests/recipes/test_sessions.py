@@ -8,26 +8,26 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.sums.blocks import Blocks, Once, Total
-from discreet.mechanisms.sums.tree import Tree
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Mixture, Policy, uniform_policy
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.mechanism import widths
-from discreet.mechanisms.schedule import Equal, SameUsers
-from discreet.mechanisms.session import Intake, Privatizer
 from discreet.mechanisms.counts.encoder import Context, playable_rows
 from discreet.mechanisms.counts.first_visit import FirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram, MarginalTable
 from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.mechanism import widths
+from discreet.mechanisms.release import Layer, Linear, Request
+from discreet.mechanisms.schedule import Equal, SameUsers
+from discreet.mechanisms.session import Intake, Privatizer
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.blocks import Blocks, Once, Total
+from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteLaplace, Laplace, NoNoise
-from discreet.base.policies import Mixture, Policy, uniform_policy
 from discreet.privacy.guarantee import nothing
 from discreet.recipes import additive_noise
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import Layer, Linear, Request
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3)
 LEFT, RIGHT = (Policy(np.full((3, 3), action, np.int64)) for action in (0, 1))

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.schedule import Equal, GrowThenEqual
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Policy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.counts.first_visit import FirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.release import Layer, Request
+from discreet.mechanisms.schedule import Equal, GrowThenEqual
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import calibrate_binomial
-from discreet.base.policies import Policy, uniform_policy
 from discreet.privacy.guarantee import compose, shuffled
 from discreet.recipes.predicted_regret import noise_of
 from discreet.recipes.registry import build, recipes
-from discreet.mechanisms.release import Layer, Request
-from discreet.base.shape import Shape
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 
 POOLED = discreet.Shape(3, 2, 4, homogeneous=True)
 PER_STEP = discreet.Shape(3, 2, 4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.problems.adversarial.benchmark_worlds import kinds_world
 from discreet.base.policies import StochasticPolicy
+from discreet.problems.adversarial.benchmark_worlds import kinds_world
 from discreet.reproduce import Scale, adversarial, adversarial_checks
 from discreet.reproduce.figure import AT, UNIFORM, Measured
 

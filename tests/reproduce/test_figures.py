@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from discreet.cli import main
-from discreet.problems.elimination.learners import PolicyElimination
 from discreet.learners import OBI, PEVI, PSRL, UCBVI, UCOREPS, UOBLBPS, VAPVI, HeavyUCBPO, HeavyUCBVI
 from discreet.learners.registry import LEARNERS, make_learner
 from discreet.papers import PUBLISHED
+from discreet.problems.elimination.learners import PolicyElimination
 from discreet.recipes.registry import recipes
 from discreet.reproduce import FIGURES, Figure, Scale, find_figure, heavy_tailed, offline, reproduce
 from discreet.reproduce.drawing import lines_of, rows_of

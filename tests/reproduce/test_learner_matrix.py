@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 
 import discreet
+from discreet.base.policies import MIXED, uniform_policy
 from discreet.cli import main
 from discreet.learners.registry import LEARNERS
-from discreet.base.policies import MIXED, uniform_policy
 from discreet.mechanisms.release import Request
 from discreet.reproduce import matrix as module
 from discreet.reproduce.matrix import (

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.cli import main
 from discreet.base.errors import InvalidInput
+from discreet.cli import main
 from discreet.reproduce import FIGURES, Claim, Figure, Scale, reproduce
 from discreet.reproduce.figure import Verdict
 

@@ -9,17 +9,17 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.streams import COINS, USERS, generator, stream
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.first_visit import FirstVisit
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.simulation import users as users_module
 from discreet.simulation.users import AtOnce, TabularUsers
-from discreet.base.streams import COINS, USERS, generator, stream
 
 RIVER = discreet.worlds.river_swim(states=3, horizon=3)
 RANDOM = discreet.worlds.random_mdp(instance=4)

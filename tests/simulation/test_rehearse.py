@@ -9,8 +9,8 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.ucbvi import UCBVI
 from discreet.base.policies import uniform_policy
+from discreet.learners.ucbvi import UCBVI
 from discreet.simulation import rehearse as rehearsing
 from discreet.simulation.rehearsal import Candidate, Rehearsal, Rehearsed
 

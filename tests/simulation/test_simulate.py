@@ -14,14 +14,14 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners import OBI, PSRL, UCBVI
 from discreet.base.policies import Mixture, Policy, uniform_policy
-from discreet.recipes.registry import build
+from discreet.base.streams import COINS, generator
+from discreet.learners import OBI, PSRL, UCBVI
 from discreet.mechanisms.release import Request
+from discreet.recipes.registry import build
 from discreet.simulation.block_loop import checkpoints, run_blocks
 from discreet.simulation.episode_loop import _truth, compiles, run_episodes
 from discreet.simulation.simulate import Interrupted, _in_threads, world_of_run
-from discreet.base.streams import COINS, generator
 
 RIVER = discreet.worlds.river_swim(states=3, horizon=3)
 LEFT, RIGHT = (Policy(np.full((3, 3), action, np.int64)) for action in (0, 1))

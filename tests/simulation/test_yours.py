@@ -10,8 +10,8 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.learners.ucbvi import UCBVI
 from discreet.learners.registry import LEARNERS
+from discreet.learners.ucbvi import UCBVI
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.registry import build, find
 from discreet.reproduce.matrix import Place, run_matrix

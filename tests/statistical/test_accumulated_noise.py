@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from discreet.base.streams import NOISE, stream
 from discreet.mechanisms.sums.accumulator import SimulatedNoise, advance, draws_at
 from discreet.mechanisms.sums.blocks import Blocks, Total
 from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.base.streams import NOISE, stream
 
 pytestmark = pytest.mark.slow
 

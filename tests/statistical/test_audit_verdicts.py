@@ -14,12 +14,12 @@ from discreet.audit.audit import audit
 from discreet.audit.binomial_audit import Charge, audit_pairs
 from discreet.audit.broken_mechanisms import BROKEN, shuffled_bits
 from discreet.base.errors import Unsupported
+from discreet.base.shape import Moments, Shape, layered_shape
 from discreet.papers import PUBLISHED
 from discreet.papers.published_mechanism import Setting
 from discreet.recipes.recipe import HEAVY, LAYERED, TABULAR
 from discreet.recipes.registry import recipes
 from discreet.recipes.targets import Central, Local, Shuffle
-from discreet.base.shape import Moments, Shape, layered_shape
 
 pytestmark = pytest.mark.slow
 

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.base.policies import Policy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import USERS, stream
 from discreet.mechanisms.counts.encoder import Context, encode, reward_bit
 from discreet.mechanisms.counts.first_visit import FirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.worlds.planning.backward_induction import occupancy
-from discreet.base.policies import Policy, uniform_policy
-from discreet.base.shape import Shape
-from discreet.simulation.users import TabularUsers
-from discreet.base.streams import USERS, stream
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.simulation.users import TabularUsers
 from discreet.worlds import from_arrays
+from discreet.worlds.planning.backward_induction import occupancy
 
 pytestmark = pytest.mark.slow
 

@@ -13,17 +13,17 @@ import pytest
 from experiments.evaluation import Bench
 from experiments.evaluation_worlds import Crowd, dirichlet, values
 
+from discreet.base.policies import uniform_policy
+from discreet.mechanisms.release import Request
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.targets import NoPrivacy
+from discreet.simulation.data_sets import privatizer_for
 from discreet.tables.evaluation import policy_value, unknown_behaviour
 from discreet.tables.evaluation.interval import normal_quantile
-from discreet.tables.evaluation.return_bounds import limits_of
-from discreet.tables.evaluation.released_model import model_of, values_of
 from discreet.tables.evaluation.plug_in import plug_in
-from discreet.simulation.data_sets import privatizer_for
+from discreet.tables.evaluation.released_model import model_of, values_of
+from discreet.tables.evaluation.return_bounds import limits_of
 from discreet.tables.in_memory_users import PathUsers
-from discreet.base.policies import uniform_policy
-from discreet.recipes.targets import NoPrivacy
-from discreet.mechanisms.release import Request
 
 pytestmark = pytest.mark.long
 

@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.problems.adversarial.mechanisms import OneBitChannel
-from discreet.problems.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable
-from discreet.problems.adversarial.simulator import LayeredUsers
-from discreet.problems.adversarial.world import layered
 from discreet.audit.trials import likelihood_of
-from discreet.mechanisms.counts.encoder import Context
-from discreet.noise.knorm import TableNoise
 from discreet.base.policies import StochasticPolicy, uniform_policy
 from discreet.base.shape import layered_shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.noise.knorm import TableNoise
+from discreet.problems.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable
+from discreet.problems.adversarial.mechanisms import OneBitChannel
+from discreet.problems.adversarial.simulator import LayeredUsers
+from discreet.problems.adversarial.world import layered
 
 pytestmark = pytest.mark.slow
 

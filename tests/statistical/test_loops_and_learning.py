@@ -15,8 +15,8 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.learners import UCBVI
 from discreet.base.policies import uniform_policy
+from discreet.learners import UCBVI
 from discreet.recipes.registry import build
 from discreet.simulation.block_loop import run_blocks
 from discreet.simulation.episode_loop import run_episodes

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from discreet.base.errors import Unsupported
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
+from discreet.base.streams import stream
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -27,7 +27,7 @@ from discreet.noise import (
 )
 from discreet.noise.discrete_gaussian import _rejected, _sum_pmf
 from discreet.noise.distribution import check_sound
-from discreet.base.streams import stream
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
 
 pytestmark = pytest.mark.slow
 

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import chi2
 
 import discreet
+from discreet.base.policies import StochasticPolicy
+from discreet.base.streams import generator, stream
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.joint_histogram import MarginalTable
 from discreet.simulation.data_sets import BehaviourUsers
-from discreet.base.policies import StochasticPolicy
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import generator, stream
 from discreet.worlds.rewards import OnTransition
 from discreet.worlds.tabular import TabularWorld
 

@@ -15,13 +15,13 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.mechanisms.messages.sampled_item import ReportChannel
-from discreet.mechanisms.messages.device_reports import pick_steps, randomize_record
-from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.base.policies import Policy, uniform_policy
-from discreet.recipes.registry import build
 from discreet.base.shape import Shape
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.messages.device_reports import pick_steps, randomize_record
+from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.recipes.registry import build
 
 pytestmark = pytest.mark.slow
 

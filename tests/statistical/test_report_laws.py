@@ -11,16 +11,16 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
-from discreet.mechanisms.messages.device_reports import count_reports, pick_steps, randomize_record
-from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.base.policies import Mixture, Policy, StochasticPolicy
 from discreet.base.shape import Shape
-from discreet.simulation.users import TabularUsers
 from discreet.base.streams import COINS, USERS, generator, stream
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.messages.device_reports import count_reports, pick_steps, randomize_record
+from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.simulation.users import TabularUsers
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from discreet.base.compiled import kernel
-from discreet.worlds.planning.backward_induction import occupancy
 from discreet.base.policies import Policy, StochasticPolicy
 from discreet.base.streams import USERS, stream
 from discreet.worlds import cliff_walking, from_arrays, river_swim
+from discreet.worlds.planning.backward_induction import occupancy
 from discreet.worlds.rewards import cumulative
 from discreet.worlds.tabular import rollout, rollout_stochastic
 

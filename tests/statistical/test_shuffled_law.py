@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.shuffled import CertifiedBits, ShuffledChannel
-from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.counts.joint_histogram import MarginalTable
-from discreet.noise.calibration import ShuffledBits
 from discreet.base.policies import Policy
 from discreet.base.shape import Shape
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.joint_histogram import MarginalTable
+from discreet.mechanisms.shuffled import CertifiedBits, ShuffledChannel
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.noise.calibration import ShuffledBits
 
 pytestmark = pytest.mark.slow
 

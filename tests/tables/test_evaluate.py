@@ -10,9 +10,9 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Mixture, Policy, StochasticPolicy
 from discreet.tables.evaluation.split import load_split
 from discreet.tables.holdout_evaluation import Budget
-from discreet.base.policies import Mixture, Policy, StochasticPolicy
 
 USERS, H = 3000, 3
 DECLARED = {

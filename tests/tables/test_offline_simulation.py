@@ -140,11 +140,11 @@ class TestSparse:
 
 def test_pessimistic_values_are_below_the_truth():
     """Of the tight penalty: they are below in every one of these runs, because it is cautious."""
-    from discreet.mechanisms.sums.accumulator import SimulatedNoise
-    from discreet.learners.base import Problem
-    from discreet.simulation.data_sets import BehaviourUsers, known_table, learn
-    from discreet.recipes.registry import build
     from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+    from discreet.learners.base import Problem
+    from discreet.mechanisms.sums.accumulator import SimulatedNoise
+    from discreet.recipes.registry import build
+    from discreet.simulation.data_sets import BehaviourUsers, known_table, learn
 
     learner, useful = discreet.learners.APVI(penalty="tight"), 0
     for seed in range(12):

@@ -12,16 +12,16 @@ import pytest
 
 import discreet.data
 import discreet.offline
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
-from discreet.learners.base import Problem
+from discreet.base.policies import Policy
+from discreet.base.shape import Shape
 from discreet.learners.apvi import APVI
+from discreet.learners.base import Problem
+from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.problems.linear.learners import PEVI, VAPVI
+from discreet.recipes.targets import NoPrivacy
 from discreet.simulation.data_sets import learn, privatizer_for
 from discreet.worlds.planning.reward_units import end_value, in_owner_units, value_limits
-from discreet.base.policies import Policy
-from discreet.recipes.targets import NoPrivacy
-from discreet.base.shape import Shape
 
 S, A, H, USERS = 2, 2, 3, 10_000_000
 RANGES = [(0.0, 1.0), (-1.0, 1.0), (-3.0, 0.0), (-5.0, -1.0), (1.0, 5.0)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.tables.policy_table import policy_rows
 from discreet.base.policies import Mixture, Policy, StochasticPolicy
+from discreet.tables.policy_table import policy_rows
 
 
 def spelled_out(rows, horizon, states):

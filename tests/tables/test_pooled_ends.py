@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
-from discreet.learners.base import Problem
+from discreet.base.shape import Shape
 from discreet.learners.apvi import APVI
+from discreet.learners.base import Problem
+from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.targets import NoPrivacy
 from discreet.simulation.data_sets import learn, privatizer_for
 from discreet.worlds.planning.reward_units import in_owner_units
-from discreet.recipes.targets import NoPrivacy
-from discreet.base.shape import Shape
 
 S, A, H = 2, 2, 3
 START = np.array([0.6, 0.4])

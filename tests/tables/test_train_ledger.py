@@ -11,16 +11,16 @@ import pytest
 import discreet.data
 import discreet.offline
 from discreet import ledger
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.tables.read.table import Table, TableUsers
 from discreet.base.errors import InvalidInput, OverBudget
 from discreet.learners.base import Problem
 from discreet.learners.registry import offline_learner
 from discreet.ledger import database
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import privatizer_for
+from discreet.tables.read.table import Table, TableUsers
 from discreet.tables.requests import declaration_hash
 from discreet.tables.stored_release import StoredAnswers, pack
-from discreet.recipes.targets import Central
 
 USERS, S, A, H = 900, 3, 2, 3
 FEATURES = np.eye(S * A).reshape(S, A, S * A)

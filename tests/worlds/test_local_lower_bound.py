@@ -9,8 +9,8 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
-from discreet.learners import OBI
 from discreet.base.policies import Policy, uniform_policy
+from discreet.learners import OBI
 from discreet.worlds.catalogue import hard_local, hard_local_bound, hard_local_gap
 
 

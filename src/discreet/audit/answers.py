@@ -26,30 +26,30 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.problems.adversarial.mechanisms import OneBitChannel
-from discreet.audit.noise_coupling import Offence, composed_losses, losses_between
 from discreet.audit.neighbours import worst_pair
-from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
+from discreet.audit.noise_coupling import Offence, composed_losses, losses_between
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers
 from discreet.mechanisms.bandit import ArmRewardsChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR
 from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
 from discreet.mechanisms.messages.device_answers import randomize_answer
+from discreet.mechanisms.messages.device_reports import Report, randomize_item, randomize_record
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.release import Layer
 from discreet.mechanisms.sparse import SparseChannel
-from discreet.mechanisms.messages.device_reports import Report, randomize_item, randomize_record
-from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR
-from discreet.mechanisms.counts.encoder import Context
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import RandomizedResponse, UnaryEncoding
 from discreet.noise.distribution import Law
-from discreet.base.policies import Policy
 from discreet.privacy.profiles import Profile, WorstOf, compose
-from discreet.mechanisms.release import Layer
-from discreet.base.shape import Shape
-from discreet.mechanisms.trajectories import Trajectories
-from discreet.base.types import Floats, Integers
+from discreet.problems.adversarial.mechanisms import OneBitChannel
 
 _COARSE = 512  # words that are tried before breaks between answers are searched
 _FAR_ABOVE = 8  # thresholds

@@ -31,16 +31,16 @@ from discreet.audit.report import AuditReport
 from discreet.audit.stages import Stage, run_stages
 from discreet.audit.trials import Case, exact_profile, known_transcript, session_transcript
 from discreet.audit.trials import compared as compared_in
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import DiscreetError, InvalidInput, Unsupported, unknown_name
+from discreet.base.shape import Shape, check_size
+from discreet.base.validation import check_count
+from discreet.mechanisms.session import Privatizer
 from discreet.papers import published
 from discreet.papers.published_mechanism import Published, Setting
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.registry import Target, build, recipes
 from discreet.recipes.targets import Privacy, in_model
-from discreet.base.shape import Shape, check_size
-from discreet.base.validation import check_count
 
 _EASY_DELTA = 0.05  # a delta whose worst event is frequent enough to be counted
 _EASY_EPSILON = 1.0

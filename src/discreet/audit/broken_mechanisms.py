@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.blocks import Blocks
 from discreet.audit.likelihoods import AdditiveTranscript, MatrixTranscript, Together
 from discreet.audit.neighbours import worst_pair
 from discreet.audit.trials import Case
-from discreet.mechanisms.additive import Channel
 from discreet.base.compiled import kernel
+from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.base.streams import Stream, uniform
+from discreet.base.types import Floats, Mask
+from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.mechanisms.sums.blocks import Blocks
+from discreet.mechanisms.sums.matrix import Matrix
 from discreet.noise import BinomialNoise, DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian, add_noise
 from discreet.noise.calibration import calibrate_noise
 from discreet.papers import raw_count_loss
 from discreet.papers.published_mechanism import Setting
 from discreet.papers.sdp_pe import batch_sizes, noise_bits_of
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import Stream, uniform
-from discreet.base.types import Floats, Mask
 
 
 @dataclass(frozen=True)

@@ -25,24 +25,24 @@ from functools import cached_property, singledispatch
 
 import numpy as np
 
-from discreet.mechanisms.sums.tree import RefinedTree
-from discreet.problems.adversarial.mechanisms import SampledLayerRun
-from discreet.audit.noise_coupling import Key, Move, Moves, Offence, Tape, profile_of_moves
 from discreet.audit.neighbouring_populations import Neighbours
-from discreet.mechanisms.additive import AdditiveRun
-from discreet.mechanisms.bandit import ArmRewardsRun
-from discreet.mechanisms.mechanism import ChannelRun
-from discreet.mechanisms.continual import ContinualChannel, ContinualRun
-from discreet.mechanisms.focused import FocusedRun
-from discreet.mechanisms.session import Privatizer, Session
-from discreet.mechanisms.shuffled import ShuffledRun
+from discreet.audit.noise_coupling import Key, Move, Moves, Offence, Tape, profile_of_moves
 from discreet.base.errors import Unsupported
-from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun
 from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
-from discreet.privacy.profiles import GaussianProfile, Profile
-from discreet.mechanisms.release import Release, Request
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.additive import AdditiveRun
+from discreet.mechanisms.bandit import ArmRewardsRun
+from discreet.mechanisms.continual import ContinualChannel, ContinualRun
+from discreet.mechanisms.focused import FocusedRun
+from discreet.mechanisms.mechanism import ChannelRun
+from discreet.mechanisms.release import Release, Request
+from discreet.mechanisms.session import Privatizer, Session
+from discreet.mechanisms.shuffled import ShuffledRun
+from discreet.mechanisms.sums.tree import RefinedTree
+from discreet.privacy.profiles import GaussianProfile, Profile
+from discreet.problems.adversarial.mechanisms import SampledLayerRun
+from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun
 
 _SMALL = 1e-6  # releases are sums of whole numbers and of noise below some thousands
 _PROBE = 1e-4

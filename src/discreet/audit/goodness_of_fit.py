@@ -17,6 +17,8 @@ import numpy as np
 
 from discreet.audit.noise_coupling import places
 from discreet.base.errors import DiscreetError, Unsupported
+from discreet.base.scientific import special
+from discreet.base.types import Floats, Integers
 from discreet.noise import (
     BinomialNoise,
     BoundedNoise,
@@ -30,8 +32,6 @@ from discreet.noise import (
     UnaryEncoding,
 )
 from discreet.noise.knorm import TableNoise
-from discreet.base.scientific import special
-from discreet.base.types import Floats, Integers
 
 LEVEL = 1e-6
 FEWEST = 10.0  # draws that a bin should expect

@@ -26,6 +26,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from discreet.audit.binomial_audit import log_ratio
+from discreet.audit.neighbours import shift_sensitivity
+from discreet.base.compiled import dispatch, kernel
+from discreet.base.streams import USERS, Stream, next_word, stream
+from discreet.base.types import Floats, Integers
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.sums.accumulator import TotalArrays, advance
 from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing
 from discreet.mechanisms.sums.tree import (
@@ -37,21 +44,14 @@ from discreet.mechanisms.sums.tree import (
     refined_innovations,
     refined_variances,
 )
-from discreet.audit.binomial_audit import log_ratio
-from discreet.audit.neighbours import shift_sensitivity
-from discreet.mechanisms.additive import Channel
-from discreet.base.compiled import dispatch, kernel
-from discreet.mechanisms.counts.encoder import encode
-from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import DiscreteLaplace, Gaussian, GridGaussian, Laplace, RandomizedResponse, add_noise
 from discreet.noise.shuffled_histogram import ShuffledItems
 from discreet.noise.shuffled_randomized_response import ShuffledResponse
 from discreet.papers.published_mechanism import Part
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import USERS, Stream, next_word, stream
-from discreet.mechanisms.trajectories import Trajectories
-from discreet.base.types import Floats, Integers
+from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
 
 _AT_ONCE = 2_000_000  # numbers held at a time
 _SIDE_BY_SIDE = 200_000  # cells of a matrix mechanism that run together: trials times cells that differ

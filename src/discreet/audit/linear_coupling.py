@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.audit.noise_coupling import Key, Move, Moves, Offence, Tape, TapedMatrix, profile_of_moves
 from discreet.audit.neighbouring_populations import Neighbours
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.moments.linear_statistics import LEVELS, LinearChannel
+from discreet.audit.noise_coupling import Key, Move, Moves, Offence, Tape, TapedMatrix, profile_of_moves
 from discreet.base.policies import Policy
-from discreet.privacy.profiles import Profile
-from discreet.mechanisms.release import Linear, Release, Request
 from discreet.base.types import Floats
+from discreet.mechanisms.moments.linear_statistics import LEVELS, LinearChannel
+from discreet.mechanisms.release import Linear, Release, Request
+from discreet.mechanisms.session import Privatizer
+from discreet.privacy.profiles import Profile
 
 _PROBE = 1.0
 _SMALL = 1e-6

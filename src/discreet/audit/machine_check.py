@@ -23,18 +23,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.base.errors import DiscreetError
-from discreet.noise.binomial import BinomialNoise
-from discreet.noise.discrete_gaussian import DiscreteGaussian, GridGaussian
-from discreet.noise.exact_sampler import OPENDP, OWN, SamplerName
-from discreet.noise.knorm import DiscreteKNorm
-from discreet.noise.laplace import DiscreteLaplace
-from discreet.noise.distribution import Law
-from discreet.noise.randomized_response import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
 from discreet.base.scientific import special
 from discreet.base.types import Floats
 from discreet.base.validation import check_open_unit
+from discreet.mechanisms.sums.accumulator import SecureNoise
+from discreet.noise.binomial import BinomialNoise
+from discreet.noise.discrete_gaussian import DiscreteGaussian, GridGaussian
+from discreet.noise.distribution import Law
+from discreet.noise.exact_sampler import OPENDP, OWN, SamplerName
+from discreet.noise.knorm import DiscreteKNorm
+from discreet.noise.laplace import DiscreteLaplace
+from discreet.noise.randomized_response import KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
 
 FALSE_ALARM = 1e-6
 _TESTS = 3

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from discreet.problems.adversarial.encoders import LossTable
 from discreet.audit.neighbours import worst_pair
-from discreet.mechanisms.counts.encoder import Context, Encoder, encode_all
-from discreet.mechanisms.counts.joint_histogram import CountedEncoder, JointCounts
 from discreet.base.errors import DiscreetError
 from discreet.base.policies import AnyPolicy, Policy
 from discreet.base.shape import LayeredShape, Shape
 from discreet.base.streams import COINS, stream
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import Context, Encoder, encode_all
+from discreet.mechanisms.counts.joint_histogram import CountedEncoder, JointCounts
+from discreet.problems.adversarial.encoders import LossTable
 
 _FAR = 50.0  # a reward beyond every threshold, where rewards have no range
 _DEFIANT = 0.4  # how many of the users do not follow the policy

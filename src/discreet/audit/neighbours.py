@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from discreet.problems.adversarial.encoders import LossTable
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
-from discreet.mechanisms.counts.encoder import Encoder, encode
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, generator, stream
-from discreet.mechanisms.trajectories import Trajectories
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import Encoder, encode
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.trajectories import Trajectories
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.adversarial.encoders import LossTable
 
 _ENUMERATED = 600  # trajectories of which all pairs are compared
 _IMPROVEMENTS = 300

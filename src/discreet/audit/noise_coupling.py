@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.base.types import Floats
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.noise import BinomialNoise, BoundedNoise, DiscreteGaussian, GridGaussian
-from discreet.noise.knorm import TableNoise
 from discreet.noise.distribution import Law, Size
+from discreet.noise.knorm import TableNoise
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, compose
-from discreet.base.types import Floats
 
 TOLERANCE = 2e-3  # of epsilon, granted to numbers that are computed on grids
 EXACT = 1e-9  # granted to sums of largest losses, which are not

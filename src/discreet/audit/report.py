@@ -12,9 +12,9 @@ from discreet.audit.binomial_audit import Finding, power, text_picture
 from discreet.audit.stages import Stage
 from discreet.audit.trials import Case
 from discreet.base.notebook import facts_html, one_line
+from discreet.base.pictures import canvas
 from discreet.papers import published
 from discreet.papers.published_mechanism import Setting
-from discreet.base.pictures import canvas
 from discreet.privacy.guarantee import finite_or_none
 from discreet.privacy.words import rounded_up
 

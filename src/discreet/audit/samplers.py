@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.problems.adversarial.mechanisms import OneBitChannel
 from discreet.audit.goodness_of_fit import (
     BINS,
     FEWEST,
@@ -35,25 +33,27 @@ from discreet.audit.goodness_of_fit import (
     scale_seen,
     share_seen,
 )
-from discreet.mechanisms.messages import sampled_item, shuffled_item
-from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import AnyChannel
-from discreet.mechanisms.messages.device_answers import randomize_answer
-from discreet.mechanisms.messages.sampled_item import ReportChannel
-from discreet.mechanisms.messages.shuffled_item import ItemChannel
-from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
-from discreet.mechanisms.counts.encoder import Context, encode
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
-from discreet.noise import BinomialNoise, DiscreteGaussian, KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
-from discreet.noise.exact_sampler import OWN, ChoosesSampler
-from discreet.noise.knorm import TableNoise
-from discreet.noise.distribution import add_noise
 from discreet.base.policies import Policy
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, NOISE, stream
-from discreet.mechanisms.trajectories import Trajectories
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import Context, encode
+from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages import sampled_item, shuffled_item
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_answers import randomize_answer
+from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.trajectories import Trajectories
+from discreet.noise import BinomialNoise, DiscreteGaussian, KaryRandomizedResponse, RandomizedResponse, UnaryEncoding
+from discreet.noise.distribution import add_noise
+from discreet.noise.exact_sampler import OWN, ChoosesSampler
+from discreet.noise.knorm import TableNoise
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
+from discreet.problems.adversarial.mechanisms import OneBitChannel
 
 SIMULATED, SECURE = 20_000, 3_000  # draws of each kind
 _REAL = "noise from the operating system"

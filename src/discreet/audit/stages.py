@@ -15,26 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from discreet.problems.adversarial.mechanisms import OneBitChannel
 from discreet.audit.answers import answered, answers_itself, of_messages
 from discreet.audit.coupling import Play, coupled
 from discreet.audit.goodness_of_fit import LEVEL
-from discreet.audit.noise_coupling import Offence, Share, share_of
-from discreet.audit.neighbouring_populations import neighbours
 from discreet.audit.linear_coupling import Interview, questioned
+from discreet.audit.neighbouring_populations import neighbours
+from discreet.audit.noise_coupling import Offence, Share, share_of
 from discreet.audit.samplers import NOTHING, Tested, try_law, try_session
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy
+from discreet.base.types import Integers
+from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages.sampled_item import ReportChannel
-from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
-from discreet.mechanisms.sparse import SparseChannel
-from discreet.base.errors import Unsupported
 from discreet.mechanisms.moments.linear_statistics import LinearChannel
-from discreet.base.policies import Policy
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sparse import SparseChannel
 from discreet.privacy.profiles import Profile, compose
-from discreet.base.types import Integers
+from discreet.problems.adversarial.mechanisms import OneBitChannel
 
 PAIRS = 7  # neighbouring populations that each privatizer is tried on
 _USERS = 12

@@ -17,11 +17,6 @@ from functools import singledispatch
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.blocks import Blocks, EachAlone, Once, Total
-from discreet.mechanisms.sums.tree import EvenTree, Tree
-from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel
 from discreet.audit.binomial_audit import Charge, Pair
 from discreet.audit.likelihoods import (
     AdditiveTranscript,
@@ -35,28 +30,33 @@ from discreet.audit.likelihoods import (
     Together,
 )
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
+from discreet.base.policies import Policy
+from discreet.base.streams import COINS, Stream, next_word, stream
+from discreet.base.types import Floats
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.messages.answered_bits import ResponseChannel
 from discreet.mechanisms.bandit import ArmRewardsChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.continual import ContinualChannel
+from discreet.mechanisms.counts.encoder import Context, Encoder, encode
 from discreet.mechanisms.focused import FocusedChannel
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.answered_bits import ResponseChannel
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
 from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.release import Request
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.shuffled import ShuffledChannel
-from discreet.mechanisms.messages.shuffled_item import ItemChannel
-from discreet.mechanisms.counts.encoder import Context, Encoder, encode
-from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.sums.blocks import Blocks, EachAlone, Once, Total
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.mechanisms.sums.tree import EvenTree, Tree
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import Gaussian, GridGaussian
 from discreet.noise.distribution import Law
 from discreet.papers.published_mechanism import Setting
-from discreet.base.policies import Policy
 from discreet.privacy.profiles import NearGaussianProfile, Profile, PureProfile, ZeroConcentratedProfile, compose
-from discreet.mechanisms.release import Request
-from discreet.base.streams import COINS, Stream, next_word, stream
-from discreet.mechanisms.trajectories import Trajectories
-from discreet.base.types import Floats
+from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel
+from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
 
 _MOST_FEATURES = 24
 _LOOKED_AT = 100  # sessions a side that choose the features

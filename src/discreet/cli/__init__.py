@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from discreet import __version__
+from discreet.base.errors import InvalidInput
 from discreet.cli.output import plain_errors
 from discreet.cli.usage import UsageError, is_help, repeated_choice, usage_sentence
-from discreet.base.errors import InvalidInput
 
 # Commands in the order in which the help shows them, and the modules that hold a function of their name.
 COMMANDS = {

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli import options as o
 from discreet.cli.crowd_stages import next_steps, stages
 from discreet.cli.output import check_outputs, print_facts, print_table, write_json
 from discreet.cli.study import StudyFile
-from discreet.base.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from discreet.study.crowd.people import CrowdResult
@@ -69,8 +69,8 @@ def crowd(
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen = _tabular(o.choose_world(world, shorthands, world_option, homogeneous))
     from discreet.client.errors import ClientError
-    from discreet.study.service.study_mechanism import prepare
     from discreet.study.service.declaration import file_name, read_study
+    from discreet.study.service.study_mechanism import prepare
 
     declared = read_study(file_name(study))
     mechanism = prepare(declared)
@@ -128,9 +128,9 @@ def _run(
 
     from discreet.cli.crowd_service import Served, served
     from discreet.client.transport import Connection
+    from discreet.simulation.progress import progress_bar
     from discreet.study.crowd.people import crowd as run
     from discreet.study.service.declaration import read_study
-    from discreet.simulation.progress import progress_bar
 
     if url is not None:
         Connection(url)  # refused before anything is started

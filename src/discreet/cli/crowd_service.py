@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 import typer
 
+from discreet.base.errors import Unsupported
 from discreet.cli.study import tokens
 from discreet.client.errors import ClientError
 from discreet.client.transport import Connection
-from discreet.base.errors import Unsupported
-from discreet.study.service.study_files import make_operator_token, places_of, shuffler_places_of
-from discreet.study.service.sealing import make_sealing_key
 from discreet.study.service.declaration import Study, read_study
+from discreet.study.service.sealing import make_sealing_key
+from discreet.study.service.study_files import make_operator_token, places_of, shuffler_places_of
 
 _SECONDS = 120.0  # until a service must answer
 _STOP = 15.0

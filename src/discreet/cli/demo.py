@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.output import check_outputs, print_table
 from discreet.base.errors import InvalidInput
+from discreet.cli.output import check_outputs, print_table
 
 
 def demo(
@@ -28,8 +28,8 @@ def demo(
     from discreet.base.pictures import checked_theme
 
     checked_theme(theme)
-    from discreet.cli.demo_page import draw, render, run_demo
     from discreet.base.files import write_atomically
+    from discreet.cli.demo_page import draw, render, run_demo
 
     comparison = run_demo(runs=runs, seed=seed, episodes=episodes, progress=True)
     page = render(comparison)

@@ -17,10 +17,10 @@ from html import escape
 
 import numpy as np
 
-from discreet.learners.registry import make_learner
 from discreet.base.notebook import counted
 from discreet.base.pictures import DARK, LIGHT, Theme
 from discreet.base.policies import uniform_policy
+from discreet.learners.registry import make_learner
 from discreet.privacy.guarantee import Guarantee
 from discreet.recipes.targets import Central, Local, NoPrivacy, Privacy, Shuffle
 from discreet.simulation.plots import draw_results

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from discreet.base.errors import InvalidInput
 from discreet.cli import holdout_options, tables
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, write_json
-from discreet.base.errors import InvalidInput
 
 _DATA, _WORLD = "Data", "World"
 
@@ -142,8 +142,8 @@ def _in_world(
 ) -> None:  # fmt: skip
     """What a policy is worth in a known world, next to the best policy and to uniform play; print its table."""
     chosen = o.choose_world(world, shorthands, world_option, homogeneous)
-    from discreet.cli.show import print_policy
     from discreet.base.policies import load_policy, uniform_policy
+    from discreet.cli.show import print_policy
     from discreet.worlds.tabular import TabularWorld
 
     if not isinstance(chosen, TabularWorld):

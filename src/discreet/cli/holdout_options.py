@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.cli.output import check_outputs, print_table
 from discreet.base.errors import InvalidInput
+from discreet.cli.output import check_outputs, print_table
 
 _PANEL = "Judgement"
 

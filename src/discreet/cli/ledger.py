@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from discreet.cli.output import plain_errors, print_facts, print_table
 from discreet.base.errors import InvalidInput
+from discreet.cli.output import plain_errors, print_facts, print_table
 
 if TYPE_CHECKING:
     from discreet.ledger.database import Connection

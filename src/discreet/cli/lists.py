@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.base.errors import check_name, unknown_name
 from discreet.cli import recipe_tables
 from discreet.cli.options import MODELS, JsonFile, complete_learner, complete_recipe, complete_world
 from discreet.cli.output import check_outputs, print_catalogue, write_json
 from discreet.cli.recipe_tables import delta_words, find_recipe, print_recipe, print_sections
-from discreet.base.errors import check_name, unknown_name
 
 if TYPE_CHECKING:
     from discreet.papers.published_mechanism import Published, Setting

@@ -198,8 +198,8 @@ def _sorted_options(
     learner: str, recipe: str, model: str, options: Iterable[str] | None, *, offline: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of the learner as text, and those of the recipe parsed."""
-    from discreet.learners.registry import LEARNERS
     from discreet.base.registry import parse_value
+    from discreet.learners.registry import LEARNERS
 
     given = pairs("--option", options)
     knobs = LEARNERS[learner].options
@@ -254,8 +254,8 @@ def _unknown_option(
 
 def learner_options(learner: str, options: Iterable[str] | None) -> dict[str, Any]:
     """Options of a learner from data, parsed by the types of its fields."""
-    from discreet.learners.registry import LEARNERS
     from discreet.base.registry import parse_options
+    from discreet.learners.registry import LEARNERS
 
     offline = [name for name, entry in LEARNERS.items() if entry.kind == "offline"]
     if learner not in offline:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.output import check_outputs, print_table, write_json
 from discreet.base.errors import InvalidInput
+from discreet.cli.output import check_outputs, print_table, write_json
 
 _SHAPE, _OUTPUT = "Shape", "Output"
 
@@ -43,8 +43,8 @@ def plan(
 ) -> None:
     """Show noise against counts, and the gap and intervals to be expected, for several epsilons; no data are read."""
     check_outputs(json_file=json, plot=plot)
-    from discreet.tables.plan import plan as compute
     from discreet.base.shape import Shape
+    from discreet.tables.plan import plan as compute
 
     shape = Shape(states, actions, horizon, homogeneous=homogeneous, rewards=rewards)
     found = compute(

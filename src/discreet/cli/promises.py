@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.base.errors import InvalidInput
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, print_table, write_json
-from discreet.base.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.recipes.targets import Privacy

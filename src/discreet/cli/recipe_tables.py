@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from discreet.cli.output import print_facts, print_table
 from discreet.base.errors import unknown_name
+from discreet.cli.output import print_facts, print_table
 
 if TYPE_CHECKING:
     from discreet.recipes.recipe import Recipe

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import options as o
-from discreet.cli.output import check_outputs, print_table, write_json
 from discreet.base.errors import InvalidInput
 from discreet.base.notebook import counted
+from discreet.cli import options as o
+from discreet.cli.output import check_outputs, print_table, write_json
 
 if TYPE_CHECKING:
-    from discreet.learners.base import Learner
     from discreet.base.shape import Shape
+    from discreet.learners.base import Learner
     from discreet.simulation.rehearsal import Rehearsal
 
 

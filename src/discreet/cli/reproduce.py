@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.output import check_outputs, print_table
 from discreet.base.errors import InvalidInput, unknown_name
+from discreet.cli.output import check_outputs, print_table
 
 if TYPE_CHECKING:
     from discreet.reproduce import Reproduction
@@ -121,8 +121,8 @@ def matrix(
 
 def _check_matrix(epsilon: float, delta: float, episodes: int, runs: int, seed: int) -> None:
     """Refuse, before any cell is run, what only some cells would refuse later."""
-    from discreet.recipes.targets import Shuffle
     from discreet.base.validation import check_count
+    from discreet.recipes.targets import Shuffle
 
     Shuffle(epsilon, delta)  # the model that asks most of a target
     check_count("episodes", episodes)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
 from discreet.cli.workers import check_free, check_server, run_workers, told
-from discreet.base.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -68,9 +68,9 @@ def serve(
         "rehearsal": rehearsal,
         "origins": check_origins(allow_origin),
     }
-    from discreet.study.service.study_files import operator_token, places_of
-    from discreet.study.service.declaration import read_study
     from discreet.simulation.progress import still_at
+    from discreet.study.service.declaration import read_study
+    from discreet.study.service.study_files import operator_token, places_of
 
     read_declared(study)
     operator_token(places_of(study).operator)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.output import print_facts, print_table
 from discreet.base.errors import InvalidInput, unknown_name
+from discreet.cli.output import print_facts, print_table
 
 if TYPE_CHECKING:
     from discreet.base.policies import AnyPolicy

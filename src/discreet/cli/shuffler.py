@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import StudyFile, read_declared
 from discreet.cli.workers import check_free, check_server, run_workers, told
-from discreet.base.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from discreet.cli.output import plain_errors, print_facts, print_table
 from discreet.base.errors import InvalidInput, MissingExtra
+from discreet.cli.output import plain_errors, print_facts, print_table
 
 if TYPE_CHECKING:
     from discreet.study.service.coordinator import Coordinator
-    from discreet.study.service.study_database import Database
-    from discreet.study.service.study_mechanism import Mechanism
-    from discreet.study.service.study_files import Places
     from discreet.study.service.declaration import Study
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_files import Places
+    from discreet.study.service.study_mechanism import Mechanism
 
 StudyFile: TypeAlias = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The declaration of the study.")]
 Db: TypeAlias = Annotated[
@@ -131,9 +131,9 @@ def tokens(
     if declared.shuffled:
         database = _shuffler_database(study, db)
     from discreet.study.service import rounds
-    from discreet.study.service.study_files import new_tokens
     from discreet.study.service.reports import token_digest
     from discreet.study.service.sealing import write_secret
+    from discreet.study.service.study_files import new_tokens
 
     if not declared.invited:
         raise InvalidInput("this study is open to everybody: set tokens = true in [users] to invite participants")
@@ -178,8 +178,8 @@ def policy(
 
     checked_name(check_writable(out))
     declared, database, _places = _opened(study, db)
-    from discreet.cli.show import print_policy
     from discreet.base.policies import policy_content
+    from discreet.cli.show import print_policy
     from discreet.study.service import rounds
     from discreet.study.service.study_mechanism import labelled_policy, prepare
 

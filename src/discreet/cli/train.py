@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.base.errors import InvalidInput
 from discreet.cli import holdout_options, options, tables
 from discreet.cli.output import print_facts, print_table
-from discreet.base.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.tables.read.table import Table
@@ -100,13 +100,13 @@ def train(
     )
     split_file = holdout_options.split_beside(out, split, holdout)
     holdout_options.check_plot(plot, holdout)
-    from discreet.cli.show import print_policy
     from discreet.base.files import reserve
+    from discreet.base.policies import policy_content
+    from discreet.cli.show import print_policy
+    from discreet.privacy.words import rounded_up
     from discreet.tables.receipt import receipt_text
     from discreet.tables.receipt_words import kept_words, worth_words
     from discreet.tables.train import train as run
-    from discreet.base.policies import policy_content
-    from discreet.privacy.words import rounded_up
 
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
@@ -218,8 +218,8 @@ def _exists(name: str | Path) -> bool:
 
 def _sizes(table: Table, out: Path, receipt: Path | None, drawn: bool = False) -> dict[str | os.PathLike[str], int]:
     """How much room the outputs can take at most, ``drawn`` if actions may be: reserved before noise is drawn."""
-    from discreet.recipes.data_set import TOO_LARGE
     from discreet.base.shape import check_size
+    from discreet.recipes.data_set import TOO_LARGE
 
     shape, declaration = table.shape, table.declaration
     check_size(shape)

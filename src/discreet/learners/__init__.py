@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.learners.registry import LEARNERS
 from discreet.base.packages import lazily
+from discreet.learners.registry import LEARNERS
 
 if TYPE_CHECKING:  # type checkers do not read registries
+    from discreet.learners.apvi import APVI as APVI
+    from discreet.learners.dp_ucbvi import DPUCBVI as DPUCBVI
+    from discreet.learners.obi import OBI as OBI
+    from discreet.learners.psrl import PSRL as PSRL
+    from discreet.learners.registry import register as register
+    from discreet.learners.ucbpo import UCBPO as UCBPO
+    from discreet.learners.ucbvi import UCBVI as UCBVI
     from discreet.problems.adversarial.learners import OREPS as OREPS
     from discreet.problems.adversarial.learners import UCOREPS as UCOREPS
     from discreet.problems.adversarial.learners import UOBLBPS as UOBLBPS
@@ -20,13 +27,6 @@ if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.problems.elimination.learners import PolicyElimination as PolicyElimination
     from discreet.problems.heavy_tails.learners import HeavyUCBPO as HeavyUCBPO
     from discreet.problems.heavy_tails.learners import HeavyUCBVI as HeavyUCBVI
-    from discreet.learners.obi import OBI as OBI
-    from discreet.learners.ucbvi import UCBVI as UCBVI
-    from discreet.learners.apvi import APVI as APVI
-    from discreet.learners.ucbpo import UCBPO as UCBPO
-    from discreet.learners.psrl import PSRL as PSRL
-    from discreet.learners.dp_ucbvi import DPUCBVI as DPUCBVI
-    from discreet.learners.registry import register as register
     from discreet.problems.linear.learners import PEVI as PEVI
     from discreet.problems.linear.learners import VAPVI as VAPVI
 

@@ -57,16 +57,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.errors import check_name
-from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
-from discreet.learners.evidence import evidence_of, limits_at, scores_at
-from discreet.worlds.planning.count_projection import project_counts
-from discreet.worlds.planning.reward_units import end_value, value_limits, widest_step
 from discreet.base.policies import MIXED, AnyPolicy, Policy, StochasticPolicy, uniform_policy
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
 from discreet.base.validation import check_flag, check_not_negative, check_open_unit
+from discreet.learners.base import AsksOnce, PlannedState, Problem, Replans
+from discreet.learners.evidence import evidence_of, limits_at, scores_at
+from discreet.mechanisms.release import Release
+from discreet.worlds.planning.count_projection import project_counts
+from discreet.worlds.planning.reward_units import end_value, value_limits, widest_step
 
 PENALTIES = ("noise", "tight", "bernstein", "hoeffding")
 REPAIRS = ("auto", "simplex", "gls", "projection")

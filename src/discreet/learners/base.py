@@ -20,17 +20,17 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from discreet.base.compiled import dispatch
-from discreet.learners.effective_sample_size import believed
-from discreet.learners.visit_posterior import steps_had, with_likely_visits
-from discreet.learners.partial_pooling import borrowed
-from discreet.learners.support_restriction import in_seen_states
-from discreet.learners.block_history import Books, weigh
-from discreet.worlds.planning.backward_induction import act_greedily
 from discreet.base.policies import AnyPolicy, Policy, uniform_policy
-from discreet.mechanisms.release import Release, Request, Statistics
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
+from discreet.learners.block_history import Books, weigh
+from discreet.learners.effective_sample_size import believed
+from discreet.learners.partial_pooling import borrowed
+from discreet.learners.support_restriction import in_seen_states
+from discreet.learners.visit_posterior import steps_had, with_likely_visits
+from discreet.mechanisms.release import Release, Request, Statistics
+from discreet.worlds.planning.backward_induction import act_greedily
 
 
 class Problem(NamedTuple):

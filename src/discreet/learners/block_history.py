@@ -40,11 +40,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.worlds.planning.backward_induction import occupancy
 from discreet.base.policies import AnyPolicy
-from discreet.mechanisms.release import Estimate, MixedBlocks, Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask, NDArray
+from discreet.mechanisms.release import Estimate, MixedBlocks, Release
+from discreet.worlds.planning.backward_induction import occupancy
 
 COUNTS = ("visits", "transitions", "rewards")
 EXPECTED = "expected"

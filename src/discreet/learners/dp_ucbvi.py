@@ -32,14 +32,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
-from discreet.learners.ucbvi import UCBVI, UCBVIArrays
-from discreet.worlds.planning.backward_induction import rows_of_step, sum_over_successors
-from discreet.worlds.planning.count_projection import project_row
-from discreet.mechanisms.release import Statistics
 from discreet.base.streams import Stream
 from discreet.base.types import Floats
 from discreet.base.validation import check_open_unit
+from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.ucbvi import UCBVI, UCBVIArrays
+from discreet.mechanisms.release import Statistics
+from discreet.worlds.planning.backward_induction import rows_of_step, sum_over_successors
+from discreet.worlds.planning.count_projection import project_row
 
 
 class DPUCBVIArrays(NamedTuple):

@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.worlds.planning.count_projection import project_counts
-from discreet.worlds.planning.shrinkage import behaviour_shares, on_simplex, shares_kept, spread_of_rows
-from discreet.worlds.planning.reward_units import end_value, value_limits
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.release import Release
+from discreet.worlds.planning.count_projection import project_counts
+from discreet.worlds.planning.reward_units import end_value, value_limits
+from discreet.worlds.planning.shrinkage import behaviour_shares, on_simplex, shares_kept, spread_of_rows
 
 _FEWEST = 0.5  # deviations of the noise that a count must exceed, and one visit, to say anything by itself
 _LEAST_SPREAD = 1e-3

@@ -29,12 +29,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.learners.evidence import limits_at
-from discreet.learners.apvi import APVI, Model, count_cells, estimate_model
-from discreet.worlds.planning.reward_units import end_value
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.learners.apvi import APVI, Model, count_cells, estimate_model
+from discreet.learners.evidence import limits_at
+from discreet.mechanisms.release import Release
+from discreet.worlds.planning.reward_units import end_value
 
 _FOR_FIRST_STATES = 0.1  # of the failure probability
 

@@ -57,13 +57,13 @@ import numpy as np
 
 from discreet.base.compiled import inlined
 from discreet.base.errors import check_name
-from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
-from discreet.learners.ucbvi import UCBVI, UCBVIArrays
-from discreet.worlds.planning.backward_induction import rows_of_step, sum_over_successors
-from discreet.mechanisms.release import Release, Statistics
 from discreet.base.streams import Stream, fast_log
 from discreet.base.types import Floats
 from discreet.base.validation import check_open_unit, check_positive
+from discreet.learners.base import PlansBackwards, Problem, fill_q, prepare
+from discreet.learners.ucbvi import UCBVI, UCBVIArrays
+from discreet.mechanisms.release import Release, Statistics
+from discreet.worlds.planning.backward_induction import rows_of_step, sum_over_successors
 
 CONSTANTS = ("tight", "laplace", "gaussian", "randomised-response", "bounded")
 _GIVEN = len(CONSTANTS)  # the bounds were computed outside, from a release that knows its own

@@ -26,9 +26,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from discreet.base.shape import Shape
 from discreet.learners.visit_posterior import counts_rare_rows
 from discreet.mechanisms.release import Release
-from discreet.base.shape import Shape
 
 _KNOWN = 0.3  # the variance of the noise in a reward at which half of it is believed
 _WORTH = 0.7  # what a row counts for that nothing is known of

@@ -44,9 +44,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.release import Estimate, Release
 
 _ROUNDS = 4
 _DOUBT = 3.0  # standard errors of T that are added to it

@@ -61,14 +61,14 @@ import numpy as np
 
 from discreet.base.compiled import inlined
 from discreet.base.errors import check_name
-from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, prepare
-from discreet.learners.ucbvi import UCBVI, UCBVIArrays
-from discreet.worlds.planning.backward_induction import rows_of_step, sum_over_successors
 from discreet.base.policies import MIXED, AnyPolicy, Mixture, Policy
-from discreet.mechanisms.release import OPENING, WEIGHS, Release, Statistics
 from discreet.base.streams import Stream, fast_log, uniform
 from discreet.base.types import Floats
 from discreet.base.validation import check_count, check_not_negative, check_open_unit
+from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, prepare
+from discreet.learners.ucbvi import UCBVI, UCBVIArrays
+from discreet.mechanisms.release import OPENING, WEIGHS, Release, Statistics
+from discreet.worlds.planning.backward_induction import rows_of_step, sum_over_successors
 
 PRIORS = ("unit", "published", "positive", "noise")
 _NOISE = PRIORS.index("noise")

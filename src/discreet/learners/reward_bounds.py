@@ -57,10 +57,10 @@ import math
 from typing import NamedTuple
 
 from discreet.base.compiled import fused
-from discreet.worlds.planning.kl_ucb import largest_mean
-from discreet.mechanisms.release import Statistics
 from discreet.base.streams import fast_log
 from discreet.base.types import Floats
+from discreet.mechanisms.release import Statistics
+from discreet.worlds.planning.kl_ucb import largest_mean
 
 _NOTHING_LEFT = 1e-9  # what is left above a reward of 1, so that nothing is divided by zero
 

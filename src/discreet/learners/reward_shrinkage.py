@@ -29,9 +29,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.release import Release
 
 _FIRST, _LEAST = 0.08, 1e-4  # T: where its search begins (rewards anywhere in their range), and at least
 _ROUNDS = 30

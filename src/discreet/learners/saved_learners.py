@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.base import Learner, PlannedState, Problem, Replans, WeighsBlocks, all_told
-from discreet.learners.effective_sample_size import believed
-from discreet.learners.ucbpo import PolicyOptimiser, PolicyState
-from discreet.learners.block_history import COUNTS, EXPECTED, Books, weighed
 from discreet.base.policies import StochasticPolicy, policy_of, policy_tables
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.saved_arrays import Saved, copies, from_bytes, taken_from, to_bytes, under
 from discreet.base.types import NDArray
+from discreet.learners.base import Learner, PlannedState, Problem, Replans, WeighsBlocks, all_told
+from discreet.learners.block_history import COUNTS, EXPECTED, Books, weighed
+from discreet.learners.effective_sample_size import believed
+from discreet.learners.ucbpo import PolicyOptimiser, PolicyState
+from discreet.mechanisms.release import Estimate, Release
 
 
 def save_state(learner: Learner, state: Any) -> bytes:

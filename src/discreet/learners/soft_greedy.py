@@ -34,11 +34,11 @@ from typing import Any
 import numpy as np
 
 from discreet.base.compiled import inlined, kernel
-from discreet.learners.base import PlannedState, as_statistics, fill_q, prepare
 from discreet.base.policies import Policy, StochasticPolicy
-from discreet.mechanisms.release import Release, Statistics
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
+from discreet.learners.base import PlannedState, as_statistics, fill_q, prepare
+from discreet.mechanisms.release import Release, Statistics
 
 _WITHIN, _WITHIN_MORE = 0.1, 0.15  # deviations of noise by which an action may be behind; for each doubling of A
 _ACTIONS = 4  # more of them count as so many

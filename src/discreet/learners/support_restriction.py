@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.mechanisms.release import Statistics
 from discreet.base.shape import Shape
+from discreet.mechanisms.release import Statistics
 
 _STANDS_OUT = 3.0  # deviations of the noise in the visits of a state
 

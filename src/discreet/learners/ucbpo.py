@@ -27,14 +27,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.learners.base import HoldsPolicy, Problem, as_statistics
-from discreet.learners.effective_sample_size import believed
-from discreet.learners.ucbvi import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
 from discreet.base.policies import MIXED, Policy, StochasticPolicy, uniform_policy
-from discreet.mechanisms.release import Release, Statistics
 from discreet.base.streams import Stream
 from discreet.base.types import Floats
 from discreet.base.validation import check_positive
+from discreet.learners.base import HoldsPolicy, Problem, as_statistics
+from discreet.learners.effective_sample_size import believed
+from discreet.learners.ucbvi import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
+from discreet.mechanisms.release import Release, Statistics
 
 _NEGLIGIBLE = 0.05  # of the weight of the best action: actions with less are not played
 _FURTHEST = 8.0  # that a log-weight falls behind the best one

@@ -81,6 +81,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import fused
+from discreet.base.policies import Policy
+from discreet.base.streams import Stream, fast_log
+from discreet.base.types import Floats, Integers
+from discreet.base.validation import check_not_negative
 from discreet.learners.base import PlannedState, Problem, WeighsBlocks, fill_q, plan_to_recommend, prepare
 from discreet.learners.deterministic_prior import doubt_of_row, kinds_of_rows
 from discreet.learners.effective_sample_size import believed
@@ -94,15 +98,17 @@ from discreet.learners.reward_bounds import (
     look_from_afar,
     shares_of_states,
 )
-from discreet.learners.soft_greedy import shared_out
 from discreet.learners.reward_shrinkage import lifted
-from discreet.worlds.planning.backward_induction import spread_over_successors, sum_over_successors
-from discreet.worlds.planning.sparse_transitions import FewSuccessors, few_successors, list_successors, noisy, spread_over_few
-from discreet.base.policies import Policy
+from discreet.learners.soft_greedy import shared_out
 from discreet.mechanisms.release import OPENING, WEIGHS, Release, Statistics
-from discreet.base.streams import Stream, fast_log
-from discreet.base.types import Floats, Integers
-from discreet.base.validation import check_not_negative
+from discreet.worlds.planning.backward_induction import spread_over_successors, sum_over_successors
+from discreet.worlds.planning.sparse_transitions import (
+    FewSuccessors,
+    few_successors,
+    list_successors,
+    noisy,
+    spread_over_few,
+)
 
 _DOUBT = 0.5  # deviations of noise that count against a row when a policy is recommended
 _DOUBTED = 4.0  # how much more the range of what follows counts for a row that repeated itself, and may be chance

@@ -29,9 +29,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.release import Release
 
 _SURE = 3.0  # deviations of noise by which all visits must fall short before records are taken to end early
 _OFF, _OFF_BY_NOISE = 0.3, 0.5  # of E, and of a deviation of the noise in N: by how much E may be wrong

@@ -41,10 +41,10 @@ from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any, NamedTuple
 
 from discreet.base.errors import InvalidInput, OverBudget, Unsupported, check_name
+from discreet.base.validation import check_delta, check_positive
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.words import rounded_up
-from discreet.base.validation import check_delta, check_positive
 
 MODES = ("sum", "zcdp")
 _UNIT = 1 << 128

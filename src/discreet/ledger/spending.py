@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.base.errors import InvalidInput
+from discreet.base.validation import check_count
 from discreet.ledger import database
 from discreet.ledger.book import Book
 from discreet.ledger.book import fingerprint as fingerprint
@@ -29,7 +30,6 @@ from discreet.ledger.budget import FREE, Budget, Cost, budget_from
 from discreet.ledger.chain import FORMAT, Entry, chained, cost_in, first_hash
 from discreet.ledger.database import Connection
 from discreet.privacy.guarantee import Guarantee
-from discreet.base.validation import check_count
 
 _LONGEST_NAME = 200
 

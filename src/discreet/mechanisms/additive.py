@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import Accumulator, NoiseSource, Run
-from discreet.mechanisms.sums.blocks import Blocks, Total
-from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, estimated, row_shape, widths
-from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.base.errors import Unsupported
-from discreet.noise.distribution import AnytimeLaw, Law
-from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks
 from discreet.base.saved_arrays import Savable, Saved
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, estimated, row_shape, widths
+from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks
+from discreet.mechanisms.sums.accumulator import Accumulator, NoiseSource, Run
+from discreet.mechanisms.sums.blocks import Blocks, Total
+from discreet.noise.distribution import AnytimeLaw, Law
 
 
 @dataclass(frozen=True)

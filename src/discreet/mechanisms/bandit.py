@@ -25,18 +25,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.messages.answered_bits import ResponseChannel
-from discreet.mechanisms.mechanism import ChannelRun, Mechanism, PlainRun, RadiusOf, Tabular, WidthOf, row_shape
-from discreet.mechanisms.counts.arm_reward import ArmReward
-from discreet.mechanisms.counts.encoder import Context, playable_rows
 from discreet.base.errors import Unsupported
 from discreet.base.policies import AnyPolicy
-from discreet.mechanisms.release import Estimate
 from discreet.base.saved_arrays import Savable, Saved, copies, taken_from, under
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.arm_reward import ArmReward
+from discreet.mechanisms.counts.encoder import Context, playable_rows
+from discreet.mechanisms.mechanism import ChannelRun, Mechanism, PlainRun, RadiusOf, Tabular, WidthOf, row_shape
+from discreet.mechanisms.messages.answered_bits import ResponseChannel
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.sums.accumulator import NoiseSource
 
 
 @dataclass(frozen=True)

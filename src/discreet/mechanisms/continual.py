@@ -23,17 +23,17 @@ from typing import Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing, exponential_sum
-from discreet.mechanisms.sums.tree import RefinedNoise, RefinedTree, next_release
-from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
-from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.base.errors import Unsupported
-from discreet.noise import Gaussian, GridGaussian
-from discreet.mechanisms.release import Estimate, MixedBlocks
 from discreet.base.saved_arrays import Saved, copies
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
+from discreet.mechanisms.release import Estimate, MixedBlocks
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing, exponential_sum
+from discreet.mechanisms.sums.tree import RefinedNoise, RefinedTree, next_release
+from discreet.noise import Gaussian, GridGaussian
 
 
 @dataclass(frozen=True)

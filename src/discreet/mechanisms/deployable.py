@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import math
 
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.blocks import Blocks, Total
-from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
+from discreet.base.errors import Unsupported
+from discreet.base.policies import MIXED
+from discreet.base.validation import check_count
 from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.bandit import ArmRewardsChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import AnyChannel, MessageChannel
 from discreet.mechanisms.continual import ContinualChannel
 from discreet.mechanisms.focused import FocusedChannel
+from discreet.mechanisms.mechanism import AnyChannel, MessageChannel
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.schedule import SameUsers
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.shuffled import ShuffledChannel
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.sums.blocks import Blocks, Total
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
 from discreet.noise.distribution import Law
-from discreet.base.policies import MIXED
-from discreet.base.validation import check_count
 
 _TREES = Tree | EqualLawTree | EvenTree
 

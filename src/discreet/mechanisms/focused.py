@@ -37,16 +37,16 @@ from typing import Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, counts_per_row, estimated, row_shape
-from discreet.mechanisms.counts.encoder import Context, Encoder, playable_rows
-from discreet.noise.distribution import Law
 from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.mechanisms.release import Estimate
 from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, Mask
+from discreet.mechanisms.counts.encoder import Context, Encoder, playable_rows
+from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, counts_per_row, estimated, row_shape
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.noise.distribution import Law
+from discreet.privacy.sensitivity import Sensitivity
 
 _STANDS_OUT = 3.0  # standard deviations: less is noise
 

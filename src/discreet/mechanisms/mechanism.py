@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers, Mask
 from discreet.mechanisms.counts.encoder import Context, Encoder, Statistic, playable_rows
+from discreet.mechanisms.release import Estimate, MixedBlocks
+from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.noise.distribution import Law
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import StatedLaw
-from discreet.mechanisms.release import Estimate, MixedBlocks
-from discreet.base.shape import Shape
-from discreet.base.types import Floats, Integers, Mask
 
 WidthOf = Callable[[int, float], Floats]
 

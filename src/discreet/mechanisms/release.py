@@ -11,9 +11,9 @@ import numpy as np
 from discreet.base.errors import Unsupported
 from discreet.base.notebook import counted, one_line, table_html
 from discreet.base.policies import AnyPolicy
-from discreet.privacy.guarantee import Guarantee
 from discreet.base.types import Floats
 from discreet.base.validation import check_array, check_count, check_positive
+from discreet.privacy.guarantee import Guarantee
 
 # Among what a learner needs: releases that serve point estimates (little noise) rather than confidence bounds. Recipes
 # that can serve either way say so, see ``Recipe.options_for``.

@@ -34,11 +34,11 @@ import numpy as np
 
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import AnyPolicy, policy_of, policy_tables
-from discreet.privacy.certificate import steps_of
 from discreet.base.saved_arrays import Saved, copies, taken_from, under
 from discreet.base.saved_arrays import from_bytes as from_bytes
 from discreet.base.saved_arrays import to_bytes as to_bytes
 from discreet.base.types import NDArray
+from discreet.privacy.certificate import steps_of
 
 if TYPE_CHECKING:
     from discreet.mechanisms.session import Privatizer

@@ -20,29 +20,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
-from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource
-from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun
-from discreet.mechanisms.mechanism import AnyChannel, MessageChannel, MessageRun, WidthOf
-from discreet.mechanisms.continual import ContinualChannel
-from discreet.mechanisms.messages.device_answers import count_answers
-from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun
-from discreet.mechanisms.saved_intakes import SavedIntake, identity, load_books, save_books
-from discreet.mechanisms.schedule import (
-    EveryEpisode,
-    OpeningThenEqual,
-    OpeningThenGrowing,
-    PerPolicy,
-    SameUsers,
-    Schedule,
-)
-from discreet.mechanisms.messages.shuffled_item import ItemRun
-from discreet.mechanisms.messages.device_reports import Report, count_items, count_messages
-from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.notebook import counted, one_line
 from discreet.base.policies import MIXED, AnyPolicy, Policy
-from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.base.saved_arrays import Savable, Saved, check_form, taken_from, under
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers, NDArray
+from discreet.mechanisms.continual import ContinualChannel
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.mechanism import AnyChannel, MessageChannel, MessageRun, WidthOf
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun
+from discreet.mechanisms.messages.device_answers import count_answers
+from discreet.mechanisms.messages.device_reports import Report, count_items, count_messages
+from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun
+from discreet.mechanisms.messages.shuffled_item import ItemRun
 from discreet.mechanisms.release import (
     ESTIMATES,
     LAYERS,
@@ -56,10 +47,19 @@ from discreet.mechanisms.release import (
     Release,
     Request,
 )
-from discreet.base.saved_arrays import Savable, Saved, check_form, taken_from, under
-from discreet.base.shape import Shape
+from discreet.mechanisms.saved_intakes import SavedIntake, identity, load_books, save_books
+from discreet.mechanisms.schedule import (
+    EveryEpisode,
+    OpeningThenEqual,
+    OpeningThenGrowing,
+    PerPolicy,
+    SameUsers,
+    Schedule,
+)
+from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.mechanisms.trajectories import Users
-from discreet.base.types import Floats, Integers, NDArray
+from discreet.privacy.guarantee import Guarantee, drawn
 
 
 @runtime_checkable

@@ -38,17 +38,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, SimulatedNoise
-from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, asked_rows, estimated, row_shape
-from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers, Mask, NDArray
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, asked_rows, estimated, row_shape
+from discreet.mechanisms.release import UNMIXED, Estimate, Layer, MixedBlocks
+from discreet.mechanisms.sums.accumulator import NoiseSource, SimulatedNoise
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits, calibrate_binomial
 from discreet.privacy.guarantee import Guarantee, from_mechanism
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.mechanisms.release import UNMIXED, Estimate, Layer, MixedBlocks
-from discreet.base.shape import Shape
-from discreet.base.types import Floats, Integers, Mask, NDArray
 
 Bits = NDArray[np.uint8]
 

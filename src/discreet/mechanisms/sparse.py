@@ -39,21 +39,21 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf
+from discreet.base.errors import Unsupported
+from discreet.base.scientific import sparse
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers, Mask, NDArray
+from discreet.base.validation import check_count
 from discreet.mechanisms.counts.encoder import Context, Statistic
 from discreet.mechanisms.counts.joint_histogram import JointCounts, MarginalTable, MarginalTableArrays
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.distribution import IN_EVERY_CELL, Law
 from discreet.privacy.profiles import Profile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.mechanisms.release import Estimate
-from discreet.base.scientific import sparse
-from discreet.base.shape import Shape
-from discreet.base.types import Floats, Integers, Mask, NDArray
-from discreet.base.validation import check_count
 
 
 @dataclass(frozen=True)

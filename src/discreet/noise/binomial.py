@@ -27,6 +27,9 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.scientific import special
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit
 from discreet.noise.distribution import (
     IN_EVERY_CELL,
     Size,
@@ -39,9 +42,6 @@ from discreet.noise.distribution import (
 from discreet.privacy.losses import LossDistribution, convolve, on_grid, repeat
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.scientific import special
-from discreet.base.types import ArrayLike, Floats, Integers
-from discreet.base.validation import check_count, check_open_unit
 
 _WORDS_AT_ONCE = 1 << 20
 

@@ -27,14 +27,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.errors import Unsupported
-from discreet.noise.gaussian import standard_lines
-from discreet.noise.distribution import IN_EVERY_CELL, Size, add_noise, refuse_secure, stitched_radius
-from discreet.privacy.losses import convolve, on_grid, repeat
-from discreet.privacy.profiles import LossProfile, Profile, PureProfile
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.streams import Stream, fast_log, uniform
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_count, check_open_unit, check_scale
+from discreet.noise.distribution import IN_EVERY_CELL, Size, add_noise, refuse_secure, stitched_radius
+from discreet.noise.gaussian import standard_lines
+from discreet.privacy.losses import convolve, on_grid, repeat
+from discreet.privacy.profiles import LossProfile, Profile, PureProfile
+from discreet.privacy.sensitivity import Sensitivity
 
 # By numerical integration; a test computes them again in multiprecision.
 UNIT_MASS = 0.05496605470902302

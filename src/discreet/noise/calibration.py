@@ -13,14 +13,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.base.validation import (
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_number,
+    check_open_unit,
+    check_rho,
+    shown,
+)
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian
+from discreet.noise.distribution import Law
 from discreet.noise.gaussian import Gaussian
 from discreet.noise.laplace import DiscreteLaplace, Laplace
-from discreet.noise.distribution import Law
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.validation import check_count, check_delta, check_epsilon, check_number, check_open_unit, check_rho, shown
 
 _TOLERANCE = 1e-7
 _LARGEST = 1e9  # times the sensitivity: nobody wants more noise than that

@@ -62,9 +62,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.errors import Unsupported
-from discreet.noise.exact_distribution import exact_gaussian
-from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
-from discreet.noise.gaussian import Gaussian, horizontal, normal_radius, standard_lines, vertical
+from discreet.base.scientific import special
+from discreet.base.streams import Stream
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit, check_scale
 from discreet.noise.distribution import (
     IN_EVERY_CELL,
     Size,
@@ -78,6 +79,9 @@ from discreet.noise.distribution import (
     table_kernel,
     word_at,
 )
+from discreet.noise.exact_distribution import exact_gaussian
+from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
+from discreet.noise.gaussian import Gaussian, horizontal, normal_radius, standard_lines, vertical
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import (
     GaussianProfile,
@@ -87,10 +91,6 @@ from discreet.privacy.profiles import (
     ZeroConcentratedProfile,
 )
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.scientific import special
-from discreet.base.streams import Stream
-from discreet.base.types import ArrayLike, Floats, Integers
-from discreet.base.validation import check_count, check_open_unit, check_scale
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
 _REACH = 9.2

@@ -33,12 +33,12 @@ import numpy as np
 
 from discreet.base.compiled import dispatch, inlined
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.privacy.profiles import Profile, PureProfile
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.scientific import optimize
 from discreet.base.streams import Stream, mix, to_unit
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_open_unit
+from discreet.privacy.profiles import Profile, PureProfile
+from discreet.privacy.sensitivity import Sensitivity
 
 Size = int | tuple[int, ...]
 IN_EVERY_CELL = "independent noise in every cell"

@@ -36,9 +36,9 @@ import numpy as np
 
 from discreet.base.compiled import inlined, kernel
 from discreet.base.errors import InvalidInput
-from discreet.noise.exact_distribution import WORD, ExactLaw, Tape, cumulative_bounds, draw
 from discreet.base.types import Floats, Integers, NDArray
 from discreet.base.validation import shown
+from discreet.noise.exact_distribution import WORD, ExactLaw, Tape, cumulative_bounds, draw
 
 Words = NDArray[np.uint64]
 SamplerName = Literal["discreet", "opendp"]

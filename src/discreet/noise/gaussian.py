@@ -10,6 +10,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
+from discreet.base.scientific import special
+from discreet.base.streams import Stream, fast_log, to_unit
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit, check_scale
 from discreet.noise.distribution import (
     IN_EVERY_CELL,
     Size,
@@ -22,10 +26,6 @@ from discreet.noise.distribution import (
 )
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.scientific import special
-from discreet.base.streams import Stream, fast_log, to_unit
-from discreet.base.types import ArrayLike, Floats, Integers
-from discreet.base.validation import check_count, check_open_unit, check_scale
 
 
 class GaussianKernel(NamedTuple):

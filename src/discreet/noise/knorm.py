@@ -18,13 +18,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.noise.distribution import Size, add_noise, advance, refuse_secure, table_kernel, word_at
-from discreet.privacy.profiles import PureProfile
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.scientific import optimize
 from discreet.base.streams import Stream, below, fast_log, to_unit, uniform
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_count, check_scale
+from discreet.noise.distribution import Size, add_noise, advance, refuse_secure, table_kernel, word_at
+from discreet.privacy.profiles import PureProfile
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class KNormKernel(NamedTuple):

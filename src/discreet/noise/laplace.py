@@ -31,8 +31,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.noise.exact_distribution import exact_laplace
-from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
+from discreet.base.scientific import optimize, special
+from discreet.base.streams import Stream, fast_log, mix, to_unit, with_random_sign
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_count, check_open_unit, check_scale
 from discreet.noise.distribution import (
     GOLDEN,
     IN_EVERY_CELL,
@@ -48,13 +50,11 @@ from discreet.noise.distribution import (
     stitched_radius,
     word_at,
 )
+from discreet.noise.exact_distribution import exact_laplace
+from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
 from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import BoundedProfile, LossProfile, Profile, PureProfile, responses_profile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.scientific import optimize, special
-from discreet.base.streams import Stream, fast_log, mix, to_unit, with_random_sign
-from discreet.base.types import ArrayLike, Floats, Integers
-from discreet.base.validation import check_count, check_open_unit, check_scale
 
 
 class LaplaceKernel(NamedTuple):

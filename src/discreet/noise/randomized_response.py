@@ -24,14 +24,14 @@ import numpy as np
 
 from discreet.base.compiled import dispatch
 from discreet.base.errors import InvalidInput
+from discreet.base.streams import Stream, below, uniform
+from discreet.base.types import ArrayLike, Floats, Integers, NDArray
+from discreet.base.validation import check_count, check_epsilon
 from discreet.noise.exact_randomized_response import BITS, BYTES
 from discreet.noise.exact_randomized_response import WHOLE as _WHOLE
 from discreet.noise.exact_sampler import words_of
 from discreet.privacy.losses import LossDistribution
 from discreet.privacy.profiles import LossProfile, responses_profile
-from discreet.base.streams import Stream, below, uniform
-from discreet.base.types import ArrayLike, Floats, Integers, NDArray
-from discreet.base.validation import check_count, check_epsilon
 
 Words = NDArray[np.uint64]
 

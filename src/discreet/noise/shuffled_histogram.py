@@ -46,11 +46,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet.base.types import Floats, Integers
+from discreet.base.validation import check_count, check_delta, check_epsilon, check_open_unit
 from discreet.noise.randomized_response import KaryRandomizedResponse
 from discreet.noise.shuffled_randomized_response import binomial
 from discreet.privacy.profiles import CERTIFIABLE, PureProfile
-from discreet.base.types import Floats, Integers
-from discreet.base.validation import check_count, check_delta, check_epsilon, check_open_unit
 
 _REACH = 8.0  # standard deviations of R that have points of their own
 _POINTS = 72  # of them

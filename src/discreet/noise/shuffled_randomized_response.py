@@ -36,12 +36,12 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.base.errors import Unsupported
+from discreet.base.types import Floats
+from discreet.base.validation import check_count, check_epsilon, check_open_unit
 from discreet.noise.randomized_response import RandomizedResponse
 from discreet.privacy.losses import LossDistribution, repeat
 from discreet.privacy.profiles import GaussianProfile, LossProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.types import Floats
-from discreet.base.validation import check_count, check_epsilon, check_open_unit
 
 _RANGES = 32  # of crowds with up to half of the ones; the other half mirrors them
 _RESOLUTION = 64  # grid points per standard deviation of one counter's loss

@@ -17,13 +17,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.noise.discrete_gaussian import DiscreteGaussian
-from discreet.noise.exact_sampler import SamplerName, usual_sampler
-from discreet.noise.distribution import Size, refuse_secure
-from discreet.privacy.profiles import GaussianProfile, ZeroConcentratedProfile
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_count, check_open_unit, check_positive
+from discreet.noise.discrete_gaussian import DiscreteGaussian
+from discreet.noise.distribution import Size, refuse_secure
+from discreet.noise.exact_sampler import SamplerName, usual_sampler
+from discreet.privacy.profiles import GaussianProfile, ZeroConcentratedProfile
+from discreet.privacy.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True)

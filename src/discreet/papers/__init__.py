@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.base.errors import unknown_name
 from discreet.base.packages import lazily, load
-from discreet.papers.published_mechanism import Part, Published, Setting
 from discreet.base.shape import Shape
+from discreet.papers.published_mechanism import Part, Published, Setting
 
 if TYPE_CHECKING:
-    from discreet.papers.heavy_ucbvi import raw_count_loss
     from discreet.papers.dp_apvi import linear_costs
+    from discreet.papers.heavy_ucbvi import raw_count_loss
     from discreet.papers.sdp_pe import integer_message_bound, integer_message_delta, shuffle_noise_bits
 
     PUBLISHED: Mapping[str, Published]

@@ -17,16 +17,16 @@ import math
 from dataclasses import replace
 from functools import partial
 
-from discreet.mechanisms.sums.blocks import Once
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import InvalidInput, Unsupported, unknown_name
+from discreet.base.shape import Shape
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.blocks import Once
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
 from discreet.papers.published_mechanism import AtLeast, Part, Published, Setting, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.data_set import LAWS, OPTIONS, assemble, stated, tables
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
 
 _PAPER = "Qiao, Wang, offline reinforcement learning"
 _NO_SUCCESSOR = "a trajectory ends with its last step, so there are none to release"

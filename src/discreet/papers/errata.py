@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from discreet.base.shape import Shape
 from discreet.papers import entries
 from discreet.papers.published_mechanism import Published, Setting
 from discreet.papers.statements import BEYOND, FAILS, HOLDS
-from discreet.base.shape import Shape
 
 _TABULAR = Shape(6, 2, 20)
 _LAYERED, _MANY_LAYERED = Shape(16, 3, 4), Shape(91, 5, 10)

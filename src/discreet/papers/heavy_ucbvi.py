@@ -12,24 +12,24 @@ from functools import partial
 
 import numpy as np
 
+from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.base.validation import check_open_unit
+from discreet.mechanisms.schedule import Growing
+from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import Accumulator
 from discreet.mechanisms.sums.blocks import Total
 from discreet.mechanisms.sums.tree import Tree
-from discreet.mechanisms.schedule import Growing
-from discreet.mechanisms.session import Privatizer
-from discreet.base.errors import Unsupported
-from discreet.problems.heavy_tails.mechanisms import ClippedRewardsChannel
-from discreet.problems.heavy_tails.encoders import moments_of
-from discreet.problems.heavy_tails.published_local import IndexedTables
-from discreet.problems.heavy_tails.published_thresholds import RawCountChannel, RawCountTables
-from discreet.problems.heavy_tails.recipes import releases
 from discreet.noise import Laplace
 from discreet.papers.published_mechanism import FACTOR_TWO, AtLeast, Part, Published, Setting, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.heavy_tails.encoders import moments_of
+from discreet.problems.heavy_tails.mechanisms import ClippedRewardsChannel
+from discreet.problems.heavy_tails.published_local import IndexedTables
+from discreet.problems.heavy_tails.published_thresholds import RawCountChannel, RawCountTables
+from discreet.problems.heavy_tails.recipes import releases
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
-from discreet.base.validation import check_open_unit
 
 _PAPER = "Wu, Zhou, Chowdhury, Wang, heavy-tailed rewards"
 _REWARDS = "clipped rewards, in units of their thresholds"

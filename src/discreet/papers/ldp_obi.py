@@ -28,11 +28,13 @@ from functools import partial
 
 import numpy as np
 
-from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel
-from discreet.mechanisms.mechanism import AnyChannel
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.three_tables import ScaledTables, ThreeTables
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.types import Integers
+from discreet.mechanisms.counts.three_tables import ScaledTables, ThreeTables
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel
+from discreet.mechanisms.session import Privatizer
 from discreet.noise import BoundedNoise, Gaussian, Laplace, RandomizedResponse
 from discreet.noise.shuffled_randomized_response import ShuffledResponse
 from discreet.papers.published_mechanism import Part, Published, Setting, channels_of, needs_delta, needs_epsilon
@@ -41,8 +43,6 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.local import randomiser_target, releases
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
-from discreet.base.types import Integers
 
 _PAPER = "Garcelon, Perchet, Pike-Burke, Pirotta, local privacy"
 _SOURCE = "Garcelon, Perchet, Pike-Burke, Pirotta (2021)"

@@ -14,11 +14,12 @@ from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 
-from discreet.mechanisms.sums.accumulator import Accumulator
-from discreet.mechanisms.sums.blocks import Total
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
 from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.counts.encoder import Encoder
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.accumulator import Accumulator
+from discreet.mechanisms.sums.blocks import Total
 from discreet.noise import RandomizedResponse
 from discreet.noise.distribution import Law
 from discreet.noise.shuffled_randomized_response import ShuffledResponse
@@ -40,7 +41,6 @@ from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
-from discreet.base.shape import Shape
 
 FACTOR_TWO = "counts move by 2H when a user is replaced, not by H"
 _WHY = "replacing one user moves all of these streams together, and their noises are independent"

@@ -34,12 +34,15 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from discreet.base.errors import Unsupported
+from discreet.base.scientific import special
+from discreet.base.shape import Shape
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.counts.three_tables import ThreeTables
+from discreet.mechanisms.release import Layer
 from discreet.mechanisms.schedule import sizes
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.shuffled import ShuffledChannel
-from discreet.mechanisms.counts.encoder import Encoder
-from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import Unsupported
 from discreet.noise import BinomialNoise, RandomizedResponse
 from discreet.noise.calibration import ShuffledBits
 from discreet.papers.published_mechanism import AtLeast, Part, Published, Setting, needs_delta, needs_epsilon, steps_of
@@ -48,9 +51,6 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.predicted_regret import blocks_of, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import Layer
-from discreet.base.scientific import special
-from discreet.base.shape import Shape
 
 _PAPER = "Bai, Talebi, Zhao, Cheng, Chen, shuffle privacy"
 _DEVIATIONS = (2, 3, 4, 5, 6, 7, 8, 10)  # of the noise of one message: beyond them a message counts as a failure

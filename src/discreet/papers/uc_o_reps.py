@@ -15,20 +15,20 @@ import math
 from functools import partial
 from typing import NamedTuple
 
+from discreet.base.shape import LayeredShape, Shape
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.schedule import EveryEpisode
+from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import Accumulator
 from discreet.mechanisms.sums.blocks import EachAlone, Total
 from discreet.mechanisms.sums.tree import EvenTree
-from discreet.problems.adversarial.layered_budget import epsilon_of, layered
-from discreet.problems.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable, ObservedLosses
-from discreet.mechanisms.schedule import EveryEpisode
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.encoder import Encoder
 from discreet.noise import Laplace
 from discreet.papers.published_mechanism import FACTOR_TWO, Part, Published, Setting, channels_of, needs_epsilon
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.adversarial.encoders import LayeredTransitions, LayeredVisits, LossTable, ObservedLosses
+from discreet.problems.adversarial.layered_budget import epsilon_of, layered
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import LayeredShape, Shape
 
 _PAPER = "Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen, adversarial losses"
 _CERTAIN = "they lead to the only last state and are certain, so they are not released"

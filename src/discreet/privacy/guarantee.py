@@ -40,6 +40,7 @@ import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.notebook import facts_html, one_line
+from discreet.base.validation import check_delta, check_not_negative, check_number
 from discreet.privacy import profiles
 from discreet.privacy.certificate import certificate, exact, facts_of, moves_of
 from discreet.privacy.derivation import Claim as Claim
@@ -50,7 +51,6 @@ from discreet.privacy.messages import Message, MixedReleases
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import StatedLaw, brief_promise, describe_law, describe_sensitivity, rounded_up
-from discreet.base.validation import check_delta, check_not_negative, check_number
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
 _IMPLIED = {"local": ("shuffle", "joint"), "shuffle": ("joint",)}

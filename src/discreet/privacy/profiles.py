@@ -31,9 +31,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.privacy.losses import LossDistribution, convolve, gaussian_losses, on_grid, regrid
 from discreet.base.scientific import optimize, special
 from discreet.base.validation import check_count, check_delta, check_not_negative, check_number
+from discreet.privacy.losses import LossDistribution, convolve, gaussian_losses, on_grid, regrid
 
 # Floating point convolutions are accurate to about 1e-12 in delta; nothing below this is certified by them.
 CERTIFIABLE = 1e-10

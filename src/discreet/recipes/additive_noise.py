@@ -6,25 +6,25 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from discreet.mechanisms.sums.accumulator import Accumulator
-from discreet.mechanisms.sums.blocks import Blocks, Total
-from discreet.mechanisms.sums.tree import Tree
+from discreet.base.shape import Shape
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.schedule import EveryEpisode, Schedule
-from discreet.mechanisms.session import Privatizer, unnamed
 from discreet.mechanisms.counts.encoder import Encoder
 from discreet.mechanisms.counts.first_visit import FirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
+from discreet.mechanisms.release import OPENING
+from discreet.mechanisms.schedule import EveryEpisode, Schedule
+from discreet.mechanisms.session import Privatizer, unnamed
+from discreet.mechanisms.sums.accumulator import Accumulator
+from discreet.mechanisms.sums.blocks import Blocks, Total
+from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, from_mechanism, locally, nothing, parallel
 from discreet.recipes.predicted_regret import blocks_of, growing, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import OPENING
-from discreet.base.shape import Shape
 
 # "auto" prefers the first of equally quiet ones: counts of every visit hold more data than first visits.
 ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {

@@ -26,10 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from discreet.mechanisms.schedule import Growing, PerPolicy
-from discreet.recipes.recipe import Options
 from discreet.base.shape import Shape
 from discreet.base.validation import check_count, check_positive
+from discreet.mechanisms.schedule import Growing, PerPolicy
+from discreet.recipes.recipe import Options
 
 GROWTH = 0.5
 # The share of all users that first blocks may take: under a curator, behind a shuffler, where users answer themselves.

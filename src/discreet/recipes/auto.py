@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import DiscreetError, Unsupported, unknown_name
 from discreet.base.policies import MIXED
+from discreet.base.shape import LayeredShape, Shape
+from discreet.mechanisms.release import LAYERS, Layer
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import LAYERS, Layer
-from discreet.base.shape import LayeredShape, Shape
 
 Score = Callable[[Privatizer, int], float]
 _USUAL_DELTA = 1e-5

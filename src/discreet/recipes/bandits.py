@@ -19,14 +19,15 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from discreet.mechanisms.sums.blocks import Blocks
+from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.messages.answered_bits import ResponseChannel
 from discreet.mechanisms.bandit import ArmRewardsChannel
+from discreet.mechanisms.counts.arm_reward import ArmReward, is_bandit
+from discreet.mechanisms.messages.answered_bits import ResponseChannel
 from discreet.mechanisms.schedule import sizes
 from discreet.mechanisms.session import Privatizer, unnamed
-from discreet.mechanisms.counts.arm_reward import ArmReward, is_bandit
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.sums.blocks import Blocks
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.distribution import Law
@@ -36,7 +37,6 @@ from discreet.recipes.arm_blocks import GROWTH, arm_blocks, tried_shuffled
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.shuffle import absent_share
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
 
 _OPTIONS: dict[str, Any] = {"first": None, "growth": GROWTH}
 

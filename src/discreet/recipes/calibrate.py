@@ -8,19 +8,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.mechanism import AnyChannel
-from discreet.mechanisms.schedule import sizes
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
-from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.base.notebook import counted, one_line, table_html
 from discreet.base.policies import Policy
-from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
-from discreet.recipes.registry import Target, build
-from discreet.mechanisms.release import Estimate
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
 from discreet.base.validation import check_count, check_open_unit
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
+from discreet.recipes.registry import Target, build
 
 
 class HasNeeds(Protocol):

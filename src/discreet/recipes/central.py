@@ -15,18 +15,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from discreet.mechanisms.sums.matrix import Matrix, fraction_bits
-from discreet.mechanisms.sums.tree import RefinedTree
-from discreet.mechanisms.mechanism import counts_per_row
+from discreet.base.shape import Shape
+from discreet.base.validation import check_positive
 from discreet.mechanisms.continual import ContinualChannel
-from discreet.mechanisms.focused import FocusedChannel, RowEncoder, row_numbers
-from discreet.mechanisms.schedule import Equal, EveryEpisode, Schedule, sizes
-from discreet.mechanisms.session import Privatizer, unnamed
 from discreet.mechanisms.counts.encoder import Encoder
 from discreet.mechanisms.counts.first_visit import FirstVisitTables
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
+from discreet.mechanisms.focused import FocusedChannel, RowEncoder, row_numbers
+from discreet.mechanisms.mechanism import counts_per_row
+from discreet.mechanisms.release import OPENING
+from discreet.mechanisms.schedule import Equal, EveryEpisode, Schedule, sizes
+from discreet.mechanisms.session import Privatizer, unnamed
+from discreet.mechanisms.sums.matrix import Matrix, fraction_bits
+from discreet.mechanisms.sums.tree import RefinedTree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.discrete_gaussian import SMOOTHED
@@ -36,9 +39,6 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.predicted_regret import WEIGHED_SUMS, blocks_of, noise_after, square_root
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import OPENING
-from discreet.base.shape import Shape
-from discreet.base.validation import check_positive
 
 LAWS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 _EACH = 256  # rows up to which every number has its law

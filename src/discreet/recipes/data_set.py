@@ -25,21 +25,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from discreet.mechanisms.sums.blocks import Once
+from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.base.shape import Shape
+from discreet.base.validation import check_count
 from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.joint_histogram import MarginalTable
 from discreet.mechanisms.schedule import Equal
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sparse import SparseChannel, SparseTable, calibrate_sparse
-from discreet.mechanisms.counts.joint_histogram import MarginalTable
-from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.mechanisms.sums.blocks import Once
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, about, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
-from discreet.base.validation import check_count
 
 LAWS: Mapping[str, Callable[[float], Any]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace}
 OPTIONS: Options = {"release": "one", "rewards": "private", "pooling": "first-visit", "per_user": 1}

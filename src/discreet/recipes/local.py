@@ -9,19 +9,20 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from discreet.mechanisms.sums.blocks import Total
+from discreet.base.errors import Unsupported, unknown_name
+from discreet.base.shape import Shape
 from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel, quietest_answers
-from discreet.mechanisms.mechanism import AnyChannel
-from discreet.mechanisms.messages.sampled_item import RESPONSES, ReportChannel
-from discreet.mechanisms.schedule import EveryEpisode, Growing, Schedule
-from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.counts.arm_reward import is_bandit
 from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.mechanisms.counts.three_tables import ThreeTables
-from discreet.base.errors import Unsupported, unknown_name
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel, quietest_answers
+from discreet.mechanisms.messages.sampled_item import RESPONSES, ReportChannel
+from discreet.mechanisms.schedule import EveryEpisode, Growing, Schedule
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.blocks import Total
 from discreet.noise import BoundedNoise, RandomizedResponse, UnaryEncoding
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, from_mechanism, from_reports, locally, one_of
@@ -32,7 +33,6 @@ from discreet.recipes.arm_blocks import answering_blocks
 from discreet.recipes.predicted_regret import growing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
 
 _LONGEST_SEARCH = 32  # picked steps tried; more than that needs an epsilon that promises nothing
 

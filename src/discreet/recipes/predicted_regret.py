@@ -56,9 +56,15 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.mechanism import AnyChannel, counts_per_row
+from discreet.base.errors import InvalidInput
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
+from discreet.base.validation import check_count, check_open_unit, shown
 from discreet.mechanisms.continual import ContinualChannel
+from discreet.mechanisms.counts.encoder import Encoder
 from discreet.mechanisms.focused import FocusedChannel
+from discreet.mechanisms.mechanism import AnyChannel, counts_per_row
+from discreet.mechanisms.release import WEIGHS
 from discreet.mechanisms.schedule import (
     Equal,
     Growing,
@@ -69,12 +75,6 @@ from discreet.mechanisms.schedule import (
     sizes,
 )
 from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.encoder import Encoder
-from discreet.base.errors import InvalidInput
-from discreet.mechanisms.release import WEIGHS
-from discreet.base.shape import Shape
-from discreet.base.types import Floats
-from discreet.base.validation import check_count, check_open_unit, shown
 
 NoiseAfter = Callable[[Floats, Floats], Floats]  # variance in a row's counts after so many releases and users
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.notebook import facts_html, one_line, table_html
+from discreet.base.shape import Shape
+from discreet.mechanisms.session import Privatizer
 from discreet.privacy.guarantee import with_more_trust
 from discreet.recipes.targets import TRUSTS_LESS, Privacy, in_model
-from discreet.base.shape import Shape
 
 Options = Mapping[str, Any]
 _NEVER_PURE = ("gaussian", "binomial", "bounded")

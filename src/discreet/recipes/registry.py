@@ -13,15 +13,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import InvalidInput, Unsupported, check_name, unknown_name
+from discreet.base.shape import LayeredShape, Shape, check_size
+from discreet.base.validation import check_count
+from discreet.mechanisms.release import LAYERS
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.auto import choose
 from discreet.recipes.predicted_regret import expected_regret, noise_of
 from discreet.recipes.recipe import DATA_SET, HEAVY, LAYERED, LINEAR, TABULAR, Recipe, Recipes
 from discreet.recipes.targets import TRUSTS_LESS, Privacy
-from discreet.mechanisms.release import LAYERS
-from discreet.base.shape import LayeredShape, Shape, check_size
-from discreet.base.validation import check_count
 
 # What is learned, the modules whose RECIPES serve it, and their trust models, so that no others are loaded. "auto"
 # prefers the first of those that it expects to be equally good.

@@ -18,13 +18,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from discreet.mechanisms.messages.answered_bits import ResponseChannel
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.validation import check_count, check_not_negative
 from discreet.mechanisms.bandit import ArmRewardsChannel
-from discreet.mechanisms.mechanism import AnyChannel
-from discreet.mechanisms.schedule import OpeningThenGrowing, PerPolicy, Schedule, sizes
-from discreet.mechanisms.session import Privatizer, unnamed
-from discreet.mechanisms.shuffled import FittedBits, ShuffledChannel
-from discreet.mechanisms.messages.shuffled_item import ItemChannel
 from discreet.mechanisms.counts.arm_reward import is_bandit
 from discreet.mechanisms.counts.encoder import Encoder
 from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
@@ -32,15 +29,18 @@ from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.mechanisms.counts.three_tables import RewardLevels, ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.mechanism import AnyChannel
+from discreet.mechanisms.messages.answered_bits import ResponseChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.release import OPENING
+from discreet.mechanisms.schedule import OpeningThenGrowing, PerPolicy, Schedule, sizes
+from discreet.mechanisms.session import Privatizer, unnamed
+from discreet.mechanisms.shuffled import FittedBits, ShuffledChannel
 from discreet.privacy.guarantee import Guarantee, billboard, parallel, shuffled
 from discreet.privacy.words import rounded_up
 from discreet.recipes.predicted_regret import blocks_of, noise_after
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import OPENING
-from discreet.base.shape import Shape
-from discreet.base.validation import check_count, check_not_negative
 
 _ENCODERS: Mapping[str, Callable[[Shape], Encoder]] = {
     "joint-histogram": JointHistogram,

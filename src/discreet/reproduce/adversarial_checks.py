@@ -16,19 +16,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.base.policies import StochasticPolicy
+from discreet.base.streams import Stream
+from discreet.base.types import Floats
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Release, Request
 from discreet.problems.adversarial.learners import UCOREPS, UOBLBPS, LayeredState
 from discreet.problems.adversarial.recipes import silenced
 from discreet.problems.adversarial.world import LayeredWorld, layered
-from discreet.learners.base import Problem
-from discreet.base.policies import StochasticPolicy
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central, Local, NoPrivacy, Privacy
-from discreet.mechanisms.release import Release, Request
 from discreet.reproduce.adversarial import PAPER
 from discreet.reproduce.figure import Claim, Figure, Scale, Verdict
 from discreet.simulation.block_loop import run_blocks
-from discreet.base.streams import Stream
-from discreet.base.types import Floats
 
 
 def _noise_off(scale: Scale) -> Verdict:

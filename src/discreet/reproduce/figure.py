@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.types import Floats
 from discreet.reproduce.verdicts import Verdict as Verdict
 from discreet.reproduce.verdicts import all_of as all_of
 from discreet.reproduce.verdicts import at_most as at_most
@@ -33,7 +34,6 @@ from discreet.reproduce.verdicts import below as below
 from discreet.reproduce.verdicts import bootstrap as bootstrap
 from discreet.reproduce.verdicts import standard_error as standard_error
 from discreet.reproduce.verdicts import within as within
-from discreet.base.types import Floats
 
 SCALES = ("quick", "paper")
 VERSIONS = ("published", "certified", "ours")

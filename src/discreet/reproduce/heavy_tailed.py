@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
 from discreet.problems.heavy_tails.world import central_lower_bound, local_lower_bound
 from discreet.reproduce.figure import (
     AT,
@@ -33,8 +35,6 @@ from discreet.reproduce.figure import (
     all_of,
     below,
 )  # fmt: skip
-from discreet.base.shape import Shape
-from discreet.base.types import Floats
 
 PAPER = "Differentially private episodic reinforcement learning with heavy-tailed rewards"
 EPSILONS = (0.5, 1.0)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
 from discreet.papers.obi_regret_bound import obi_regret_bound
 from discreet.reproduce.figure import (
     UNIFORM,
@@ -30,8 +32,6 @@ from discreet.reproduce.figure import (
     all_of,
     below,
 )
-from discreet.base.shape import Shape
-from discreet.base.types import Floats
 
 PAPER = "Local differential privacy for regret minimization in reinforcement learning"
 EPSILONS = (0.2, 2.0, 20.0)

@@ -11,6 +11,7 @@ import math
 from functools import partial
 from typing import Any
 
+from discreet.base.types import Floats
 from discreet.reproduce.figure import (
     VERSIONS,
     Claim,
@@ -27,7 +28,6 @@ from discreet.reproduce.figure import (
     within,
 )
 from discreet.reproduce.local import EPSILONS, PAPER, UNMASKED, deviations
-from discreet.base.types import Floats
 
 _HORIZON = 2
 _USERS = 1_000

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.base.types import Floats
 from discreet.reproduce.drawing import as_png, new_picture
 from discreet.reproduce.figure import UNIFORM, Job, Measured, Task, standard_error
 from discreet.reproduce.run import run_tasks
 from discreet.simulation.progress import progress_bar
-from discreet.base.types import Floats
 
 MODELS = ("none", "central", "shuffle", "local")
 _LAYERED = ("layered", "kinds")

@@ -22,14 +22,14 @@ import numpy as np
 from discreet.base.errors import InvalidInput, MissingExtra, Unsupported
 from discreet.base.files import write_atomically
 from discreet.base.registry import Registry
+from discreet.base.shape import LayeredShape
+from discreet.base.types import Floats
+from discreet.base.validation import check_count
 from discreet.reproduce.drawing import draw
 from discreet.reproduce.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
 from discreet.reproduce.page import plain_verdicts, write_page
 from discreet.reproduce.records import chunks, keep_runs, load_record, measured_of, missing, record_of
-from discreet.base.shape import LayeredShape
 from discreet.simulation.progress import progress_bar
-from discreet.base.types import Floats
-from discreet.base.validation import check_count
 
 _SEPSIS = "icu-sepsis"
 _PIECES = 20  # of a task, at most: what a stop can cost is one of them
@@ -228,16 +228,16 @@ def _play_for_ever(world: Any, task: Task, first: int, runs: int) -> dict[str, A
 
 
 def _policy_of(job: Job, shape: Any) -> Any:
-    from discreet.simulation.data_sets import behaviour_policy
     from discreet.base.policies import uniform_policy
+    from discreet.simulation.data_sets import behaviour_policy
 
     return uniform_policy(shape) if job.learner == UNIFORM else behaviour_policy(job.behaviour, shape)
 
 
 def _lost_evenly(world: Any, episodes: int) -> Floats:
     """The regret of even play at the checkpoints, where losses change with the episodes."""
-    from discreet.problems.adversarial.simulator import HindsightJudge
     from discreet.base.policies import uniform_policy
+    from discreet.problems.adversarial.simulator import HindsightJudge
     from discreet.simulation.block_loop import empty_record
 
     judge, record, evenly = (

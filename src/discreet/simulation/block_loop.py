@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.session import Privatizer
-from discreet.learners.base import Learner, Problem, Remarks
 from discreet.base.packages import load
 from discreet.base.policies import AnyPolicy
-from discreet.mechanisms.release import Release
-from discreet.simulation.users import SimulatedUsers, TabularUsers
 from discreet.base.streams import COINS, NOISE, USERS, Stream, generator, stream
 from discreet.base.types import Floats, Integers
+from discreet.learners.base import Learner, Problem, Remarks
+from discreet.mechanisms.release import Release
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.simulation.users import SimulatedUsers, TabularUsers
 from discreet.worlds.tabular import TabularWorld
 
 

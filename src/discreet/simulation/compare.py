@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.validation import check_open_unit
 from discreet.learners.base import Learner
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.registry import Target
 from discreet.recipes.targets import NoPrivacy, Privacy
 from discreet.simulation.comparison import AnyResult, Comparison, comparison_of, numbered, told_apart
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.rehearsal import knobs_of
 from discreet.simulation.simulate import AnyWorld, Behaviour, as_learner, as_world, simulate
-from discreet.base.validation import check_open_unit
 from discreet.worlds.family import World, WorldFamily
 
 Comparable: TypeAlias = AnyWorld | str | Sequence[AnyWorld | str] | Iterable[AnyResult] | Mapping[str, AnyResult]

@@ -24,10 +24,10 @@ import numpy as np
 from discreet.base.errors import InvalidInput
 from discreet.base.notebook import counted, one_line, table_html
 from discreet.base.scientific import special
-from discreet.simulation.result_frames import columns_of, make_frame, offline_columns_of, together
-from discreet.simulation.result import OfflineResult, SimulationResult, standard_error, with_error
 from discreet.base.types import Floats
 from discreet.base.validation import check_open_unit, shown
+from discreet.simulation.result import OfflineResult, SimulationResult, standard_error, with_error
+from discreet.simulation.result_frames import columns_of, make_frame, offline_columns_of, together
 
 AnyResult: TypeAlias = SimulationResult | OfflineResult
 RESULTS = "results"

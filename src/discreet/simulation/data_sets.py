@@ -18,26 +18,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.sparse import SparseTable
-from discreet.mechanisms.counts.encoder import Context, Encoder
-from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
 from discreet.base.errors import InvalidInput, Unsupported, unknown_name
-from discreet.learners.base import Problem
 from discreet.base.packages import load
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, NOISE, USERS, Stream, generator, stream
+from discreet.base.types import ArrayLike, Floats, Integers
+from discreet.base.validation import check_array
+from discreet.learners.base import Problem
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
+from discreet.mechanisms.release import Release, Request
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sparse import SparseTable
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.recipes.registry import Target, build
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import Release, Request
-from discreet.base.shape import Shape
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult
 from discreet.simulation.simulate import Behaviour, world_of_run
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, Stream, generator, stream
-from discreet.base.types import ArrayLike, Floats, Integers
-from discreet.base.validation import check_array
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, OnTransition
 from discreet.worlds.tabular import TabularWorld
 

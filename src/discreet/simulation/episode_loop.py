@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import advance, draws_at
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.continual import ContinualChannel
-from discreet.mechanisms.schedule import EveryEpisode
-from discreet.mechanisms.session import Privatizer
 from discreet.base.compiled import inlined, kernel
-from discreet.mechanisms.counts.encoder import by_successor, encode_into, marginals_into
-from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
-from discreet.learners.support_restriction import in_seen_states
-from discreet.worlds.planning.sparse_transitions import evaluate_by_few, true_successors
-from discreet.mechanisms.release import Statistics
-from discreet.simulation.block_loop import RunRecord, empty_record
 from discreet.base.streams import COINS, NOISE, USERS, Stream, stream
 from discreet.base.types import Floats, Integers
+from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
+from discreet.learners.support_restriction import in_seen_states
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.continual import ContinualChannel
+from discreet.mechanisms.counts.encoder import by_successor, encode_into, marginals_into
+from discreet.mechanisms.release import Statistics
+from discreet.mechanisms.schedule import EveryEpisode
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import advance, draws_at
+from discreet.simulation.block_loop import RunRecord, empty_record
+from discreet.worlds.planning.sparse_transitions import evaluate_by_few, true_successors
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout
 
 _AT_ONCE = 65_536  # episodes between two looks at the progress bar and at Ctrl-C

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from discreet.learners.base import Learner
 from discreet.base.notebook import counted, one_line, table_html
-from discreet.recipes.targets import Privacy
 from discreet.base.scientific import special
-from discreet.simulation.result_frames import make_frame
 from discreet.base.types import Floats
+from discreet.learners.base import Learner
+from discreet.recipes.targets import Privacy
+from discreet.simulation.result_frames import make_frame
 
 FREE = "this sees no data and costs no privacy"
 _FALSE_ALARMS = 0.05

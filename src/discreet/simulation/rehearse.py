@@ -19,22 +19,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.mechanisms.schedule import sizes
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.validation import check_count
 from discreet.learners.base import Learner
 from discreet.learners.registry import LEARNERS, make_learner
-from discreet.base.policies import uniform_policy
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.recipe import HEAVY, TABULAR, Recipe
 from discreet.recipes.registry import build, find
 from discreet.recipes.registry import recipes as all_recipes
 from discreet.recipes.targets import NoPrivacy, Privacy
-from discreet.base.shape import Shape
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.rehearsal import Candidate, Rehearsal, Rehearsed
 from discreet.simulation.rehearsal_cache import remembered
 from discreet.simulation.simulate import AnyWorld, simulate, world_of_run
-from discreet.base.validation import check_count
 from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.random_worlds import worlds_of_shape
 from discreet.worlds.registry import make_world

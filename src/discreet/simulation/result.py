@@ -13,13 +13,13 @@ import numpy as np
 
 from discreet.base.errors import InvalidInput
 from discreet.base.files import write_atomically
-from discreet.learners.registry import with_standing
 from discreet.base.notebook import counted, facts_html, one_line
 from discreet.base.policies import AnyPolicy
+from discreet.base.types import Floats, Integers
+from discreet.learners.registry import with_standing
+from discreet.mechanisms.release import Release
 from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.words import brief_promise
-from discreet.mechanisms.release import Release
-from discreet.base.types import Floats, Integers
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
 _NO_GAPS: dict[str, None] = {"per_run": None}  # in results saved before there was a deployed gap

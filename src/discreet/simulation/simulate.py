@@ -11,21 +11,21 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from discreet.mechanisms.session import Privatizer
 from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
-from discreet.learners.base import Informed, Learner
-from discreet.learners.registry import make_learner
 from discreet.base.packages import load
 from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.streams import WORLD, seed_sequence
+from discreet.base.types import ArrayLike, Floats
+from discreet.base.validation import check_count, shown
+from discreet.learners.base import Informed, Learner
+from discreet.learners.registry import make_learner
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.registry import Target, build
 from discreet.recipes.targets import NoPrivacy, Privacy
 from discreet.simulation.block_loop import RunRecord, run_blocks
 from discreet.simulation.episode_loop import compiles, run_episodes
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.result import OfflineResult, SimulationResult
-from discreet.base.streams import WORLD, seed_sequence
-from discreet.base.types import ArrayLike, Floats
-from discreet.base.validation import check_count, shown
 from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.registry import make_world
 from discreet.worlds.tabular import TabularWorld

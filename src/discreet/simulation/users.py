@@ -31,16 +31,16 @@ from typing import Any
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
+from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.base.streams import Stream, next_word
+from discreet.base.types import Floats, Integers
 from discreet.mechanisms.counts.encoder import Context, Encoder, by_successor, encode_all
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables, from_joint_counts
-from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.base.streams import Stream, next_word
 from discreet.mechanisms.trajectories import Trajectories
-from discreet.base.types import Floats, Integers
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, FiniteOnTransition, OnTransition, cumulative
 from discreet.worlds.tabular import TabularWorld, WorldArrays, rollout, rollout_stochastic
 

@@ -15,20 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise
-from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
-from discreet.tables.read.table import Table
 from discreet.base.errors import InvalidInput
+from discreet.base.files import as_path, check_writable, shortened, write_atomically
+from discreet.base.notebook import facts_html, one_line
+from discreet.base.policies import AnyPolicy, load_policy, uniform_policy
+from discreet.base.types import ArrayLike, Floats, Mask
+from discreet.learners.apvi import APVI
+from discreet.ledger.paying import paid
+from discreet.mechanisms.release import Release, Request
+from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise
+from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.recipes.targets import Central
+from discreet.simulation.data_sets import known_table, privatizer_for
 from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.return_bounds import Limits, limits_of
 from discreet.tables.evaluation.split import Split, draw_split, load_split
 from discreet.tables.evaluation.unknown_behaviour import with_rewards
 from discreet.tables.evaluation.verdict import Verdict
-from discreet.base.files import as_path, check_writable, shortened, write_atomically
-from discreet.learners.apvi import APVI
-from discreet.ledger.paying import paid
-from discreet.base.notebook import facts_html, one_line
-from discreet.simulation.data_sets import known_table, privatizer_for
 from discreet.tables.holdout_evaluation import (
     Budget,
     check_judgeable,
@@ -39,14 +42,11 @@ from discreet.tables.holdout_evaluation import (
     promised,
     stored_promise,
 )
+from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
+from discreet.tables.read.table import Table
+from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
 from discreet.tables.receipt import guarantee_facts, mechanism_facts, noise_facts, policy_hash, versions
 from discreet.tables.requests import as_plain, declaration_hash
-from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
-from discreet.base.policies import AnyPolicy, load_policy, uniform_policy
-from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.recipes.targets import Central
-from discreet.mechanisms.release import Release, Request
-from discreet.base.types import ArrayLike, Floats, Mask
 
 HOLDOUT = 0.35
 

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.session import Privatizer
-from discreet.tables.read.columns import Declaration
-from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
-from discreet.tables.read.table import Table
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.tables.evaluation.return_bounds import Limits, limits_of
+from discreet.base.files import as_path
+from discreet.base.policies import AnyPolicy, StochasticPolicy
+from discreet.base.types import Floats
+from discreet.base.validation import check_flag, check_open_unit
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.release import Release
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.privacy.guarantee import Guarantee
 from discreet.tables.evaluation.released_model import has_table, model_of, values_of
+from discreet.tables.evaluation.return_bounds import Limits, limits_of
 from discreet.tables.evaluation.safe_policy import safe_policy
 from discreet.tables.evaluation.split import Split, draw_split, load_split, part_size
-from discreet.base.files import as_path
 from discreet.tables.holdout_evaluation import (
     Budget,
     Judgement,
@@ -30,13 +32,11 @@ from discreet.tables.holdout_evaluation import (
     promised,
     stored_promise,
 )
-from discreet.tables.requests import as_plain
 from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
-from discreet.base.policies import AnyPolicy, StochasticPolicy
-from discreet.privacy.guarantee import Guarantee
-from discreet.mechanisms.release import Release
-from discreet.base.types import Floats
-from discreet.base.validation import check_flag, check_open_unit
+from discreet.tables.read.columns import Declaration
+from discreet.tables.read.table import Table
+from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
+from discreet.tables.requests import as_plain
 
 
 def recorded_split(people: Ordered, holdout: float, split: Split | str | os.PathLike[str] | None) -> Split:

@@ -12,30 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.sparse import SparseChannel
-from discreet.tables.read.user_subsets import Ordered, PartUsers
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.tables.evaluation.start_distribution import first_states
-from discreet.tables.evaluation.interval import Interval
-from discreet.tables.evaluation.policy_value import Judged, judge, shares_of
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
-from discreet.tables.evaluation.private_mean import Part, PrivateMean, guarantee_of
-from discreet.tables.evaluation.split import Split
-from discreet.tables.evaluation.unknown_behaviour import judge_unknown
-from discreet.tables.evaluation.verdict import Verdict, verdict_from, verdict_of
-from discreet.learners.apvi import APVI
-from discreet.noise.laplace import DiscreteLaplace
-from discreet.simulation.data_sets import privatizer_for
-from discreet.tables.receipt import mechanism_facts
-from discreet.privacy.guarantee import Guarantee, about, drawn, one_of, parallel
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.targets import Central
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
 from discreet.base.validation import check_open_unit
+from discreet.learners.apvi import APVI
+from discreet.mechanisms.release import Release
+from discreet.mechanisms.sparse import SparseChannel
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.noise.laplace import DiscreteLaplace
+from discreet.privacy.guarantee import Guarantee, about, drawn, one_of, parallel
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.targets import Central
+from discreet.simulation.data_sets import privatizer_for
+from discreet.tables.evaluation.interval import Interval
+from discreet.tables.evaluation.policy_value import Judged, judge, shares_of
+from discreet.tables.evaluation.private_mean import Part, PrivateMean, guarantee_of
+from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
+from discreet.tables.evaluation.return_bounds import Limits
+from discreet.tables.evaluation.split import Split
+from discreet.tables.evaluation.start_distribution import first_states
+from discreet.tables.evaluation.unknown_behaviour import judge_unknown
+from discreet.tables.evaluation.verdict import Verdict, verdict_from, verdict_of
+from discreet.tables.read.user_subsets import Ordered, PartUsers
+from discreet.tables.receipt import mechanism_facts
 
 _FOR_FIRST_STATES = 0.05  # of the epsilon of the judgement, where steps are pooled
 _FOR_THE_TABLE = 0.8  # of the epsilon of held-out users whose behaviour is not declared

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.tables.read.user_subsets import Paths
-from discreet.tables.read.table import CountedUsers
-from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.base.shape import Shape
+from discreet.mechanisms.counts.joint_histogram import JointCounts
+from discreet.tables.read.table import CountedUsers
+from discreet.tables.read.user_subsets import Paths
 
 
 class PathUsers(CountedUsers):

@@ -16,28 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.session import Privatizer
-from discreet.tables.read.user_subsets import Paths
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.tables.evaluation.start_distribution import first_states
-from discreet.tables.evaluation.model_users import imagined_users
-from discreet.tables.evaluation.policy_value import judge, shares_of
-from discreet.tables.evaluation.return_bounds import limits_of
-from discreet.tables.evaluation.released_model import Model, has_table, model_of
-from discreet.tables.evaluation.split import part_size
-from discreet.tables.evaluation.verdict import verdict_of
-from discreet.learners.base import Problem
-from discreet.learners.apvi import APVI
 from discreet.base.notebook import counted, one_line, table_html
-from discreet.simulation.data_sets import learn, privatizer_for
-from discreet.tables.in_memory_users import PathUsers
 from discreet.base.policies import Mixture, Policy, uniform_policy
-from discreet.recipes.targets import Central, NoPrivacy
 from discreet.base.shape import Shape, check_size
-from discreet.simulation.progress import progress_bar
 from discreet.base.types import Mask
 from discreet.base.validation import check_count, check_positive
+from discreet.learners.apvi import APVI
+from discreet.learners.base import Problem
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.recipes.targets import Central, NoPrivacy
+from discreet.simulation.data_sets import learn, privatizer_for
+from discreet.simulation.progress import progress_bar
+from discreet.tables.evaluation.model_users import imagined_users
+from discreet.tables.evaluation.policy_value import judge, shares_of
+from discreet.tables.evaluation.released_model import Model, has_table, model_of
+from discreet.tables.evaluation.return_bounds import limits_of
+from discreet.tables.evaluation.split import part_size
+from discreet.tables.evaluation.start_distribution import first_states
+from discreet.tables.evaluation.verdict import verdict_of
+from discreet.tables.in_memory_users import PathUsers
+from discreet.tables.read.user_subsets import Paths
 from discreet.worlds.random_worlds import worlds_of_shape
 from discreet.worlds.tabular import TabularWorld
 

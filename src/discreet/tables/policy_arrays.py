@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.tables.read.columns import Declaration
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy, uniform_policy
 from discreet.base.types import ArrayLike, Floats
 from discreet.base.validation import check_probabilities
+from discreet.tables.read.columns import Declaration
 
 AnyBehaviour = Policy | StochasticPolicy | Mixture | os.PathLike[str] | ArrayLike
 

@@ -37,23 +37,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.sparse import SparseChannel
-from discreet.tables.read.columns import Declaration
-from discreet.tables.read.table import Table
-from discreet.mechanisms.counts.joint_histogram import as_counted
 from discreet.base.errors import InvalidInput
-from discreet.tables.evaluation.return_bounds import Limits
 from discreet.base.files import as_path, check_writable, shortened, write_atomically
-from discreet.learners.apvi import APVI
-from discreet.noise.exact_sampler import OPENDP, OWN
-from discreet.tables.receipt_page import page
 from discreet.base.packages import installed
 from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.privacy.guarantee import Guarantee, finite_or_none
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.learners.apvi import APVI
+from discreet.mechanisms.counts.joint_histogram import as_counted
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sparse import SparseChannel
+from discreet.noise.exact_sampler import OPENDP, OWN
+from discreet.privacy.guarantee import Guarantee, finite_or_none
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.tables.evaluation.return_bounds import Limits
+from discreet.tables.read.columns import Declaration
+from discreet.tables.read.table import Table
+from discreet.tables.receipt_page import page
 
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 _SAMPLERS: dict[str, str] = {OWN: "discreet", OPENDP: "OpenDP"}

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.session import Privatizer
-from discreet.tables.read.columns import Declaration
-from discreet.tables.read.table import Table
+from discreet.base.types import Floats
 from discreet.ledger.chain import digest
 from discreet.ledger.spending import fingerprint
+from discreet.mechanisms.session import Privatizer
 from discreet.recipes.targets import Central
-from discreet.base.types import Floats
+from discreet.tables.read.columns import Declaration
+from discreet.tables.read.table import Table
 
 
 def declaration_hash(declaration: Declaration) -> str:

@@ -21,19 +21,19 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SecureNoise
-from discreet.mechanisms.session import Privatizer, Session
-from discreet.mechanisms.counts.encoder import Context, Encoder
-from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.base import Problem
-from discreet.noise.distribution import Law
-from discreet.simulation.data_sets import learn
-from discreet.mechanisms.release import Estimate, Linear, Release, Request
 from discreet.base.scientific import sparse
 from discreet.base.streams import Stream
-from discreet.mechanisms.trajectories import Users
 from discreet.base.types import Floats, NDArray
+from discreet.learners.base import Problem
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
+from discreet.mechanisms.release import Estimate, Linear, Release, Request
+from discreet.mechanisms.session import Privatizer, Session
+from discreet.mechanisms.sums.accumulator import SecureNoise
+from discreet.mechanisms.trajectories import Users
+from discreet.noise.distribution import Law
+from discreet.simulation.data_sets import learn
 
 _FORMAT = {"format": "discreet-release", "version": 1}
 _SAME = 1e-9  # two machines add in different orders, so public questions agree up to rounding

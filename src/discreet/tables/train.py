@@ -22,24 +22,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import SecureNoise
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.session import Privatizer, Session
-from discreet.tables.read.user_subsets import PartUsers
-from discreet.tables.read.table import Table, TableUsers
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.tables.evaluation.interval import Interval
-from discreet.tables.evaluation.split import Split
-from discreet.tables.evaluation.verdict import Verdict
+from discreet.base.notebook import facts_html, one_line
+from discreet.base.policies import AnyPolicy, labelled
+from discreet.base.shape import check_size
+from discreet.base.types import ArrayLike, Floats, Mask
+from discreet.base.validation import check_options
+from discreet.learners.apvi import APVI
 from discreet.learners.base import Problem
 from discreet.learners.evidence import first_states
 from discreet.learners.lower_bound import lower_bound
-from discreet.learners.apvi import APVI
 from discreet.learners.registry import offline_learner
 from discreet.ledger.paying import paid
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.release import Release
+from discreet.mechanisms.session import Privatizer, Session
+from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.noise.exact_sampler import check_sampler
-from discreet.base.notebook import facts_html, one_line
+from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
+from discreet.simulation.progress import progress_bar
+from discreet.tables.evaluation.interval import Interval
+from discreet.tables.evaluation.split import Split
+from discreet.tables.evaluation.verdict import Verdict
+from discreet.tables.holdout import Jury
 from discreet.tables.holdout_evaluation import (
     Budget,
     Judgement,
@@ -48,7 +55,9 @@ from discreet.tables.holdout_evaluation import (
     with_judgement,
     without_judgement,
 )
-from discreet.tables.holdout import Jury
+from discreet.tables.policy_arrays import AnyBehaviour, policy_table
+from discreet.tables.read.table import Table, TableUsers
+from discreet.tables.read.user_subsets import PartUsers
 from discreet.tables.receipt import (
     Worth,
     noise_facts,
@@ -60,16 +69,7 @@ from discreet.tables.receipt import (
 )
 from discreet.tables.requests import declaration_hash, train_request
 from discreet.tables.stored_release import StoredAnswers, collect, count_ahead, pack
-from discreet.tables.policy_arrays import AnyBehaviour, policy_table
 from discreet.worlds.planning.reward_units import in_owner_units
-from discreet.base.policies import AnyPolicy, labelled
-from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.recipes.targets import Central
-from discreet.mechanisms.release import Release
-from discreet.base.shape import check_size
-from discreet.simulation.progress import progress_bar
-from discreet.base.types import ArrayLike, Floats, Mask
-from discreet.base.validation import check_options
 
 _BYTES_PER_CELL = 64  # estimates, repaired counts, probabilities, and what is held while they are computed
 _COINS = 0  # planners here break no ties at random, so public coins are a constant

@@ -15,13 +15,13 @@ from fractions import Fraction
 from typing import Any
 
 from discreet import checker
-from discreet.checker import Verdict
 from discreet.base.errors import InvalidInput
 from discreet.base.files import as_path, shortened
-from discreet.tables.receipt import policy_hash
 from discreet.base.policies import AnyPolicy, load_policy
+from discreet.checker import Verdict
 from discreet.privacy.certificate import kebab
 from discreet.privacy.guarantee import Guarantee
+from discreet.tables.receipt import policy_hash
 
 _CLOSE = 1 + Fraction(1, 10**11)
 

@@ -33,13 +33,13 @@ import numpy as np
 
 from discreet.base.errors import InvalidInput, check_name
 from discreet.base.packages import load
-from discreet.worlds.planning.backward_induction import best_policy
 from discreet.base.scientific import special
 from discreet.base.shape import Shape, check_size
 from discreet.base.streams import WORLD, generator
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_array, check_count, check_not_negative, check_positive
 from discreet.worlds.family import WorldFamily, family_or_member
+from discreet.worlds.planning.backward_induction import best_policy
 from discreet.worlds.rewards import Bernoulli, Deterministic, RewardLaw
 from discreet.worlds.tabular import TabularWorld
 

@@ -29,12 +29,16 @@ WORLDS = Registry(
             "discreet.worlds.classics:random_layers",
             "actions decide where one goes, only the last layer pays, a fresh instance per run",
         ),
-        "forest": Named("discreet.worlds.operations_research:forest", "let a forest grow old, or cut it before it burns"),
+        "forest": Named(
+            "discreet.worlds.operations_research:forest", "let a forest grow old, or cut it before it burns"
+        ),
         "machine-repair": Named(
-            "discreet.worlds.operations_research:machine_repair", "run a machine that wears out, or lose a step to repair it"
+            "discreet.worlds.operations_research:machine_repair",
+            "run a machine that wears out, or lose a step to repair it",
         ),
         "admission": Named(
-            "discreet.worlds.operations_research:admission", "let customers into a queue, or send them away while it is long"
+            "discreet.worlds.operations_research:admission",
+            "let customers into a queue, or send them away while it is long",
         ),
         "inventory": Named("discreet.worlds.operations_research:inventory", "order stock before the demand is known"),
         "layered": Named(
@@ -49,17 +53,20 @@ WORLDS = Registry(
             "discreet.problems.adversarial.benchmark_worlds:river_layers", "RiverSwim with a layer per step, for losses"
         ),
         "long-layers": Named(
-            "discreet.problems.adversarial.benchmark_worlds:long_layers", "twenty random layers of three states, fresh per run"
+            "discreet.problems.adversarial.benchmark_worlds:long_layers",
+            "twenty random layers of three states, fresh per run",
         ),
         "wide-layers": Named(
-            "discreet.problems.adversarial.benchmark_worlds:wide_layers", "random layers 1,8,8,8,1 with five actions, fresh per run"
+            "discreet.problems.adversarial.benchmark_worlds:wide_layers",
+            "random layers 1,8,8,8,1 with five actions, fresh per run",
         ),
         "changing-arms": Named(
             "discreet.problems.adversarial.benchmark_worlds:changing_arms",
             "one step, three arms; after a quarter of the episodes another arm is the best",
         ),
         "linear-benchmark": Named(
-            "discreet.problems.linear.world:linear_benchmark", "linear in ten features, for offline learners, fresh per run"
+            "discreet.problems.linear.world:linear_benchmark",
+            "linear in ten features, for offline learners, fresh per run",
         ),
         "hard-central": Named(
             "discreet.problems.heavy_tails.world:hard_central",

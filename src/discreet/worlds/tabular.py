@@ -17,13 +17,13 @@ import numpy as np
 from discreet.base.compiled import inlined, kernel
 from discreet.base.errors import InvalidInput
 from discreet.base.notebook import facts_html, one_line
-from discreet.worlds.planning.backward_induction import best_policy, evaluate, evaluate_stochastic, group
 from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.base.shape import Moments, Shape, check_size
 from discreet.base.streams import Stream, categorical, uniform
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_array, check_count, check_flag, check_probabilities, check_range
 from discreet.worlds.family import shape_facts
+from discreet.worlds.planning.backward_induction import best_policy, evaluate, evaluate_stochastic, group
 from discreet.worlds.rewards import (
     Deterministic,
     RewardLaw,

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from experiments.gauntlet import running
 from experiments.gauntlet.__main__ import main
 from experiments.gauntlet.cells import (
     BANDIT,
@@ -31,6 +30,7 @@ import discreet
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import uniform_policy
 from discreet.worlds.family import WorldFamily
+from experiments.gauntlet import running
 
 TINY = ["--world", "arms-2", "--learner", "ucbvi", "--users", "300", "--runs", "3", "--jobs", "1", "--tag", "here"]
 

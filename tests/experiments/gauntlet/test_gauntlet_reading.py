@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.gauntlet import running
 from experiments.gauntlet.__main__ import main
 from experiments.gauntlet.cells import make_cells, worlds_of
 from experiments.gauntlet.comparing import (
@@ -22,6 +21,7 @@ from experiments.gauntlet.comparing import (
 from experiments.gauntlet.reading import load, markdown, percent
 
 from discreet.base.errors import InvalidInput
+from experiments.gauntlet import running
 
 
 def store(folder: Path, shares: dict[str, float], tag: str = "old", seed: int = 1, stuck: int = 0) -> None:

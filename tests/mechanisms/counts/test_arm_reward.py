@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.arm_reward import ArmReward
-from discreet.mechanisms.counts.encoder import encode
-from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.shape import Shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.arm_reward import ArmReward
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.trajectories import Trajectories
 
 BANDIT = Shape(1, 3, 1, homogeneous=True)

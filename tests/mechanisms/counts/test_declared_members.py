@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from discreet.base.shape import Moments, Shape, layered_shape
+from discreet.mechanisms.counts.arm_reward import ArmReward
+from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.mechanisms.counts.joint_histogram import JointHistogram, MarginalTable
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.counts.three_tables import RewardLevels, ScaledTables, ThreeTables
+from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.problems.adversarial.encoders import (
     LayeredTransitions,
     LayeredVisits,
@@ -12,16 +20,8 @@ from discreet.problems.adversarial.encoders import (
     ObservedLosses,
     SignedLosses,
 )
-from discreet.mechanisms.counts.arm_reward import ArmReward
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
-from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
-from discreet.mechanisms.counts.joint_histogram import JointHistogram, MarginalTable
-from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.mechanisms.counts.three_tables import RewardLevels, ScaledTables, ThreeTables
-from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.problems.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables
 from discreet.problems.heavy_tails.published_thresholds import RawCountTables
-from discreet.base.shape import Moments, Shape, layered_shape
 
 POOLED, PER_STEP = Shape(2, 2, 3, homogeneous=True), Shape(2, 2, 3)
 HEAVY = Shape(2, 2, 3, homogeneous=True, rewards=(-1.0, 1.0), moments=Moments(1.0, 0.5))

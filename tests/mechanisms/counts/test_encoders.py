@@ -7,16 +7,24 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.encoder import Context, by_successor, encode, encode_into, marginals_into, playable_rows, reward_bit
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import (
+    Context,
+    by_successor,
+    encode,
+    encode_into,
+    marginals_into,
+    playable_rows,
+    reward_bit,
+)
 from discreet.mechanisms.counts.first_visit import FirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.base.errors import Unsupported
-from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.mechanisms.release import Statistics
-from discreet.base.shape import Shape
-from discreet.base.streams import USERS, stream
 from discreet.mechanisms.trajectories import Trajectories
 
 ENCODERS = [JointHistogram, FirstVisit, ThreeTables, TwoTables]

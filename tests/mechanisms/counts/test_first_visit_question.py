@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
-from discreet.mechanisms.counts.encoder import encode
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
 from discreet.mechanisms.trajectories import Trajectories
 
 SHAPE = Shape(3, 2, 4, homogeneous=True)

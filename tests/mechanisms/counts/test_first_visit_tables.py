@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.encoder import encode
-from discreet.mechanisms.counts.first_visit import FirstVisitTables
 from discreet.base.errors import Unsupported
 from discreet.base.shape import Shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.first_visit import FirstVisitTables
 from discreet.mechanisms.trajectories import Trajectories
 
 

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.layouts import JointCells, SuccessorsAndBits, Tables
 from discreet.base.shape import Shape
+from discreet.mechanisms.counts.layouts import JointCells, SuccessorsAndBits, Tables
 
 SHAPES = [Shape(3, 2, H, homogeneous=pooled) for H, pooled in product((1, 2), (True, False))]
 LAYOUTS = [

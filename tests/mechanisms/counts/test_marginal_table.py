@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.encoder import encode
-from discreet.mechanisms.counts.joint_histogram import JointCounts, JointHistogram, MarginalTable
 from discreet.base.errors import Unsupported
 from discreet.base.shape import Shape
 from discreet.base.streams import stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.joint_histogram import JointCounts, JointHistogram, MarginalTable
 
 PER_STEP, POOLED = Shape(2, 2, 3), Shape(2, 2, 3, homogeneous=True)
 TABLES = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.encoder import encode
-from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.base.errors import InvalidInput
 from discreet.base.shape import Shape
 from discreet.base.streams import stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.mechanisms.trajectories import Trajectories
 
 SHAPE = Shape(3, 2, 4, homogeneous=True)

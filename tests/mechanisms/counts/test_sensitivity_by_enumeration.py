@@ -10,16 +10,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.streams import USERS, stream
 from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
+from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.counts.joint_histogram import JointHistogram, MarginalTable
 from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.mechanisms.counts.three_tables import RewardLevels, ScaledTables, ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.shape import Shape
-from discreet.base.streams import USERS, stream
 
 ENCODERS = {
     "joint": JointHistogram,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.counts.encoder import encode
-from discreet.mechanisms.counts.joint_histogram import JointHistogram
-from discreet.mechanisms.counts.layouts import SuccessorsAndBits
-from discreet.mechanisms.counts.two_tables import TwoTables, from_joint_counts
 from discreet.base.errors import Unsupported
 from discreet.base.policies import uniform_policy
 from discreet.base.shape import Shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.layouts import SuccessorsAndBits
+from discreet.mechanisms.counts.two_tables import TwoTables, from_joint_counts
 from discreet.mechanisms.trajectories import Trajectories
 
 

@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.audit.audit import audit
 from discreet.audit.binomial_audit import Charge, audit_pairs
 from discreet.audit.likelihoods import ResponseTranscript
 from discreet.audit.neighbours import worst_pair
 from discreet.audit.trials import FixedUsers, WholeSession, likelihood_of, profile_of
-from discreet.mechanisms.messages.answered_bits import ResponseRun, respond
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Policy, uniform_policy
+from discreet.base.streams import COINS, stream
 from discreet.mechanisms.counts.encoder import Context, encode
 from discreet.mechanisms.counts.three_tables import RewardLevels, ThreeTables
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.messages.answered_bits import ResponseRun, respond
+from discreet.mechanisms.release import Layer, Request
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_randomized_response import ShuffledResponse
 from discreet.papers.ldp_obi import newcomer, prefix_views, printed_epsilon, printed_p
-from discreet.base.policies import Policy, uniform_policy
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
 from discreet.recipes.registry import build, recipes
-from discreet.mechanisms.release import Layer, Request
-from discreet.base.streams import COINS, stream
-from discreet.mechanisms.trajectories import Trajectories
 
 POOLED = discreet.Shape(3, 2, 4, homogeneous=True)
 PER_STEP = discreet.Shape(3, 2, 4)

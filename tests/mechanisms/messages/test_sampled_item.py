@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
-from discreet.mechanisms.messages.device_reports import count_reports, items_of, pick_steps, randomize_record
-from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.counts.sampled_step import SampledStep
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.messages.device_reports import count_reports, items_of, pick_steps, randomize_record
+from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.recipes.local import quietest_reports
 from discreet.recipes.registry import build
-from discreet.base.shape import Shape
-from discreet.mechanisms.trajectories import Trajectories
 
 SHAPE = Shape(2, 2, 2, homogeneous=True)
 RIVER = discreet.worlds.river_swim(6, 20).shape

@@ -9,21 +9,21 @@ import pytest
 from scipy import stats
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.mechanisms.schedule import sizes
-from discreet.mechanisms.messages.shuffled_item import ItemChannel, draw_messages
-from discreet.mechanisms.messages.device_reports import count_items, randomize_item
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Policy, uniform_policy
+from discreet.base.shape import Shape
+from discreet.learners.registry import make_learner
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.registry import make_learner
+from discreet.mechanisms.messages.device_reports import count_items, randomize_item
+from discreet.mechanisms.messages.shuffled_item import ItemChannel, draw_messages
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import KaryRandomizedResponse
 from discreet.noise.shuffled_histogram import ShuffledItems
-from discreet.base.policies import Policy, uniform_policy
 from discreet.recipes.registry import build
 from discreet.recipes.shuffle import without_shuffler
-from discreet.base.shape import Shape
-from discreet.mechanisms.trajectories import Trajectories
 
 POOLED = Shape(2, 2, 2, homogeneous=True)
 PER_STEP = Shape(2, 2, 2)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.streams import NOISE, stream
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise, TotalArrays, advance, draws_at
 from discreet.mechanisms.sums.blocks import Blocks, EachAlone, Once, Total
 from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree, lowest_digit, next_digit
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise, add_noise
 from discreet.noise.knorm import TableNoise
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import NOISE, stream
 
 ROWS = (1, 3, 2)
 SIZE = 12  # two cells to each row

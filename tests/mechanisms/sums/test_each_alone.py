@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from discreet.base.errors import Unsupported
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.sums.blocks import EachAlone
 from discreet.mechanisms.sums.tree import EvenTree
-from discreet.base.errors import Unsupported
 from discreet.noise import DiscreteLaplace, NoNoise
 
 ROWS, CELLS = np.ones((1, 1, 2), np.bool_), np.ones(2, np.bool_)

@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.base.errors import Unsupported
+from discreet.base.streams import NOISE, stream
 from discreet.mechanisms.sums.accumulator import advance, draws_at
 from discreet.mechanisms.sums.matrix import (
     Matrix,
@@ -18,10 +20,8 @@ from discreet.mechanisms.sums.matrix import (
     fraction_bits,
     square_root,
 )
-from discreet.base.errors import Unsupported
 from discreet.noise import GridGaussian, add_noise
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import NOISE, stream
 
 
 def toeplitz(column):

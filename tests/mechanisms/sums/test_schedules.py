@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.mechanisms.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, OpeningThenGrowing, sizes
 from discreet.base.errors import InvalidInput
+from discreet.mechanisms.schedule import Equal, EveryEpisode, Growing, GrowThenEqual, OpeningThenGrowing, sizes
 
 SCHEDULES = [
     EveryEpisode(), Equal(1), Equal(7), Equal(60), Growing(), Growing(5, 0.5), GrowThenEqual(6, 2),

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.base.errors import Unsupported
 from discreet.mechanisms.sparse import (
     ThresholdedGaussian,
     ThresholdedLaplace,
@@ -20,7 +20,7 @@ from discreet.mechanisms.sparse import (
     sparse_rows,
     tail_from,
 )
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.sensitivity import Sensitivity
 

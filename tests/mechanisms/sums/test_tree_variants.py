@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from discreet.base.streams import NOISE, stream
 from discreet.mechanisms.sums.accumulator import SimulatedNoise, advance, draws_at
 from discreet.mechanisms.sums.tree import (
     EqualLawTree,
@@ -19,7 +20,6 @@ from discreet.mechanisms.sums.tree import (
 )
 from discreet.noise import DiscreteLaplace, Gaussian, NoNoise
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.streams import NOISE, stream
 
 ROWS, SIZE = (1, 2, 1), 4
 EVERYTHING = np.ones(ROWS, bool), np.ones(SIZE, bool)

@@ -11,18 +11,18 @@ import pytest
 
 import discreet
 from discreet import Central
-from discreet.mechanisms.sums.blocks import Blocks, EachAlone
-from discreet.mechanisms.sums.tree import Tree
-from discreet.problems.adversarial.layered_budget import quieter_counts, share_of_counts, table_error, tells
-from discreet.problems.adversarial.encoders import LossBits, SignedLosses
-from discreet.mechanisms.schedule import sizes
-from discreet.mechanisms.counts.encoder import encode
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.noise import DiscreteGaussian, DiscreteLaplace
-from discreet.recipes.registry import build
 from discreet.base.shape import layered_shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.sums.blocks import Blocks, EachAlone
+from discreet.mechanisms.sums.tree import Tree
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
+from discreet.problems.adversarial.encoders import LossBits, SignedLosses
+from discreet.problems.adversarial.layered_budget import quieter_counts, share_of_counts, table_error, tells
+from discreet.recipes.registry import build
 
 SHAPE = layered_shape((1, 5, 5, 5, 1), 3)
 K, D, H = 5000, 48, 4

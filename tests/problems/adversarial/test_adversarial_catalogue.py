@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.problems.adversarial.layers import Layers
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import Policy, uniform_policy
+from discreet.problems.adversarial.layers import Layers
 from discreet.worlds.registry import make_world
 
 

@@ -9,15 +9,15 @@ import pytest
 
 import discreet
 import discreet.problems.adversarial.benchmark_worlds
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import layered_shape
+from discreet.base.streams import COINS, stream
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
 from discreet.problems.adversarial.layers import Layers, check_box
 from discreet.problems.adversarial.learners import OREPS, UCOREPS, UOBLBPS, UOBREPS, lower_reach
 from discreet.problems.adversarial.transition_box import WIDTHS, Counts, box_of, counts_of, first_box, log_term
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.base import Problem
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import Estimate, Release
-from discreet.base.shape import layered_shape
-from discreet.base.streams import COINS, stream
 
 SHAPE = layered_shape((1, 2, 3, 1), 2)
 LAYERS = Layers(SHAPE.sizes, SHAPE.actions)

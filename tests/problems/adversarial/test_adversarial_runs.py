@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.policies import Policy, StochasticPolicy, uniform_policy
+from discreet.mechanisms.release import Request
 from discreet.problems.adversarial.learners import OREPS, UCOREPS, UOBLBPS
 from discreet.problems.adversarial.recipes import silenced
 from discreet.problems.adversarial.world import Recorded, layered, with_adversary
-from discreet.base.policies import Policy, StochasticPolicy, uniform_policy
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import Request
 from discreet.simulation.block_loop import run_blocks
 
 

@@ -11,22 +11,22 @@ import pytest
 
 import discreet
 from discreet import Shuffle
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.problems.adversarial.shuffle_recipes import _bits, _directions
-from discreet.mechanisms.schedule import sizes
-from discreet.mechanisms.shuffled import CertifiedBits, ShuffledChannel
-from discreet.mechanisms.counts.encoder import Context, encode
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.noise import BinomialNoise
-from discreet.noise.calibration import ShuffledBits
 from discreet.base.policies import uniform_policy
-from discreet.privacy.profiles import compose
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.recipes.registry import build
 from discreet.base.shape import layered_shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import Context, encode
+from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.shuffled import CertifiedBits, ShuffledChannel
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.noise import BinomialNoise
+from discreet.noise.calibration import ShuffledBits
+from discreet.privacy.profiles import compose
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.problems.adversarial.shuffle_recipes import _bits, _directions
+from discreet.recipes.registry import build
 
 SHAPE = layered_shape((1, 5, 5, 5, 1), 3)
 K, D, H = 5000, 48, 4

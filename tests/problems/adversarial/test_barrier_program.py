@@ -13,6 +13,7 @@ from layered_instances import (
 )
 from scipy.optimize import brentq
 
+from discreet.base.errors import InvalidInput
 from discreet.problems.adversarial.barrier_program import BarrierSolution, solve_barrier_program
 from discreet.problems.adversarial.layers import (
     Box,
@@ -23,7 +24,6 @@ from discreet.problems.adversarial.layers import (
     occupancy,
     pair_occupancy,
 )
-from discreet.base.errors import InvalidInput
 
 
 def objective(q: np.ndarray, cost: np.ndarray) -> float:

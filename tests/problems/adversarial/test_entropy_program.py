@@ -13,9 +13,14 @@ from layered_instances import (
 )
 from scipy.optimize import brentq
 
-from discreet.problems.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program, tilt_row
-from discreet.problems.adversarial.layers import Layers, box_violation, confidence_box, flow_residual, occupancy
 from discreet.base.errors import InvalidInput
+from discreet.problems.adversarial.entropy_program import (
+    leader_reference,
+    mirror_reference,
+    solve_entropy_program,
+    tilt_row,
+)
+from discreet.problems.adversarial.layers import Layers, box_violation, confidence_box, flow_residual, occupancy
 
 
 def objective(q: np.ndarray, ref: np.ndarray) -> float:

@@ -8,6 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from discreet.base.shape import layered_shape
+from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.problems.adversarial.encoders import (
     LayeredTransitions,
     LayeredVisits,
@@ -16,10 +20,6 @@ from discreet.problems.adversarial.encoders import (
     ObservedLosses,
     SignedLosses,
 )
-from discreet.mechanisms.counts.encoder import encode
-from discreet.base.shape import layered_shape
-from discreet.base.streams import USERS, stream
-from discreet.mechanisms.trajectories import Trajectories
 
 SHAPE = layered_shape((1, 2, 2, 1), 2)
 SHAPES = [

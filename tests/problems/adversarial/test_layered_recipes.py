@@ -9,20 +9,20 @@ import pytest
 
 import discreet
 from discreet import Central, Local
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import layered_shape
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.schedule import sizes
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.mechanisms.sums.blocks import Blocks
-from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.mechanisms.schedule import sizes
-from discreet.mechanisms.counts.encoder import Context
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise.knorm import TableNoise
 from discreet.papers import published
-from discreet.base.policies import uniform_policy
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel
 from discreet.recipes.registry import build
-from discreet.base.shape import layered_shape
 
 SHAPE = layered_shape((1, 4, 4, 4, 1), 3)
 K, D, H = 5000, 39, 4

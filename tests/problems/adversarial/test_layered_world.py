@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.errors import InvalidInput
+from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
+from discreet.base.shape import layered_shape
 from discreet.problems.adversarial.layers import Layers
 from discreet.problems.adversarial.world import (
     Drifting,
@@ -21,9 +24,6 @@ from discreet.problems.adversarial.world import (
     unroll,
     with_adversary,
 )
-from discreet.base.errors import InvalidInput
-from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
-from discreet.base.shape import layered_shape
 
 LAYERS = Layers((1, 2, 2, 1), 2)
 

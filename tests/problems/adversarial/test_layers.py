@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from layered_instances import RAGGED, SQUARE, random_box, random_policy, random_rows
 
+from discreet.base.errors import InvalidInput
 from discreet.problems.adversarial.layers import (
     Box,
     Layers,
@@ -19,7 +20,6 @@ from discreet.problems.adversarial.layers import (
     pair_occupancy,
     solve_layered,
 )
-from discreet.base.errors import InvalidInput
 
 
 def test_the_layout_of_ragged_layers() -> None:

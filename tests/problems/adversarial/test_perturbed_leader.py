@@ -15,6 +15,14 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
+from discreet.learners import UCOREPS, UOBLBPS
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import ESTIMATES
+from discreet.mechanisms.schedule import Equal
 from discreet.problems.adversarial.layers import Layers, occupancy, pair_occupancy
 from discreet.problems.adversarial.perturbed_leader import (
     LayerRows,
@@ -26,18 +34,10 @@ from discreet.problems.adversarial.perturbed_leader import (
     share_counted,
     value_of_rows,
 )
-from discreet.mechanisms.schedule import Equal
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners import UCOREPS, UOBLBPS
-from discreet.learners.base import Problem
+from discreet.recipes.registry import build
+from discreet.simulation.block_loop import run_blocks
 from discreet.worlds.planning.argmin_probability import chances_of_smallest
 from discreet.worlds.planning.paule_mandel import shrink_nested
-from discreet.base.policies import uniform_policy
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import ESTIMATES
-from discreet.base.shape import Shape
-from discreet.simulation.block_loop import run_blocks
-from discreet.base.streams import COINS, stream
 
 LAYERS = Layers((1, 2, 3, 1), actions=2)
 RNG = np.random.default_rng(5)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.problems.elimination.absorbing_model import Counts, absorbed, estimate, last_batch, no_counts, pool, start_law
+from discreet.problems.elimination.absorbing_model import (
+    Counts,
+    absorbed,
+    estimate,
+    last_batch,
+    no_counts,
+    pool,
+    start_law,
+)
 
 H, X, A = 3, 2, 2
 EVERYWHERE = np.ones((H, X), bool)

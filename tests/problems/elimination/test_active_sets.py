@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from discreet.problems.elimination.absorbing_model import Model
-from discreet.problems.elimination.active_sets import Constrained, Listed, Rule, all_policies, common_radius, published_radius
+from discreet.problems.elimination.active_sets import (
+    Constrained,
+    Listed,
+    Rule,
+    all_policies,
+    common_radius,
+    published_radius,
+)
 
 H, X, A = 3, 2, 2
 SUPPORT = np.array([[True, False], [True, True], [True, True]])

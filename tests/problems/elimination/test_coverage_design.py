@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.problems.elimination.coverage_design import Atoms, Design, _share_out, _worth_keeping, check_model, coverage_design
-from discreet.problems.elimination.policy_factors import PolicyFactors
 from discreet.base.errors import InvalidInput
+from discreet.problems.elimination.coverage_design import (
+    Atoms,
+    Design,
+    _share_out,
+    _worth_keeping,
+    check_model,
+    coverage_design,
+)
+from discreet.problems.elimination.policy_factors import PolicyFactors
 
 Floats = NDArray[np.float64]
 

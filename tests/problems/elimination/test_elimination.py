@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import Mixture, Policy, uniform_policy
+from discreet.base.streams import COINS, NOISE, USERS, generator, stream
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Layer
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.problems.elimination.active_sets import Candidates, Constrained, Listed
 from discreet.problems.elimination.learners import PolicyElimination, mixture, shares, stage_sizes
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.learners.base import Problem
-from discreet.base.policies import Mixture, Policy, uniform_policy
 from discreet.recipes.registry import build
-from discreet.mechanisms.release import Layer
 from discreet.simulation.users import TabularUsers
-from discreet.base.streams import COINS, NOISE, USERS, generator, stream
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=3).with_time(False)
 SHUFFLE = discreet.Shuffle(1.0, 1e-5, recipe="shuffle/joint-histogram-binomial")

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from discreet.base.errors import InvalidInput
 from discreet.problems.elimination.coverage_design import Atoms, coverage_design
 from discreet.problems.elimination.implicit_set import ImplicitSet
 from discreet.problems.elimination.policy_factors import PolicyFactors
-from discreet.base.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.problems.elimination.policy_factors import PolicyFactors, count_classes
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.problems.elimination.policy_factors import PolicyFactors, count_classes
 
 Floats = NDArray[np.float64]
 Model = tuple[Floats, Floats, Floats]  # transitions, start, rewards

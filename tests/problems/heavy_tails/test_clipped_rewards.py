@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.audit.trials import FixedUsers
-from discreet.mechanisms.counts.encoder import Context, encode
 from discreet.base.errors import InvalidInput
-from discreet.problems.heavy_tails.encoders import clipping_bias
 from discreet.base.policies import uniform_policy
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import Request
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import Context, encode
+from discreet.mechanisms.release import Request
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.problems.heavy_tails.encoders import clipping_bias
+from discreet.recipes.registry import build
 
 SHAPE = Shape(2, 1, 2, False, (-1.0, 1.0), moments=Moments(2.0, 0.5))
 RELEASED = {"thresholds": "released"}

@@ -7,8 +7,8 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
-from discreet.problems.heavy_tails.world import central_lower_bound, hard_central, hard_tree, local_lower_bound
 from discreet.base.policies import uniform_policy
+from discreet.problems.heavy_tails.world import central_lower_bound, hard_central, hard_tree, local_lower_bound
 
 
 def moments(world, order):

@@ -8,14 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from discreet.mechanisms.counts.encoder import encode
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Moments, Shape
+from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.problems.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias
 from discreet.problems.heavy_tails.stochastic_rounding import ClippedJoint, ClippedStep
 from discreet.problems.heavy_tails.world import moment
-from discreet.base.shape import Moments, Shape
-from discreet.base.streams import USERS, stream
-from discreet.mechanisms.trajectories import Trajectories
 
 MOMENTS = Moments(2.0, 0.5)
 

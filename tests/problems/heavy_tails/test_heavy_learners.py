@@ -10,16 +10,16 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput
-from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI, reward_widths
-from discreet.problems.heavy_tails.theorem_bonuses import Bonuses, moments_or_range, printed_reward_terms, reward_bound
-from discreet.learners import UCBPO, UCBVI
-from discreet.learners.base import Problem, as_statistics
 from discreet.base.policies import uniform_policy
-from discreet.privacy.guarantee import nothing
-from discreet.recipes.registry import build
-from discreet.mechanisms.release import Estimate, Release
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import COINS, stream
+from discreet.learners import UCBPO, UCBVI
+from discreet.learners.base import Problem, as_statistics
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
+from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI, reward_widths
+from discreet.problems.heavy_tails.theorem_bonuses import Bonuses, moments_or_range, printed_reward_terms, reward_bound
+from discreet.recipes.registry import build
 
 SHAPE = Shape(2, 1, 3, True, (-2.0, 2.0), 0, Moments(3.0, 0.5))
 PROBLEM = Problem(SHAPE, 50)

@@ -10,8 +10,8 @@ from scipy.special import gamma
 import discreet
 from discreet.base.compiled import kernel
 from discreet.base.errors import InvalidInput
-from discreet.problems.heavy_tails.world import default_order, heavy_tailed, moment, moment_bound
 from discreet.base.streams import USERS, stream
+from discreet.problems.heavy_tails.world import default_order, heavy_tailed, moment, moment_bound
 from discreet.worlds.rewards import draw_reward
 
 

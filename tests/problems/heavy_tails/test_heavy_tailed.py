@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import Unsupported
-from discreet.problems.heavy_tails.mechanisms import near_quantile
-from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI
-from discreet.problems.heavy_tails.recipes import best_threshold, index_thresholds, no_noise_thresholds, released_thresholds
-from discreet.problems.heavy_tails.world import around
-from discreet.noise import DiscreteLaplace
 from discreet.base.policies import MIXED, uniform_policy
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.noise import DiscreteLaplace
+from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI
+from discreet.problems.heavy_tails.mechanisms import near_quantile
+from discreet.problems.heavy_tails.recipes import (
+    best_threshold,
+    index_thresholds,
+    no_noise_thresholds,
+    released_thresholds,
+)
+from discreet.problems.heavy_tails.world import around
 from discreet.recipes.registry import build, recipes
 from discreet.worlds.tabular import TabularWorld
 

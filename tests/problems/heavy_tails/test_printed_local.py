@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.counts.encoder import encode
 from discreet.base.errors import Unsupported
-from discreet.problems.heavy_tails.published_local import IndexedTables
-from discreet.recipes.registry import build
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.problems.heavy_tails.published_local import IndexedTables
+from discreet.recipes.registry import build
 
 NAME = "local/heavy-tailed-published"
 SHAPE = Shape(3, 2, 2, False, (-1.0, 1.0), moments=Moments(2.0, 1.0))

@@ -11,16 +11,16 @@ import pytest
 import discreet
 from discreet.audit.audit import audit
 from discreet.audit.trials import likelihood_of, profile_of
-from discreet.mechanisms.counts.encoder import encode
 from discreet.base.errors import Unsupported
-from discreet.problems.heavy_tails.published_thresholds import RawCountTables
-from discreet.papers import raw_count_loss
 from discreet.base.policies import uniform_policy
-from discreet.privacy.words import rounded_up
-from discreet.recipes.registry import build
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import COINS, USERS, stream
+from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.papers import raw_count_loss
+from discreet.privacy.words import rounded_up
+from discreet.problems.heavy_tails.published_thresholds import RawCountTables
+from discreet.recipes.registry import build
 
 NAME = "central/heavy-tailed-published"
 SHAPE = Shape(3, 2, 2, False, (-1.0, 1.0), moments=Moments(2.0, 1.0))

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import Moments, Shape
+from discreet.base.streams import COINS, stream
+from discreet.learners.base import Problem, as_statistics
+from discreet.learners.partial_pooling import Differences, Rows, borrow, differences
+from discreet.mechanisms.release import Estimate, Release
+from discreet.privacy.guarantee import nothing
 from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI
 from discreet.problems.heavy_tails.reward_pooling import with_other_steps
 from discreet.problems.heavy_tails.world import around
-from discreet.learners.base import Problem, as_statistics
-from discreet.learners.partial_pooling import Differences, Rows, borrow, differences
-from discreet.base.policies import uniform_policy
-from discreet.privacy.guarantee import nothing
-from discreet.mechanisms.release import Estimate, Release
-from discreet.base.shape import Moments, Shape
-from discreet.base.streams import COINS, stream
 from discreet.worlds.tabular import TabularWorld
 
 H, S, A = 12, 3, 2

@@ -10,13 +10,13 @@ import pytest
 import discreet
 import discreet.offline
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.streams import COINS, stream
 from discreet.learners.base import Problem
 from discreet.problems.linear import learners as linear_learners
 from discreet.problems.linear.learners import PEVI, VAPVI, norm_quantile
 from discreet.problems.linear.world import linear_benchmark
 from discreet.simulation.data_sets import privatizer_for
-from discreet.base.shape import Shape
-from discreet.base.streams import COINS, stream
 
 BENCHMARK = linear_benchmark()
 

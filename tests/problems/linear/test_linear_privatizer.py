@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.mechanisms.sums.accumulator import SimulatedNoise
-from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import uniform_policy
+from discreet.base.shape import Shape
+from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.mechanisms.moments.linear_statistics import LEVELS, matrix_sensitivity, on_grid, vector_sensitivity
 from discreet.mechanisms.moments.linear_statistics import sums as tally
-from discreet.problems.linear.recipes import bounded_features, concentrated_budget
-from discreet.base.policies import uniform_policy
-from discreet.privacy.profiles import ZeroConcentratedProfile
-from discreet.recipes.registry import build
 from discreet.mechanisms.release import Linear, Request
-from discreet.base.shape import Shape
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.problems.linear.recipes import bounded_features, concentrated_budget
+from discreet.recipes.registry import build
 
 SHAPE = Shape(2, 3, 2)
 RNG = np.random.default_rng(0)

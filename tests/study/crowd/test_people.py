@@ -16,9 +16,9 @@ from scipy import stats
 sys.path.insert(0, str(Path(__file__).parents[2] / "client"))
 from stub_service import Stub
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.client.transport import Answer
 from discreet.study.crowd.people import Walk, crowd
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.worlds import river_swim
 from discreet.worlds.rewards import Finite, FiniteOnTransition, OnTransition
 from discreet.worlds.tabular import TabularWorld

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from discreet.study.dashboard.policy_view import policy_table
-from discreet.study.dashboard.participants_page import ChargeRow, PublicFacts, participants_page
-from discreet.study.dashboard.page_words import COLLUDE, HIDDEN, LEAVES, REFUSALS, SEEN, collude_words, odds_words
 from discreet.base.errors import InvalidInput
-from discreet.study.service.wire_messages import STATUS
+from discreet.study.dashboard.page_words import COLLUDE, HIDDEN, LEAVES, REFUSALS, SEEN, collude_words, odds_words
+from discreet.study.dashboard.participants_page import ChargeRow, PublicFacts, participants_page
+from discreet.study.dashboard.policy_view import policy_table
 from discreet.study.service.declaration import parse_study
+from discreet.study.service.wire_messages import STATUS
 
 HOSTILE = "</h1><script>alert(\"x\")</script>' onload='alert(1)"
 

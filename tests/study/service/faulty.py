@@ -30,18 +30,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.base.errors import InvalidInput
-from discreet.ledger.heads import make_key
 from discreet.base.saved_arrays import from_bytes
+from discreet.ledger.heads import make_key
+from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.study.service import coordinator as coordinating
 from discreet.study.service import sealing
-from discreet.study.service.coordinator import Coordinator
-from discreet.study.service.study_database import Database
 from discreet.study.service.chain_heads import ExternalHead, Marks
-from discreet.study.service.study_mechanism import Mechanism, prepare
-from discreet.study.service.study_files import Places, places_of
+from discreet.study.service.coordinator import Coordinator
 from discreet.study.service.declaration import Study, declare
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import Places, places_of
+from discreet.study.service.study_mechanism import Mechanism, prepare
 
 STATES = 26
 CELLS = 2 * STATES

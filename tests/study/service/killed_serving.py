@@ -40,16 +40,16 @@ import numpy as np
 from tests.study.service.killing import answers, check_killed, clients, forked, free_port, is_final, shortest
 from tests.study.service.soundness import heads_are_a_chain, the_ledger_is_sound
 
+from discreet.base.policies import Policy, StochasticPolicy
+from discreet.base.saved_arrays import from_bytes
 from discreet.cli.serve import serve
 from discreet.cli.study import open_coordinator
 from discreet.ledger.chain import canonical
-from discreet.base.policies import Policy, StochasticPolicy
-from discreet.base.saved_arrays import from_bytes
 from discreet.study.service.app import Service  # noqa: F401
-from discreet.study.service.study_database import Database
-from discreet.study.service.study_mechanism import policy_from
-from discreet.study.service.study_files import new_study, places_of
 from discreet.study.service.declaration import read_study
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import new_study, places_of
+from discreet.study.service.study_mechanism import policy_from
 
 STATES, CLIENTS, PER_KILL = 40, 6, 14
 PRIVACY = {

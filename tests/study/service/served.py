@@ -17,9 +17,9 @@ from discreet.client.transport import Answer
 from discreet.client.transport import Service as Seen
 from discreet.study.service.app import Service
 from discreet.study.service.coordinator import Coordinator
+from discreet.study.service.declaration import read_study
 from discreet.study.service.study_database import Database
 from discreet.study.service.study_files import new_study, places_of
-from discreet.study.service.declaration import read_study
 
 PATIENCE = 60.0
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from discreet.study.service.coordinator import Coordinator
+from discreet.study.service.declaration import Study, read_study
 from discreet.study.service.study_database import Database
 from discreet.study.service.study_files import new_study, places_of
-from discreet.study.service.declaration import Study, read_study
 
 CENTRAL = {
     'model = "local"': 'model = "central"',

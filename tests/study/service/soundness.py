@@ -8,9 +8,9 @@ from pathlib import Path
 
 from discreet import ledger
 from discreet.ledger.chain import canonical, digest
-from discreet.study.service.study_database import Link
 from discreet.study.service.chain_heads import ExternalHead, check_head, hashed
 from discreet.study.service.declaration import Study
+from discreet.study.service.study_database import Link
 
 
 def heads_are_a_chain(link: Link, study: Study, head_file: Path) -> dict[int, str]:

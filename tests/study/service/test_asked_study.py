@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 from tests.study.service.small_studies import ASKED, SAMPLED, coordinator, declared, report, run_to_the_end, study_in
 
-from discreet.mechanisms.saved_intakes import from_bytes, identity
+from discreet.base.errors import Unsupported
+from discreet.base.policies import Policy
 from discreet.client.asked import answer_of, draw_question
 from discreet.client.exact import Tape
 from discreet.client.reports import read_round
 from discreet.client.study import read_study as read_for_device
-from discreet.base.errors import Unsupported
-from discreet.base.policies import Policy
+from discreet.mechanisms.saved_intakes import from_bytes, identity
 from discreet.study.service import closing, rounds
-from discreet.study.service.study_database import Database
-from discreet.study.service.study_mechanism import prepare
-from discreet.study.service.wire_messages import Accepted, Refused
-from discreet.study.service.study_files import places_of
+from discreet.study.service.declaration import read_study
 from discreet.study.service.reports import ReportFormat
 from discreet.study.service.restoring import restore
-from discreet.study.service.declaration import read_study
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import places_of
+from discreet.study.service.study_mechanism import prepare
+from discreet.study.service.wire_messages import Accepted, Refused
 
 LARGER = {"states = 2": "states = 4", "horizon = 2": "horizon = 6"}
 PRIVATE, OPEN = {"epsilon = 4.0": "epsilon = 0.5"}, {"epsilon = 4.0": "epsilon = 30.0"}

@@ -6,17 +6,26 @@ import json
 import sqlite3
 
 import pytest
-from tests.study.service.small_studies import CENTRAL, MATRIX, SAMPLED, TOKENS, coordinator, declared, report, run_to_the_end
+from tests.study.service.small_studies import (
+    CENTRAL,
+    MATRIX,
+    SAMPLED,
+    TOKENS,
+    coordinator,
+    declared,
+    report,
+    run_to_the_end,
+)
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.client.reports import read_round
 from discreet.client.study import read_study as read_for_device
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.ledger import balance, opened, verify
 from discreet.study.service import rounds
 from discreet.study.service.chain_heads import check_head, hashed
-from discreet.study.service.wire_messages import Accepted, Refused
-from discreet.study.service.study_files import new_tokens, places_of
 from discreet.study.service.reports import token_digest
+from discreet.study.service.study_files import new_tokens, places_of
+from discreet.study.service.wire_messages import Accepted, Refused
 
 
 def refused(code: str):

@@ -11,10 +11,10 @@ from served import declare
 from discreet.cli.crowd_service import served
 from discreet.client.exact import Tape
 from discreet.client.transport import Connection
-from discreet.study.crowd.people import crowd
-from discreet.study.service.study_mechanism import prepare
-from discreet.study.service.declaration import read_study
 from discreet.simulation.simulate import simulate
+from discreet.study.crowd.people import crowd
+from discreet.study.service.declaration import read_study
+from discreet.study.service.study_mechanism import prepare
 from discreet.worlds.registry import make_world
 
 USERS, CROWDS, RUNS = 300, 4, 60

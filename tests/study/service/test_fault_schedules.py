@@ -34,10 +34,10 @@ from tests.study.service.soundness import heads_are_a_chain, the_ledger_is_sound
 from discreet.base.errors import InvalidInput
 from discreet.ledger.chain import canonical
 from discreet.study.service import coordinator, reports
-from discreet.study.service.study_database import Database, Link
 from discreet.study.service.chain_heads import Behind, ExternalHead, Marks, hashed
-from discreet.study.service.wire_messages import Accepted, Refused
 from discreet.study.service.restoring import restore
+from discreet.study.service.study_database import Database, Link
+from discreet.study.service.wire_messages import Accepted, Refused
 
 pytestmark = pytest.mark.usefixtures("prepared_once")
 

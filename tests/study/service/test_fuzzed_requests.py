@@ -22,11 +22,11 @@ from starlette.testclient import TestClient
 from tests.study.service.small_studies import ASKED, CENTRAL, SAMPLED, TOKENS, coordinator, declared
 
 from discreet.study.service.app import Service
-from discreet.study.service.wire_messages import Refused
-from discreet.study.service.study_files import new_tokens
+from discreet.study.service.monitoring import Log
 from discreet.study.service.reports import token_digest
 from discreet.study.service.rounds import add_tokens
-from discreet.study.service.monitoring import Log
+from discreet.study.service.study_files import new_tokens
+from discreet.study.service.wire_messages import Refused
 
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2**31, 2**53, 2**63, 2**64, 2**200, -(2**63), 0.5, 1e308, -0.0, "", "0", "items", "é",

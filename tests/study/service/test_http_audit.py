@@ -23,17 +23,17 @@ from served import declare, serving
 
 from discreet.audit.binomial_audit import Charge, audit_pairs
 from discreet.audit.coupling import Play, Transcript, coupled, noisy_cells
-from discreet.audit.noise_coupling import Share, share_of
 from discreet.audit.neighbouring_populations import Neighbours, Population, _record, neighbours
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.messages.device_reports import tally_records
+from discreet.audit.noise_coupling import Share, share_of
 from discreet.client.exact import WHOLE
+from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.messages.device_reports import tally_records
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import DiscreteLaplace, KaryRandomizedResponse
 from discreet.study.service import coordinator as coordinator_module
-from discreet.study.service.study_mechanism import policy_from, prepare
 from discreet.study.service.declaration import read_study
-from discreet.mechanisms.trajectories import Trajectories
+from discreet.study.service.study_mechanism import policy_from, prepare
 
 USERS, BLOCKS = 12, 4
 CENTRAL = {

@@ -14,12 +14,12 @@ from tests.study.service.test_restarts import Killed, backup, bring_back, dies_a
 
 from discreet.base.errors import InvalidInput
 from discreet.study.service.app import Service
-from discreet.study.service.study_database import Database
 from discreet.study.service.chain_heads import Behind, Mark, Marks
-from discreet.study.service.wire_messages import Accepted, Refused
-from discreet.study.service.study_files import places_of
-from discreet.study.service.restoring import restore
 from discreet.study.service.declaration import read_study
+from discreet.study.service.restoring import restore
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import places_of
+from discreet.study.service.wire_messages import Accepted, Refused
 
 NAMES = [f"{number:032x}" for number in range(200)]
 STUDY = "sha256:" + 64 * "a"
@@ -301,8 +301,8 @@ def test_after_the_end_reports_are_still_answered_as_before(tmp_path, rng):
 
 def test_a_lost_round_counts_against_every_token(tmp_path, rng):
     from discreet.study.service import rounds
-    from discreet.study.service.study_files import new_tokens
     from discreet.study.service.reports import token_digest
+    from discreet.study.service.study_files import new_tokens
 
     file = declared(tmp_path, TOKENS, {"reports_per_user = 1": "reports_per_user = 2"}, number=40)
     at = coordinator(file)

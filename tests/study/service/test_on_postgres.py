@@ -12,12 +12,12 @@ from tests.study.service.small_studies import CENTRAL, coordinator, declared, re
 from tests.study.service.test_restarts import ACCEPTING, CLOSING, Killed, dies_at, total
 
 from discreet.ledger import opened, verify
-from discreet.study.service.study_database import Database
 from discreet.study.service.chain_heads import Behind
-from discreet.study.service.wire_messages import Accepted, Refused
-from discreet.study.service.study_files import places_of
-from discreet.study.service.restoring import restore
 from discreet.study.service.declaration import read_study
+from discreet.study.service.restoring import restore
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import places_of
+from discreet.study.service.wire_messages import Accepted, Refused
 
 pytestmark = [pytest.mark.service, pytest.mark.skipif(programs() is None, reason=MISSING)]
 

@@ -11,9 +11,9 @@ import pytest
 from tests.study.service.small_studies import CENTRAL, MODELS, coordinator, declared, report
 from tests.study.service.test_service_app import OPERATOR, Served
 
+from discreet.ledger.chain import digest, link
 from discreet.study.dashboard.assets import HEADERS, static_files
 from discreet.study.dashboard.serving import told_to_stop
-from discreet.ledger.chain import digest, link
 from discreet.study.service.app import Service
 from discreet.study.service.monitoring import Log
 from discreet.worlds.catalogue import river_swim

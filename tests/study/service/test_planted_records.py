@@ -23,10 +23,10 @@ from discreet.base.saved_arrays import from_bytes
 from discreet.study.service import closing, rounds
 from discreet.study.service import coordinator as coordinating
 from discreet.study.service.app import Service
-from discreet.study.service.study_files import new_study
-from discreet.study.service.sealing import RoundKey, bound_to
 from discreet.study.service.declaration import read_study
 from discreet.study.service.monitoring import Log
+from discreet.study.service.sealing import RoundKey, bound_to
+from discreet.study.service.study_files import new_study
 
 STATES, HORIZON = 48, 6
 PATH = [41, 7, 29, 3, 44, 17]

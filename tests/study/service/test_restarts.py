@@ -10,16 +10,25 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from tests.study.service.small_studies import CENTRAL, MATRIX, MODELS, TOKENS, coordinator, declared, report, run_to_the_end
+from tests.study.service.small_studies import (
+    CENTRAL,
+    MATRIX,
+    MODELS,
+    TOKENS,
+    coordinator,
+    declared,
+    report,
+    run_to_the_end,
+)
 
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.ledger import balance, opened, verify
-from discreet.study.service.study_database import Database
 from discreet.study.service.chain_heads import ExternalHead, hashed
-from discreet.study.service.wire_messages import Accepted, Refused
-from discreet.study.service.study_files import places_of
-from discreet.study.service.restoring import restore
 from discreet.study.service.declaration import read_study
+from discreet.study.service.restoring import restore
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import places_of
+from discreet.study.service.wire_messages import Accepted, Refused
 
 OPENING = ("open: begun", "open: charged", "open: keyed", "open: written", "open: committed",
            "finish: checked", "finish: headed", "finish: published", "finish: destroyed")  # fmt: skip
@@ -251,8 +260,8 @@ def test_lost_secret_state_ends_the_study(tmp_path, rng):
 
 def test_lost_rounds_count_against_every_token(tmp_path, rng):
     from discreet.study.service import rounds
-    from discreet.study.service.study_files import new_tokens
     from discreet.study.service.reports import token_digest
+    from discreet.study.service.study_files import new_tokens
 
     file = declared(tmp_path, TOKENS, {"reports_per_user = 1": "reports_per_user = 3"})
     at = coordinator(file)

@@ -15,8 +15,8 @@ from tests.study.service.small_studies import MODELS, TOKENS, coordinator, decla
 
 from discreet.study.service import rounds
 from discreet.study.service.app import Service, usual_limits
-from discreet.study.service.wire_messages import schema
 from discreet.study.service.monitoring import Limits, Log, Rates
+from discreet.study.service.wire_messages import schema
 
 OPERATOR = {"Authorization": "Bearer operators-token"}
 

@@ -10,8 +10,8 @@ import pytest
 from tests.study.service.small_studies import CENTRAL, TOKENS, declared
 
 from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
-from discreet.study.service.study_files import new_study, places_of
 from discreet.study.service.declaration import parse_study, read_study
+from discreet.study.service.study_files import new_study, places_of
 
 
 def test_a_new_study_is_a_study_with_its_secrets_beside_it(tmp_path):

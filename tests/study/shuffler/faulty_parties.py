@@ -21,21 +21,21 @@ import numpy as np
 import pytest
 from tests.study.service.faulty import Crash, Faults, FaultyDatabase, mechanism_of, new_folder, signing_key, struck_by
 
-from discreet.client.errors import Unreachable
-from discreet.client.transport import Answer
 from discreet.base.errors import InvalidInput
 from discreet.base.saved_arrays import from_bytes
+from discreet.client.errors import Unreachable
+from discreet.client.transport import Answer
 from discreet.study.service.batches import SEALED, written
-from discreet.study.service.coordinator import Coordinator
 from discreet.study.service.chain_heads import ExternalHead, hashed
-from discreet.study.service.wire_messages import Refused
-from discreet.study.service.study_files import ShufflerPlaces, places_of, shuffler_places_of
-from discreet.study.service.sealing import RoundKey
+from discreet.study.service.coordinator import Coordinator
 from discreet.study.service.declaration import Study, declare
+from discreet.study.service.sealing import RoundKey
+from discreet.study.service.study_files import ShufflerPlaces, places_of, shuffler_places_of
+from discreet.study.service.wire_messages import Refused
 from discreet.study.shuffler import shuffler as shuffling
+from discreet.study.shuffler.round_view import terms_of
 from discreet.study.shuffler.shuffler import Shuffler
 from discreet.study.shuffler.shuffler_database import MIGRATIONS
-from discreet.study.shuffler.round_view import terms_of
 
 STATES = 13
 CELLS = 2 * STATES

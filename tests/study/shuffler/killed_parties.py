@@ -40,6 +40,7 @@ from tests.study.service.killing import answers, check_killed, clients, forked, 
 from tests.study.service.soundness import heads_are_a_chain, the_ledger_is_sound
 from tests.study.shuffler.two_parties import Parties
 
+from discreet.base.saved_arrays import from_bytes
 from discreet.cli.serve import serve
 from discreet.cli.shuffler import open_shuffler, shuffler
 from discreet.cli.study import open_coordinator
@@ -48,11 +49,10 @@ from discreet.client.reports import read_round
 from discreet.client.sealing import sealed
 from discreet.client.study import read_study as read_for_device
 from discreet.client.words import digest
-from discreet.base.saved_arrays import from_bytes
 from discreet.study.service.app import Service  # noqa: F401
+from discreet.study.service.declaration import Study, read_study
 from discreet.study.service.study_database import Database
 from discreet.study.service.study_files import new_study, places_of, shuffler_folder
-from discreet.study.service.declaration import Study, read_study
 from discreet.study.shuffler.shuffler_app import ShufflerService  # noqa: F401
 
 STATES, CLIENTS, PER_KILL, USERS, BLOCKS = 40, 6, 20, 1600, 200

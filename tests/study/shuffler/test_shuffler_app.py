@@ -21,8 +21,8 @@ from discreet.client.errors import Rejected
 from discreet.client.transport import Answer
 from discreet.client.transport import Service as Seen
 from discreet.study.service.app import Service
-from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
 from discreet.study.service.monitoring import Log
+from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
 from discreet.study.shuffler.shuffler_app import ShufflerService, longer, usual_limits
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}

@@ -19,22 +19,22 @@ import pytest
 from scipy import stats
 from tests.study.shuffler.two_parties import Parties, declared, rows
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.client import Device, Unreachable
 from discreet.client import Refused as ClientRefused
 from discreet.client.sealing import sealed
 from discreet.client.store import MemoryStore
 from discreet.client.transport import Service as Seen
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.ledger.heads import private_key
 from discreet.study.service.batches import counted, packed, signed_text
-from discreet.study.service.study_database import Database
 from discreet.study.service.chain_heads import Behind, hashed
-from discreet.study.service.wire_messages import BatchAccepted, Refused
-from discreet.study.service.study_files import new_tokens, places_of, shuffler_folder, shuffler_places_of
 from discreet.study.service.reports import token_digest
 from discreet.study.service.restoring import restore
 from discreet.study.service.rounds import add_tokens
 from discreet.study.service.sealing import RoundKey
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import new_tokens, places_of, shuffler_folder, shuffler_places_of
+from discreet.study.service.wire_messages import BatchAccepted, Refused
 from discreet.study.shuffler.shuffler import shuffle_securely
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}

@@ -14,10 +14,10 @@ from discreet.client.errors import Rejected, Unreachable
 from discreet.client.store import MemoryStore
 from discreet.client.transport import Answer, Service
 from discreet.study.service.coordinator import Coordinator
-from discreet.study.service.study_database import Database
-from discreet.study.service.wire_messages import Refused
-from discreet.study.service.study_files import new_study, places_of, shuffler_folder, shuffler_places_of
 from discreet.study.service.declaration import read_study
+from discreet.study.service.study_database import Database
+from discreet.study.service.study_files import new_study, places_of, shuffler_folder, shuffler_places_of
+from discreet.study.service.wire_messages import Refused
 from discreet.study.shuffler.shuffler import Shuffler
 from discreet.study.shuffler.shuffler_database import MIGRATIONS
 

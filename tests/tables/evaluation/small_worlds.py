@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.tables.evaluation.released_model import Model
 from discreet.base.shape import Shape
+from discreet.tables.evaluation.released_model import Model
 
 S, A, H = 2, 2, 3
 SHAPE = Shape(S, A, H, rewards=(-1.0, 1.0))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from small_worlds import SHAPE, A, H, S, policies, world
 
-from discreet.tables.read.user_subsets import Paths
 from discreet.tables.evaluation.doubly_robust import Terms, contributions, returns_of
-from discreet.tables.evaluation.policy_value import terms_of, value_in
-from discreet.tables.evaluation.return_bounds import limits_of
-from discreet.tables.evaluation.released_model import Model, Values, occupancies, values_of, weights_of
-from discreet.tables.evaluation.plug_in import plug_in
 from discreet.tables.evaluation.parametric_bootstrap import biases
+from discreet.tables.evaluation.plug_in import plug_in
+from discreet.tables.evaluation.policy_value import terms_of, value_in
+from discreet.tables.evaluation.released_model import Model, Values, occupancies, values_of, weights_of
+from discreet.tables.evaluation.return_bounds import limits_of
 from discreet.tables.evaluation.safe_policy import safe_policy
+from discreet.tables.read.user_subsets import Paths
 
 
 def everybody(model: Model, behaviour: np.ndarray) -> tuple[Paths, np.ndarray]:

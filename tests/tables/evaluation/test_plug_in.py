@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from small_worlds import SHAPE, A, H, S, world
 
-from discreet.tables.evaluation import policy_value
+from discreet.base.shape import Shape
 from discreet.tables.evaluation import plug_in as plug_in_module
+from discreet.tables.evaluation import policy_value
 from discreet.tables.evaluation.interval import Interval, between
-from discreet.tables.evaluation.return_bounds import limits_of
-from discreet.tables.evaluation.released_model import Model
+from discreet.tables.evaluation.parametric_bootstrap import redrawn
 from discreet.tables.evaluation.plug_in import plug_in
 from discreet.tables.evaluation.private_mean import Moments
-from discreet.tables.evaluation.parametric_bootstrap import redrawn
-from discreet.base.shape import Shape
+from discreet.tables.evaluation.released_model import Model
+from discreet.tables.evaluation.return_bounds import limits_of
 
 ONE_STEP = Shape(2, 1, 2)
 MANY = 10**12
@@ -110,5 +110,7 @@ def test_ends_that_cross_allow_what_either_does():
 @pytest.mark.parametrize(("noise", "low"), [(0.8, -0.5), (0.6, -3.0)], ids=["by chance", "not by chance"])
 def test_ends_may_cross_by_the_noise_of_both(noise, low):
     """They are one apart, and both have noise of that half-width: 1.13 together, or 0.85."""
-    ends = [policy_value._End(Moments(mean, 0.0, 0.0, 9), half, 0.0, noise, []) for mean, half in ((1.0, 1.5), (0.0, 3.0))]
+    ends = [
+        policy_value._End(Moments(mean, 0.0, 0.0, 9), half, 0.0, noise, []) for mean, half in ((1.0, 1.5), (0.0, 3.0))
+    ]
     assert policy_value._interval(ends, 0.95) == Interval(0.5, low, 3.0)

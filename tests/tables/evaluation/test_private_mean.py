@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from small_worlds import SHAPE, A, H, S, policies, world
 
-from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
-from discreet.tables.read.user_subsets import Paths
 from discreet.base.errors import InvalidInput
+from discreet.base.shape import Shape
+from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.noise.laplace import DiscreteLaplace
 from discreet.tables.evaluation.clipping import choose_clip, known_range
 from discreet.tables.evaluation.doubly_robust import contributions
-from discreet.tables.evaluation.start_distribution import encode, first_states
 from discreet.tables.evaluation.interval import Interval, half_width
 from discreet.tables.evaluation.policy_value import shares_of, terms_of
-from discreet.tables.evaluation.return_bounds import limits_of
 from discreet.tables.evaluation.private_mean import GRID, Clip, PrivateMean, guarantee_of
+from discreet.tables.evaluation.return_bounds import limits_of
+from discreet.tables.evaluation.start_distribution import encode, first_states
 from discreet.tables.evaluation.verdict import Causes, verdict_of
-from discreet.noise.laplace import DiscreteLaplace
-from discreet.base.shape import Shape
+from discreet.tables.read.user_subsets import Paths
 
 HOSTILE = [0.0, 1.0, -1.0, 2.5, -1e300, 1e300, math.inf, -math.inf, math.nan, 1e-300, 0.4999999]
 

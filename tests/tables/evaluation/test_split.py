@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import discreet
-from discreet.tables.read.user_subsets import ordered
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.tables.evaluation.split import draw_split, load_split, part_size, permutation
+from discreet.tables.read.user_subsets import ordered
 
 DECLARED = {
     "user": "u", "step": "t", "state": "s", "action": "a", "reward": "r", "states": 2, "actions": 2, "horizon": 3

@@ -10,11 +10,11 @@ import random
 import pytest
 
 import discreet.data as data
+from discreet.base.errors import InvalidInput
 from discreet.data import Csv
 from discreet.tables.read import csv_records
-from discreet.tables.read.csv_records import CsvFile
 from discreet.tables.read.csv_dialect import csv_form
-from discreet.base.errors import InvalidInput
+from discreet.tables.read.csv_records import CsvFile
 
 ALPHABET = ["a", ",", '"', "\n", "\r", "#", "é", "\0", ";", "\t", " ", "1", "\\", "\r\n", '""']
 NAMES = {"user": "u", "step": "t", "state": "s", "action": "a"}

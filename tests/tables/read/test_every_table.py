@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import discreet.data as data
-from discreet.mechanisms.sparse import own_cells
-from discreet.tables.read.grouping import contributions
-from discreet.tables.read.per_user import rules_of
 from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.mechanisms.moments.linear_statistics import LEVELS
+from discreet.mechanisms.sparse import own_cells
 from discreet.recipes.data_set import OPTIONS, tables
+from discreet.tables.read.grouping import contributions
+from discreet.tables.read.per_user import rules_of
 
 NAMES = {"user": "u", "episode": "e", "step": "t", "state": "s", "action": "a", "reward": "r"}
 ABSENT = None

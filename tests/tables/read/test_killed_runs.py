@@ -12,9 +12,9 @@ import duckdb
 import pytest
 
 import discreet.data as data
-from discreet.tables.read import engines
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import load_policy
+from discreet.tables.read import engines
 
 MARK = "SECRETPATIENT-"
 NAMES = {"user": "patient", "step": "day", "state": "state", "action": "drug", "reward": "outcome"}

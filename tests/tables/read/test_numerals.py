@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
+from discreet.tables.read.arrow_values import days, numbers
 from discreet.tables.read.columns import FIRST_DAY
 from discreet.tables.read.numerals import DATE_PATTERN, PATTERN, read_numbers
-from discreet.tables.read.arrow_values import days, numbers
 
 NUMBERS = {
     "1": 1.0, " 1 ": 1.0, "+1": 1.0, "-1.5": -1.5, "1.": 1.0, ".5": 0.5, "1e3": 1e3, "1E+03": 1e3, "0.1": 0.1,

@@ -8,8 +8,8 @@ import pytest
 from test_sources import DOMAIN, NAMES, arrow, rows
 
 import discreet.data as data
-from discreet.data import Dates
 from discreet.base.errors import DiscreetError, InvalidInput
+from discreet.data import Dates
 
 pl = pytest.importorskip("polars", reason="polars is not installed")
 

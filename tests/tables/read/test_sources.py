@@ -12,8 +12,8 @@ import pytest
 from hostile import in_engine
 
 import discreet.data as data
-from discreet.data import Bins, Dates
 from discreet.base.errors import InvalidInput
+from discreet.data import Bins, Dates
 
 NAMES = {"user": "u", "step": "t", "state": "s", "action": "a", "reward": "r"}
 DOMAIN = {"states": 3, "actions": 2, "horizon": 4}

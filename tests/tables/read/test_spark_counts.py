@@ -13,9 +13,9 @@ from hostile import Family, check_chain
 
 import discreet.data as data
 import discreet.offline
+from discreet.base.errors import InvalidInput
 from discreet.data import Bins, Dates
 from discreet.tables.read.engines import IbisSource
-from discreet.base.errors import InvalidInput
 
 pytestmark = [
     pytest.mark.service,

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 import discreet.data as data
-from discreet.tables.read.table_check import NOT_PRIVATE
-from discreet.tables.read.grouping import without_repeats
-from discreet.mechanisms.counts.encoder import encode
-from discreet.mechanisms.counts.joint_histogram import MarginalTable
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.streams import stream
+from discreet.mechanisms.counts.encoder import encode
+from discreet.mechanisms.counts.joint_histogram import MarginalTable
 from discreet.mechanisms.trajectories import Trajectories
+from discreet.tables.read.grouping import without_repeats
+from discreet.tables.read.table_check import NOT_PRIVATE
 
 S, A, H = 3, 2, 4
 NAMES = {"user": "u", "step": "t", "state": "s", "action": "a", "reward": "r"}

@@ -9,6 +9,7 @@ import pytest
 
 from discreet.base.compiled import kernel
 from discreet.base.errors import InvalidInput
+from discreet.base.streams import COINS, stream
 from discreet.worlds.planning.backward_induction import (
     act_greedily,
     best_policy,
@@ -18,7 +19,6 @@ from discreet.worlds.planning.backward_induction import (
     rows_of_step,
     sum_over_successors,
 )
-from discreet.base.streams import COINS, stream
 
 S, A, H = 2, 3, 3
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from discreet.base.errors import InvalidInput
-from discreet.worlds.planning.backward_induction import occupancy, reachable, state_occupancy
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_policy
 from discreet.worlds import from_arrays, river_swim
+from discreet.worlds.planning.backward_induction import occupancy, reachable, state_occupancy
 
 S, A, H = 4, 3, 5
 

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.base.streams import stream
 from discreet.learners import UCBVI
 from discreet.learners.base import Problem, plan_into
+from discreet.mechanisms.release import Statistics
+from discreet.worlds import deep_sea
 from discreet.worlds.planning.backward_induction import evaluate
 from discreet.worlds.planning.sparse_transitions import (
     FewSuccessors,
@@ -17,9 +20,6 @@ from discreet.worlds.planning.sparse_transitions import (
     spread_over_few,
     true_successors,
 )
-from discreet.mechanisms.release import Statistics
-from discreet.base.streams import stream
-from discreet.worlds import deep_sea
 
 GROUPS, STATES, ACTIONS = 3, 30, 4
 PAIRS = STATES * ACTIONS

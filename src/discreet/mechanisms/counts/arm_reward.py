@@ -20,12 +20,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic, check_layer, encode_into, reward_bit
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask, NDArray
+from discreet.mechanisms.counts.encoder import (
+    ALL_THREE,
+    Cells,
+    LaidOut,
+    Statistic,
+    check_layer,
+    encode_into,
+    reward_bit,
+)
+from discreet.privacy.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True)

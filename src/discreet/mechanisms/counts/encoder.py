@@ -24,12 +24,12 @@ import numpy as np
 from discreet.base.compiled import dispatch, inlined, kernel
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import AnyPolicy, Mixture, Policy
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.mechanisms.release import Layer, Linear, Statistics
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream, uniform
-from discreet.mechanisms.trajectories import Trajectories
 from discreet.base.types import Floats, Integers, Mask, NDArray
+from discreet.mechanisms.release import Layer, Linear, Statistics
+from discreet.mechanisms.trajectories import Trajectories
+from discreet.privacy.sensitivity import Sensitivity
 
 Cells = Floats
 ALL_THREE = frozenset({"visits", "transitions", "rewards"})

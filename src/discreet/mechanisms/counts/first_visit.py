@@ -41,13 +41,21 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import inlined
-from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, check_layer, encode_into, marginals_into, reward_bit
-from discreet.mechanisms.counts.layouts import JointCells, Tables, joint_marginals, table_marginals
 from discreet.base.errors import Unsupported
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import (
+    ALL_THREE,
+    Cells,
+    LaidOut,
+    check_layer,
+    encode_into,
+    marginals_into,
+    reward_bit,
+)
+from discreet.mechanisms.counts.layouts import JointCells, Tables, joint_marginals, table_marginals
+from discreet.privacy.sensitivity import Sensitivity
 
 Seen = Integers
 

@@ -26,13 +26,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic, encode_into, reward_bit
-from discreet.mechanisms.counts.layouts import SuccessorsAndBits
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream, uniform
 from discreet.base.types import Floats, Integers, Mask, NDArray
+from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic, encode_into, reward_bit
+from discreet.mechanisms.counts.layouts import SuccessorsAndBits
+from discreet.privacy.sensitivity import Sensitivity
 
 SUCCESSOR, BIT = 0, 1  # the two questions about a row
 

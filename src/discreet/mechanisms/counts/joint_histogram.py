@@ -29,6 +29,11 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.base.streams import Stream
+from discreet.base.types import Floats, Integers
+from discreet.base.validation import check_count
 from discreet.mechanisms.counts.encoder import (
     ALL_THREE,
     Cells,
@@ -42,12 +47,7 @@ from discreet.mechanisms.counts.encoder import (
 )
 from discreet.mechanisms.counts.first_visit import Seen, is_first_visit, next_user, nobody_seen
 from discreet.mechanisms.counts.layouts import JointCells, joint_marginals
-from discreet.base.errors import Unsupported
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
-from discreet.base.streams import Stream
-from discreet.base.types import Floats, Integers
-from discreet.base.validation import check_count
 
 
 class JointHistogramArrays(NamedTuple):

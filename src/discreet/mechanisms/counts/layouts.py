@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import Cells, Statistic
-from discreet.mechanisms.release import Statistics
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask, NDArray
+from discreet.mechanisms.counts.encoder import Cells, Statistic
+from discreet.mechanisms.release import Statistics
 
 
 @dataclass(frozen=True)

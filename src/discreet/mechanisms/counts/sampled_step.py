@@ -20,14 +20,22 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic, check_layer, encode_into, reward_bit
-from discreet.mechanisms.counts.layouts import JointCells
 from discreet.base.errors import InvalidInput
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream, uniform
 from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.base.validation import check_count
+from discreet.mechanisms.counts.encoder import (
+    ALL_THREE,
+    Cells,
+    LaidOut,
+    Statistic,
+    check_layer,
+    encode_into,
+    reward_bit,
+)
+from discreet.mechanisms.counts.layouts import JointCells
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class SampledStepArrays(NamedTuple):

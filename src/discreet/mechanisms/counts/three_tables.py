@@ -29,6 +29,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.base.streams import Stream
+from discreet.base.types import Floats, Integers
+from discreet.base.validation import check_count
 from discreet.mechanisms.counts.encoder import (
     ALL_THREE,
     Cells,
@@ -40,13 +45,8 @@ from discreet.mechanisms.counts.encoder import (
     reward_bit,
 )
 from discreet.mechanisms.counts.layouts import Tables, table_marginals
-from discreet.base.errors import Unsupported
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.mechanisms.release import Statistics
-from discreet.base.shape import Shape
-from discreet.base.streams import Stream
-from discreet.base.types import Floats, Integers
-from discreet.base.validation import check_count
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class ThreeTablesArrays(NamedTuple):

@@ -32,13 +32,21 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, check_layer, encode_into, marginals_into, reward_bit
-from discreet.mechanisms.counts.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
-from discreet.mechanisms.counts.layouts import SuccessorsAndBits, bit_marginals
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import (
+    ALL_THREE,
+    Cells,
+    LaidOut,
+    check_layer,
+    encode_into,
+    marginals_into,
+    reward_bit,
+)
+from discreet.mechanisms.counts.first_visit import Seen, check_homogeneous, is_first_visit, next_user, nobody_seen
+from discreet.mechanisms.counts.layouts import SuccessorsAndBits, bit_marginals
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class TwoTablesArrays(NamedTuple):

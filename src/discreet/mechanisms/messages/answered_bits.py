@@ -42,25 +42,25 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource, coins_of
-from discreet.mechanisms.mechanism import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
-from discreet.mechanisms.shuffled import layer_rows, shuffle
+from discreet.base.errors import Unsupported
+from discreet.base.saved_arrays import Saved, nothing_secret
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
 from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.mechanism import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
+from discreet.mechanisms.release import UNMIXED, Estimate, Layer, MixedBlocks
+from discreet.mechanisms.shuffled import layer_rows, shuffle
+from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource, coins_of
 from discreet.noise import RandomizedResponse
 from discreet.noise.shuffled_randomized_response import ShuffledResponse, calibrate_response
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
 from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
-from discreet.mechanisms.release import UNMIXED, Estimate, Layer, MixedBlocks
-from discreet.base.saved_arrays import Saved, nothing_secret
-from discreet.base.shape import Shape
-from discreet.base.types import Floats, Integers, Mask, NDArray
 
 _NO_TALLY = "no tally of true bits exists outside simulations: let users answer their own bits"
 # How a device makes the bits of an encoder: which layout they have, and whether only first visits count. Two tables

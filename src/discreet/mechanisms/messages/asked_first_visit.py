@@ -29,20 +29,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
-from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows
-from discreet.mechanisms.messages.questions import likely_visits, weights_of
-from discreet.mechanisms.messages.sampled_item import EPOCH, RESPONSES, STATISTICS
-from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import check_name
-from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.base.policies import AnyPolicy
-from discreet.privacy.messages import BitPerItem, Message, SampledItems
-from discreet.mechanisms.release import Estimate
 from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
+from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows
+from discreet.mechanisms.messages.questions import likely_visits, weights_of
+from discreet.mechanisms.messages.sampled_item import EPOCH, RESPONSES, STATISTICS
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
+from discreet.noise import KaryRandomizedResponse, UnaryEncoding
+from discreet.privacy.messages import BitPerItem, Message, SampledItems
 
 _ANSWERS_ABOUT_BITS = 3  # zero, one, none
 _CLOSER = 0.5  # of the variance that even questions would leave: those that are drawn go where little is known
@@ -196,7 +196,9 @@ class AskedRun(PlainRun):
             summed = (cells,) if always else range(1, max(1, cells) + 1)
             variance, step = asked[:, question] * max(_largest(law, c) for c in summed), _step(law, cells)
             log, factor = np.full(len(asked), math.log(2 / failure_probability)), 1.0
-            if always:  # as in discreet.mechanisms.messages.sampled_item: variances are cut into epochs, each with its own part
+            if (
+                always
+            ):  # as in discreet.mechanisms.messages.sampled_item: variances are cut into epochs, each with its own part
                 epoch = np.floor(np.log(np.maximum(variance / step**2, 1.0)) / math.log(EPOCH)) + 1.0
                 log, factor = log + np.log((epoch + 1) * (epoch + 2)), EPOCH
             return np.asarray(np.sqrt(2 * factor * log * variance) + step * log / 3).reshape(rows)

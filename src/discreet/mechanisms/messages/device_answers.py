@@ -14,17 +14,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import asked_rows
-from discreet.mechanisms.messages.device_reports import Report
-from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
-from discreet.mechanisms.counts.encoder import Context, reward_bit
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import AnyPolicy, Mixture, Policy
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
-from discreet.mechanisms.trajectories import Trajectories
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.counts.encoder import Context, reward_bit
+from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
+from discreet.mechanisms.mechanism import asked_rows
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.trajectories import Trajectories
 
 
 def draw_question(weights: Sequence[int], coins: np.random.Generator) -> int:

@@ -22,16 +22,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.messages.sampled_item import Domain, ReportChannel
-from discreet.mechanisms.messages.shuffled_item import ItemChannel
-from discreet.mechanisms.counts.encoder import Context, Encoder, encode_all, reward_bit
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
-from discreet.mechanisms.trajectories import Trajectories
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_count
+from discreet.mechanisms.counts.encoder import Context, Encoder, encode_all, reward_bit
+from discreet.mechanisms.messages.sampled_item import Domain, ReportChannel
+from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.trajectories import Trajectories
 
 
 class Report(NamedTuple):

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.mechanisms.messages.sampled_item import action_weights
 from discreet.base.policies import AnyPolicy
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.messages.sampled_item import action_weights
 
 _FINEST = 1_000_000  # weights are whole numbers up to this
 _ANYWAY = 0.1  # what counts for a row that nobody is expected to visit

@@ -39,17 +39,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
-from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf
-from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.privacy.messages import BitPerItem, BoundedReports, Message, SampledItems
-from discreet.mechanisms.release import Estimate
 from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
+from discreet.noise import KaryRandomizedResponse, UnaryEncoding
+from discreet.privacy.messages import BitPerItem, BoundedReports, Message, SampledItems
 
 STATISTICS = ("visits", "transitions", "rewards")
 RESPONSES = ("kary", "unary")

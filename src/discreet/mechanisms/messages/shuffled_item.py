@@ -36,22 +36,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
-from discreet.mechanisms.mechanism import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf
-from discreet.mechanisms.messages.sampled_item import STATISTICS, action_weights, report_width
+from discreet.base.policies import AnyPolicy, Policy
+from discreet.base.saved_arrays import Saved, nothing_secret
+from discreet.base.shape import Shape
+from discreet.base.types import ArrayLike, Floats, Integers, Mask
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.sampled_step import SampledStep
+from discreet.mechanisms.mechanism import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf
+from discreet.mechanisms.messages.sampled_item import STATISTICS, action_weights, report_width
+from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks
+from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
 from discreet.noise.randomized_response import KaryRandomizedResponse
 from discreet.noise.shuffled_histogram import ShuffledItems, calibrate_items, foreseen_items
-from discreet.base.policies import AnyPolicy, Policy
 from discreet.privacy.guarantee import Guarantee, from_reports, locally
 from discreet.privacy.messages import SampledItems, ShuffledItem
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.words import rounded_up
-from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks
-from discreet.base.saved_arrays import Saved, nothing_secret
-from discreet.base.shape import Shape
-from discreet.base.types import ArrayLike, Floats, Integers, Mask
 
 _PLAYED = 0.85  # of sqrt(A) actions: plans that differ from step to step play several in a state
 

@@ -33,20 +33,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise, SimulatedNoise
-from discreet.mechanisms.mechanism import Mechanism, RadiusOf, WidthOf
-from discreet.mechanisms.counts.encoder import Context, Statistic
-from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
-from discreet.noise import DiscreteGaussian
-from discreet.noise.distribution import IN_EVERY_CELL
-from discreet.privacy.profiles import ZeroConcentratedProfile
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.mechanisms.release import Estimate, Linear
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask, NDArray
 from discreet.base.validation import check_array, check_positive
+from discreet.mechanisms.counts.encoder import Context, Statistic
+from discreet.mechanisms.counts.joint_histogram import JointCounts
+from discreet.mechanisms.mechanism import Mechanism, RadiusOf, WidthOf
+from discreet.mechanisms.release import Estimate, Linear
+from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.noise import DiscreteGaussian
+from discreet.noise.distribution import IN_EVERY_CELL
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
+from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.privacy.sensitivity import Sensitivity
 
 LEVELS = 17  # rewards are rounded, without bias, to sixteenths of their range
 MATRIX_GRID, VECTOR_GRID = 64, 2048

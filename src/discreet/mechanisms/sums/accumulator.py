@@ -15,12 +15,12 @@ import numpy as np
 
 from discreet.base.compiled import dispatch
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.noise.exact_sampler import OPENDP, OWN, ChoosesSampler, check_sampler, usual_sampler
-from discreet.noise.knorm import TableNoise
-from discreet.noise.distribution import Law, Size, add_noise
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
+from discreet.noise.distribution import Law, Size, add_noise
+from discreet.noise.exact_sampler import OPENDP, OWN, ChoosesSampler, check_sampler, usual_sampler
+from discreet.noise.knorm import TableNoise
+from discreet.privacy.sensitivity import Sensitivity
 
 # Cells per piece of work, by OpenDP's samplers and our own: enough to keep a core busy, few enough to show progress.
 _AT_ONCE, _OWN_AT_ONCE = 4096, 1 << 16

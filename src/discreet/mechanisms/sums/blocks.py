@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, TotalArrays
 from discreet.base.errors import Unsupported
-from discreet.noise.distribution import Law
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.sums.accumulator import NoiseSource, TotalArrays
+from discreet.noise.distribution import Law
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class SumRun:

@@ -51,16 +51,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import advance, draws_at
 from discreet.base.compiled import kernel
 from discreet.base.errors import Unsupported
-from discreet.noise.distribution import add_noise
-from discreet.privacy.messages import MixedReleases
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.scientific import optimize
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_count
+from discreet.mechanisms.sums.accumulator import advance, draws_at
+from discreet.noise.distribution import add_noise
+from discreet.privacy.messages import MixedReleases
+from discreet.privacy.sensitivity import Sensitivity
 
 _FRACTION_BITS = 32
 _WEIGHT_BITS = 10

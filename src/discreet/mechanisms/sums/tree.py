@@ -52,14 +52,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, advance, draws_at
 from discreet.base.errors import Unsupported
-from discreet.noise.distribution import Law, add_noise, exchange_noise
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.saved_arrays import Saved, copies, taken_from, under
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
 from discreet.base.validation import check_count
+from discreet.mechanisms.sums.accumulator import NoiseSource, advance, draws_at
+from discreet.noise.distribution import Law, add_noise, exchange_noise
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class TreeArrays(NamedTuple):

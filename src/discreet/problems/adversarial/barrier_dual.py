@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.problems.adversarial.layers import LayerArrays, add_pair
 from discreet.base.compiled import kernel
-from discreet.worlds.planning.barrier_rows import cheapest_row
 from discreet.base.types import Floats, Mask
+from discreet.problems.adversarial.layers import LayerArrays, add_pair
+from discreet.worlds.planning.barrier_rows import cheapest_row
 
 
 class Program(NamedTuple):

@@ -27,7 +27,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.problems.adversarial.barrier_dual import Point, Program, certified_gap, curvature, evaluate, imbalance, new_point
+from discreet.base.compiled import kernel
+from discreet.base.errors import InvalidInput
+from discreet.base.types import ArrayLike, Floats
+from discreet.base.validation import check_array, check_positive
+from discreet.problems.adversarial.barrier_dual import (
+    Point,
+    Program,
+    certified_gap,
+    curvature,
+    evaluate,
+    imbalance,
+    new_point,
+)
 from discreet.problems.adversarial.layers import (
     Box,
     LayerArrays,
@@ -38,10 +50,6 @@ from discreet.problems.adversarial.layers import (
     forward,
     solve_layered,
 )
-from discreet.base.compiled import kernel
-from discreet.base.errors import InvalidInput
-from discreet.base.types import ArrayLike, Floats
-from discreet.base.validation import check_array, check_positive
 
 _ITERATIONS = 100
 _SMALLEST = 1e-14  # floor of the previous occupancy

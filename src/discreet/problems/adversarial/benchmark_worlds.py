@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from discreet.problems.adversarial.layers import Layers
-from discreet.problems.adversarial.world import FixedLosses, LayeredWorld, checked_table, layered, unroll
 from discreet.base.shape import layered_shape
 from discreet.base.types import Floats
 from discreet.base.validation import check_count, check_flag, check_open_unit
+from discreet.problems.adversarial.layers import Layers
+from discreet.problems.adversarial.world import FixedLosses, LayeredWorld, checked_table, layered, unroll
 from discreet.worlds.catalogue import river_swim
 from discreet.worlds.family import WorldFamily, family_or_member
 

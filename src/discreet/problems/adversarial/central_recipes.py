@@ -20,9 +20,23 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.base.shape import LayeredShape, Shape
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.mechanism import counts_per_row
+from discreet.mechanisms.schedule import Equal, EveryEpisode
+from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import Accumulator
 from discreet.mechanisms.sums.blocks import Blocks, EachAlone, Total
 from discreet.mechanisms.sums.tree import EvenTree, Tree
+from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
+from discreet.noise.calibration import calibrate_noise
+from discreet.noise.knorm import TableNoise
+from discreet.privacy.guarantee import from_mechanism
+from discreet.privacy.profiles import ZeroConcentratedProfile, compose
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses, SignedLosses
 from discreet.problems.adversarial.layered_budget import (
     FOR_ESTIMATES,
     HALF,
@@ -41,22 +55,8 @@ from discreet.problems.adversarial.layered_budget import (
     times_shown,
 )
 from discreet.problems.adversarial.mechanisms import OneBitChannel, unrounded
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses, SignedLosses
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.mechanism import counts_per_row
-from discreet.mechanisms.schedule import Equal, EveryEpisode
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.encoder import Encoder
-from discreet.base.errors import InvalidInput, Unsupported, check_name
-from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
-from discreet.noise.calibration import calibrate_noise
-from discreet.noise.knorm import TableNoise
-from discreet.privacy.guarantee import from_mechanism
-from discreet.privacy.profiles import ZeroConcentratedProfile, compose
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.recipes.recipe import Options
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import LayeredShape, Shape
 
 _LOSSES = ("auto", "k-norm", "laplace", "one-bit")
 _ACCUMULATORS = ("auto", "blocks", "tree", "even-tree")

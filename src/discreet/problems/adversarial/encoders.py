@@ -35,11 +35,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.mechanisms.counts.encoder import Cells, LaidOut, Statistic, encode_into, reward_bit
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import LayeredShape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask, NDArray
+from discreet.mechanisms.counts.encoder import Cells, LaidOut, Statistic, encode_into, reward_bit
+from discreet.privacy.sensitivity import Sensitivity
 
 
 class TripleArrays(NamedTuple):

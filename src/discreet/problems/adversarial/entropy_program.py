@@ -29,6 +29,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.base.compiled import kernel
+from discreet.base.errors import InvalidInput
+from discreet.base.types import ArrayLike, Floats, Integers, Mask
+from discreet.base.validation import check_array, check_positive
 from discreet.problems.adversarial.layers import (
     Box,
     LayerArrays,
@@ -40,10 +44,6 @@ from discreet.problems.adversarial.layers import (
     forward,
     solve_layered,
 )
-from discreet.base.compiled import kernel
-from discreet.base.errors import InvalidInput
-from discreet.base.types import ArrayLike, Floats, Integers, Mask
-from discreet.base.validation import check_array, check_positive
 
 _ITERATIONS = 200
 _STEP_CAP = 20.0  # largest change of a multiplier in one step: e^20 is a world away already

@@ -36,24 +36,24 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from discreet.mechanisms.sums.accumulator import Accumulator
-from discreet.mechanisms.sums.blocks import Blocks
-from discreet.mechanisms.sums.tree import EvenTree, Tree
-from discreet.problems.adversarial.mechanisms import OneBitChannel
-from discreet.problems.adversarial.encoders import LayeredTransitions
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import LayeredShape, Shape
+from discreet.base.validation import check_count, shown
 from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.schedule import EveryEpisode, Schedule, blocks_for
 from discreet.mechanisms.session import Privatizer, unnamed
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.mechanisms.sums.accumulator import Accumulator
+from discreet.mechanisms.sums.blocks import Blocks
+from discreet.mechanisms.sums.tree import EvenTree, Tree
 from discreet.noise.distribution import Law
 from discreet.privacy.guarantee import Guarantee, about, billboard, compose, from_reports, parallel
 from discreet.privacy.messages import AnsweredBits
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.words import rounded_up
+from discreet.problems.adversarial.encoders import LayeredTransitions
+from discreet.problems.adversarial.mechanisms import OneBitChannel
 from discreet.recipes.recipe import Options
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import LayeredShape, Shape
-from discreet.base.validation import check_count, shown
 
 HALF, LITTLE = 0.5, 0.05
 FOR_ESTIMATES = "estimates"  # the value of an option that suits learners who plan with estimates

@@ -63,6 +63,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.base.policies import StochasticPolicy
+from discreet.base.shape import LayeredShape
+from discreet.base.streams import Stream
+from discreet.base.types import Floats
+from discreet.base.validation import check_array, check_open_unit, check_positive
+from discreet.learners.base import HoldsPolicy, Problem
+from discreet.mechanisms.release import Release
 from discreet.problems.adversarial.barrier_program import solve_barrier_program
 from discreet.problems.adversarial.entropy_program import leader_reference, mirror_reference, solve_entropy_program
 from discreet.problems.adversarial.layers import Box, Layers, intersect, occupancy
@@ -75,14 +83,6 @@ from discreet.problems.adversarial.transition_box import (
     upper_occupancy,
     vacuous_share,
 )
-from discreet.base.errors import InvalidInput, Unsupported, check_name
-from discreet.learners.base import HoldsPolicy, Problem
-from discreet.base.policies import StochasticPolicy
-from discreet.mechanisms.release import Release
-from discreet.base.shape import LayeredShape
-from discreet.base.streams import Stream
-from discreet.base.types import Floats
-from discreet.base.validation import check_array, check_open_unit, check_positive
 
 ESTIMATORS = ("corrected", "published")
 RATES = ("noise", "published")

@@ -23,18 +23,18 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.base.types import Floats, Mask
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, estimated, row_shape
+from discreet.mechanisms.release import Estimate
 from discreet.mechanisms.sums.accumulator import NoiseSource, Run, coins_of
 from discreet.mechanisms.sums.blocks import Total
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
-from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, estimated, row_shape
-from discreet.mechanisms.counts.encoder import Context
-from discreet.base.errors import Unsupported
 from discreet.noise import DiscreteLaplace, RandomizedResponse
 from discreet.privacy.profiles import Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.mechanisms.release import Estimate
-from discreet.base.shape import Shape
-from discreet.base.types import Floats, Mask
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
 
 
 @dataclass(frozen=True)

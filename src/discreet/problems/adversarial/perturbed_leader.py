@@ -40,19 +40,19 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.problems.adversarial.layers import Layers, occupancy, pair_occupancy
-from discreet.problems.adversarial.learners import deployed, layers_of
 from discreet.base.errors import check_name
-from discreet.learners.base import HoldsPolicy, Problem
-from discreet.worlds.planning.argmin_probability import chances_of_smallest
-from discreet.worlds.planning.paule_mandel import onto_simplex, shrink_nested, shrink_rows
-from discreet.worlds.planning.drifting_means import Tracked, track, untracked
 from discreet.base.policies import StochasticPolicy
-from discreet.mechanisms.release import ESTIMATES, Release
 from discreet.base.shape import LayeredShape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats
 from discreet.base.validation import check_not_negative, check_open_unit
+from discreet.learners.base import HoldsPolicy, Problem
+from discreet.mechanisms.release import ESTIMATES, Release
+from discreet.problems.adversarial.layers import Layers, occupancy, pair_occupancy
+from discreet.problems.adversarial.learners import deployed, layers_of
+from discreet.worlds.planning.argmin_probability import chances_of_smallest
+from discreet.worlds.planning.drifting_means import Tracked, track, untracked
+from discreet.worlds.planning.paule_mandel import onto_simplex, shrink_nested, shrink_rows
 
 FEEDBACK = {"full": "losses", "bandit": "observed_losses"}
 _PLANS = 100  # at most, in a run

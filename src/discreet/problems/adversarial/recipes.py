@@ -24,7 +24,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from discreet.base.errors import Unsupported
+from discreet.base.shape import Shape
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.release import ESTIMATES
+from discreet.mechanisms.schedule import EveryEpisode
+from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.blocks import EachAlone, Total
+from discreet.noise import DiscreteLaplace, NoNoise
+from discreet.privacy.guarantee import compose, from_mechanism, locally, nothing
+from discreet.problems.adversarial.central_recipes import central_tables, gaussian_tables, observed, observed_blocks
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses, SignedLosses
 from discreet.problems.adversarial.layered_budget import (
     FOR_ESTIMATES,
     HALF,
@@ -37,21 +48,10 @@ from discreet.problems.adversarial.layered_budget import (
     promises,
     share_of_counts,
 )
-from discreet.problems.adversarial.central_recipes import central_tables, gaussian_tables, observed, observed_blocks
 from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel, unrounded
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable, ObservedLosses, SignedLosses
 from discreet.problems.adversarial.shuffle_recipes import shuffled_losses
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.schedule import EveryEpisode
-from discreet.mechanisms.session import Privatizer
-from discreet.mechanisms.counts.encoder import Encoder
-from discreet.base.errors import Unsupported
-from discreet.noise import DiscreteLaplace, NoNoise
-from discreet.privacy.guarantee import compose, from_mechanism, locally, nothing
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import ESTIMATES
-from discreet.base.shape import Shape
 
 
 def silenced(privatizer: Privatizer) -> Privatizer:

@@ -28,23 +28,31 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from discreet.problems.adversarial.layered_budget import HALF, WHY, bandit_blocks, epsilon_of, layered, share_of_counts, table_blocks
-from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.mechanisms.counts.encoder import Encoder
 from discreet.mechanisms.schedule import Equal, sizes
 from discreet.mechanisms.session import Privatizer, unnamed
 from discreet.mechanisms.shuffled import CertifiedBits, ShuffledChannel
-from discreet.mechanisms.counts.encoder import Encoder
-from discreet.base.errors import InvalidInput, Unsupported
 from discreet.noise import BinomialNoise
 from discreet.noise.calibration import ShuffledBits
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, parallel, shuffled
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.profiles import compose as composed
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.adversarial.encoders import LayeredTransitions, LossBits, LossTable
+from discreet.problems.adversarial.layered_budget import (
+    HALF,
+    WHY,
+    bandit_blocks,
+    epsilon_of,
+    layered,
+    share_of_counts,
+    table_blocks,
+)
 from discreet.recipes.recipe import Options
 from discreet.recipes.shuffle import absent_share
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
 
 _TOLERANCE = 1e-3  # of the variance of the noise
 

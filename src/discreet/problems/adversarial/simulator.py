@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
+from discreet.base.streams import Stream
+from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import Encoder
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.problems.adversarial.encoders import LossTable
 from discreet.problems.adversarial.world import LayeredWorld, play
-from discreet.mechanisms.counts.encoder import Encoder
-from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.simulation.block_loop import People, RunRecord
 from discreet.simulation.users import SimulatedUsers
-from discreet.base.streams import Stream
-from discreet.mechanisms.trajectories import Trajectories
-from discreet.base.types import Floats, Integers
 
 
 class LayeredUsers(SimulatedUsers):

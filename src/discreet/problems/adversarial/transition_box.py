@@ -40,14 +40,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.problems.adversarial.layers import Box, LayerArrays, Layers, check_box
 from discreet.base.compiled import kernel
 from discreet.base.errors import Unsupported, check_name
-from discreet.worlds.planning.count_projection import project_row
-from discreet.mechanisms.release import Release
 from discreet.base.shape import LayeredShape
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_probabilities
+from discreet.mechanisms.release import Release
+from discreet.problems.adversarial.layers import Box, LayerArrays, Layers, check_box
+from discreet.worlds.planning.count_projection import project_row
 
 WIDTHS = ("corrected", "published", "l1", "jin")
 _OF_NOISE = ("corrected", "published")

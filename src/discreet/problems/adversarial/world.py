@@ -25,7 +25,6 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from discreet.problems.adversarial.layers import LayerArrays, Layers, occupancy, pair_occupancy
 from discreet.base.compiled import kernel
 from discreet.base.errors import InvalidInput, check_name
 from discreet.base.notebook import facts_html, one_line
@@ -34,6 +33,7 @@ from discreet.base.shape import LayeredShape, layered_shape
 from discreet.base.streams import WORLD, Stream, categorical, generator, uniform
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_array, check_count, check_positive
+from discreet.problems.adversarial.layers import LayerArrays, Layers, occupancy, pair_occupancy
 from discreet.worlds.family import WorldFamily, family_or_member, shape_facts
 from discreet.worlds.tabular import TabularWorld
 

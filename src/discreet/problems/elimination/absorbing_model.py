@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.worlds.planning.count_projection import lift_counts, project_counts
-from discreet.mechanisms.release import Release
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.release import Release
+from discreet.worlds.planning.count_projection import lift_counts, project_counts
 
 REPAIRS = ("clip", "program")
 # Widths below the estimate at which visits count as certain; a whole one learns half as fast and loses nobody more.

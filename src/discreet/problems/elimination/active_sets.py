@@ -25,12 +25,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from discreet.base.types import Floats, Integers, Mask
 from discreet.problems.elimination.absorbing_model import Model
 from discreet.problems.elimination.coverage_design import Design, atoms, coverage_design
 from discreet.problems.elimination.implicit_set import ImplicitSet
 from discreet.problems.elimination.policy_factors import LIMIT, PolicyFactors, count_classes
 from discreet.worlds.planning.backward_induction import best_policy
-from discreet.base.types import Floats, Integers, Mask
 
 RULES = ("paper", "data", "sink")
 

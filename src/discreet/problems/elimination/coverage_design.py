@@ -27,10 +27,10 @@ import numpy as np
 
 from discreet.base.compiled import kernel
 from discreet.base.errors import InvalidInput
-from discreet.worlds.planning.backward_induction import forward
 from discreet.base.scientific import optimize
 from discreet.base.types import ArrayLike, Floats, Integers, Mask
 from discreet.base.validation import check_array, check_count
+from discreet.worlds.planning.backward_induction import forward
 
 # A coordinate that the first mixture visits less than this counts as out of reach: its reward 1/y would drown the rest.
 _OUT_OF_REACH = 1e-14

@@ -28,11 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.problems.elimination.coverage_design import Atoms, atoms, check_model
 from discreet.base.errors import InvalidInput
-from discreet.worlds.planning.backward_induction import best_policy
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_array
+from discreet.problems.elimination.coverage_design import Atoms, atoms, check_model
+from discreet.worlds.planning.backward_induction import best_policy
 
 # The line through two policies counts as an edge of the hull when nothing lies further beyond it, relatively.
 _EDGE = 1e-13

@@ -46,6 +46,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported, check_name
+from discreet.base.policies import MIXED, Mixture, Policy
+from discreet.base.shape import Shape
+from discreet.base.streams import Stream
+from discreet.base.types import Floats, Mask
+from discreet.base.validation import check_count, check_not_negative, check_open_unit
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import LAYERS, Layer, Release, Request
 from discreet.problems.elimination.absorbing_model import (
     REPAIRS,
     Counts,
@@ -59,14 +67,6 @@ from discreet.problems.elimination.absorbing_model import (
     start_law,
 )
 from discreet.problems.elimination.active_sets import RULES, ActiveSet, Candidates, Rule, all_policies
-from discreet.base.errors import InvalidInput, Unsupported, check_name
-from discreet.learners.base import Problem
-from discreet.base.policies import MIXED, Mixture, Policy
-from discreet.mechanisms.release import LAYERS, Layer, Release, Request
-from discreet.base.shape import Shape
-from discreet.base.streams import Stream
-from discreet.base.types import Floats, Mask
-from discreet.base.validation import check_count, check_not_negative, check_open_unit
 
 
 class EliminationState(NamedTuple):

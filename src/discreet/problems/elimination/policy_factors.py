@@ -28,10 +28,10 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.problems.elimination.coverage_design import Atoms, Oracle, atoms, check_model
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.types import ArrayLike, Floats, Integers, Mask
 from discreet.base.validation import check_array, check_count, check_not_negative
+from discreet.problems.elimination.coverage_design import Atoms, Oracle, atoms, check_model
 
 LIMIT = 2**22
 """The largest number of classes that is listed one by one: 32 MiB for each value per class."""

@@ -32,15 +32,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic, encode_into
-from discreet.mechanisms.counts.first_visit import Seen, is_first_visit, next_user, nobody_seen
-from discreet.mechanisms.counts.layouts import JointCells, Tables
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import Stream, uniform
 from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.base.validation import check_positive
+from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic, encode_into
+from discreet.mechanisms.counts.first_visit import Seen, is_first_visit, next_user, nobody_seen
+from discreet.mechanisms.counts.layouts import JointCells, Tables
+from discreet.privacy.sensitivity import Sensitivity
 
 
 def moments_of(shape: Shape) -> Moments:

@@ -55,18 +55,25 @@ import numpy as np
 
 from discreet.base.compiled import kernel
 from discreet.base.errors import check_name
-from discreet.problems.heavy_tails.reward_pooling import with_other_steps
-from discreet.problems.heavy_tails.theorem_bonuses import CLIPS, Bonuses, evaluate_policy, moments_or_range, plan_greedily, reward_bound
-from discreet.learners.base import PlannedState, Problem, Replans, as_statistics, no_statistics, plan_into
-from discreet.learners.ucbvi import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
-from discreet.learners.ucbpo import PolicyOptimiser, PolicyState
-from discreet.learners.support_restriction import in_seen_states
-from discreet.worlds.planning.backward_induction import act_greedily
 from discreet.base.policies import MIXED, Policy
-from discreet.mechanisms.release import Release, Statistics
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_flag, check_not_negative, check_positive
+from discreet.learners.base import PlannedState, Problem, Replans, as_statistics, no_statistics, plan_into
+from discreet.learners.support_restriction import in_seen_states
+from discreet.learners.ucbpo import PolicyOptimiser, PolicyState
+from discreet.learners.ucbvi import UCBVI, UCBVIArrays, estimate_model, optimistic_values, recommended
+from discreet.mechanisms.release import Release, Statistics
+from discreet.problems.heavy_tails.reward_pooling import with_other_steps
+from discreet.problems.heavy_tails.theorem_bonuses import (
+    CLIPS,
+    Bonuses,
+    evaluate_policy,
+    moments_or_range,
+    plan_greedily,
+    reward_bound,
+)
+from discreet.worlds.planning.backward_induction import act_greedily
 
 _ALL = frozenset({"visits", "transitions", "rewards"})
 FORMS = ("bernstein", "theorem", "printed")

@@ -29,15 +29,15 @@ from typing import Protocol
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.sums.tree import Tree, next_digit
-from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, counts_per_row, row_shape
-from discreet.mechanisms.counts.encoder import Context, Encoder
-from discreet.problems.heavy_tails.encoders import ClippedTables, clipping_bias, moments_of
-from discreet.noise.distribution import Law
-from discreet.mechanisms.release import Estimate
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, counts_per_row, row_shape
+from discreet.mechanisms.release import Estimate
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.tree import Tree, next_digit
+from discreet.noise.distribution import Law
+from discreet.problems.heavy_tails.encoders import ClippedTables, clipping_bias, moments_of
 
 _EXACT, _PER_DOUBLING = 16, 3  # sums of more draws are bounded between numbers that grow by a third of a doubling
 

@@ -24,12 +24,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.encoder import Cells, encode_into
-from discreet.problems.heavy_tails.encoders import moments_of
-from discreet.problems.heavy_tails.published_tables import PrintedTables
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_positive
+from discreet.mechanisms.counts.encoder import Cells, encode_into
+from discreet.problems.heavy_tails.encoders import moments_of
+from discreet.problems.heavy_tails.published_tables import PrintedTables
 
 
 class IndexedArrays(NamedTuple):

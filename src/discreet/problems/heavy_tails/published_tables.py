@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from discreet.base.shape import Shape
 from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic
 from discreet.mechanisms.counts.layouts import Tables
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
 
 
 @dataclass(frozen=True)

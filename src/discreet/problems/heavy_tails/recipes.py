@@ -51,29 +51,29 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.blocks import Blocks
-from discreet.mechanisms.sums.tree import Tree
+from discreet.base.errors import Unsupported, check_name
+from discreet.base.scientific import optimize
+from discreet.base.shape import Shape
+from discreet.base.validation import check_open_unit, check_positive
 from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.schedule import EveryEpisode, Growing, Schedule
 from discreet.mechanisms.session import Privatizer, unnamed
-from discreet.base.errors import Unsupported, check_name
-from discreet.problems.heavy_tails.mechanisms import ClippedRewardsChannel
-from discreet.problems.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
-from discreet.problems.heavy_tails.stochastic_rounding import ClippedJoint, ClippedStep
+from discreet.mechanisms.sums.blocks import Blocks
+from discreet.mechanisms.sums.matrix import Matrix
+from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, billboard, compose, from_mechanism, locally, nothing, parallel
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.problems.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables, clipping_bias, moments_of
+from discreet.problems.heavy_tails.mechanisms import ClippedRewardsChannel
+from discreet.problems.heavy_tails.stochastic_rounding import ClippedJoint, ClippedStep
 from discreet.recipes.central import LAWS, focused, prefix_sums
-from discreet.recipes.predicted_regret import blocks_of, growing, noise_after, visits_per_user
 from discreet.recipes.local import quietest_of, report_guarantee
+from discreet.recipes.predicted_regret import blocks_of, growing, noise_after, visits_per_user
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.scientific import optimize
-from discreet.base.shape import Shape
-from discreet.base.validation import check_open_unit, check_positive
 
 Grid = tuple[float, ...]
 THRESHOLDS = ("index", "released")

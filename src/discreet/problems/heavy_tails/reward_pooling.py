@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.problems.heavy_tails.theorem_bonuses import moments_or_range
+from discreet.base.shape import Shape
 from discreet.learners.base import as_statistics
 from discreet.learners.partial_pooling import Rows, borrow, differences, reward_rows, with_moves
 from discreet.mechanisms.release import Release, Statistics
-from discreet.base.shape import Shape
+from discreet.problems.heavy_tails.theorem_bonuses import moments_or_range
 
 _SMALLEST_SPREAD = 0.05  # of a reward in units of the range of means, squared
 

@@ -19,15 +19,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
+from discreet.base.validation import check_positive
 from discreet.mechanisms.counts.encoder import ALL_THREE, Cells, LaidOut, Statistic
 from discreet.mechanisms.counts.joint_histogram import JointHistogram, JointHistogramArrays
 from discreet.mechanisms.counts.layouts import JointCells
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.problems.heavy_tails.encoders import moments_of, public_tables
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.shape import Shape
-from discreet.base.types import Floats
-from discreet.base.validation import check_positive
+from discreet.problems.heavy_tails.encoders import moments_of, public_tables
 
 
 def bit_worth(shape: Shape, threshold: float) -> tuple[float, float]:

@@ -49,12 +49,12 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.learners.base import Problem
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Moments, Shape
 from discreet.base.streams import Stream, below
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_not_negative, check_open_unit, check_positive
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Release
 
 CLIPS = ("each", "sum")
 

@@ -54,13 +54,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from discreet.base.errors import InvalidInput, check_name
-from discreet.learners.base import Problem
-from discreet.worlds.planning.reward_units import end_value, value_limits, widest_step
 from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy, uniform_policy
-from discreet.mechanisms.release import Linear, Release, Request
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_array, check_flag, check_not_negative, check_open_unit, check_positive
+from discreet.learners.base import Problem
+from discreet.mechanisms.release import Linear, Release, Request
+from discreet.worlds.planning.reward_units import end_value, value_limits, widest_step
 
 _LEVELS = 17  # the reward levels that targets are tables over
 _DRAWS = 20_000

@@ -18,19 +18,26 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.types import ArrayLike, Floats
+from discreet.base.validation import check_array, check_count
+from discreet.mechanisms.moments.linear_statistics import (
+    MATRIX_GRID,
+    VECTOR_GRID,
+    FineCounts,
+    Laws,
+    LinearChannel,
+    statistics_of,
+)
 from discreet.mechanisms.schedule import SameUsers
 from discreet.mechanisms.session import Privatizer
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.mechanisms.moments.linear_statistics import MATRIX_GRID, VECTOR_GRID, FineCounts, Laws, LinearChannel, statistics_of
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.noise import DiscreteGaussian
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.privacy.guarantee import Claim, Guarantee, about, claimed, compose, from_mechanism, nothing, parallel
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
-from discreet.base.shape import Shape
-from discreet.base.types import ArrayLike, Floats
-from discreet.base.validation import check_array, check_count
 
 _PRINTED = "Qiao and Wang (2023)"
 OPTIONS: dict[str, Any] = {"features": None, "vectors": None, "parts": None, "per_user": 1}

@@ -25,6 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.base.types import Floats, Integers
 from discreet.client.device import Device
 from discreet.client.errors import ClientError, Rejected, Unreachable
 from discreet.client.heads import Head
@@ -32,10 +35,7 @@ from discreet.client.policy import Policy as ClientPolicy
 from discreet.client.reports import Round
 from discreet.client.store import MemoryStore
 from discreet.client.transport import Asks, Service
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.simulation.block_loop import checkpoints
-from discreet.base.types import Floats, Integers
 from discreet.worlds.rewards import Bernoulli, Deterministic, Finite, FiniteOnTransition, OnTransition
 from discreet.worlds.tabular import TabularWorld
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
-from discreet.study.dashboard.policy_view import PolicyTable
-from discreet.study.dashboard.page_words import HIDDEN, LEAVES, collude_words, odds_words
 from discreet.privacy.odds import one_in
 from discreet.privacy.words import rounded_up
+from discreet.study.dashboard.page_words import HIDDEN, LEAVES, collude_words, odds_words
+from discreet.study.dashboard.policy_view import PolicyTable
 
 _MOST_ROWS, _MOST_STEPS = 200, 60  # of a table that people read
 

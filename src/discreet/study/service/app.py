@@ -28,15 +28,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from discreet.study.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
 from discreet.base.errors import DiscreetError
 from discreet.ledger.spending import now
-from discreet.study.service.coordinator import Coordinator
-from discreet.study.service.study_database import storing_errors
+from discreet.study.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
 from discreet.study.service.chain_heads import Behind
-from discreet.study.service.wire_messages import Refused
-from discreet.study.service.reports import Answer, Incoming
+from discreet.study.service.coordinator import Coordinator
 from discreet.study.service.monitoring import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts
+from discreet.study.service.reports import Answer, Incoming
+from discreet.study.service.study_database import storing_errors
+from discreet.study.service.wire_messages import Refused
 from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit

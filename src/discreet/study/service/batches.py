@@ -22,17 +22,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from discreet.mechanisms.mechanism import MessageTerms
 from discreet.base.errors import InvalidInput
+from discreet.base.types import Integers
 from discreet.ledger.chain import canonical
+from discreet.mechanisms.mechanism import MessageTerms
 from discreet.study.service import rounds
-from discreet.study.service.study_database import Link
-from discreet.study.service.wire_messages import BatchMessage, Refused, decode_batch
+from discreet.study.service.declaration import Study
 from discreet.study.service.reports import ENDED
 from discreet.study.service.rounds import BatchRow
 from discreet.study.service.sealing import RoundKey, bound_to
-from discreet.study.service.declaration import Study
-from discreet.base.types import Integers
+from discreet.study.service.study_database import Link
+from discreet.study.service.wire_messages import BatchMessage, Refused, decode_batch
 
 PLAIN = 4  # bytes of a message: a whole number, lowest byte first
 SEALED = 32 + PLAIN + 16  # with the sender's one-time key and the tag

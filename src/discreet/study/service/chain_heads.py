@@ -30,9 +30,9 @@ from discreet.base.errors import InvalidInput
 from discreet.base.files import shortened
 from discreet.ledger import heads as ledger_heads
 from discreet.ledger.chain import canonical, digest
-from discreet.study.service.study_database import Link
 from discreet.study.service.rounds import GIVEN_UP, RoundRow, known_batches, known_reports, round_at
 from discreet.study.service.sealing import sync_folder
+from discreet.study.service.study_database import Link
 
 _FIELDS = frozenset({"study", "round", "policy", "previous", "released", "key", "signature"})
 _LARGEST = 1 << 16

@@ -20,24 +20,24 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.saved_intakes import SavedIntake, from_bytes, to_bytes
-from discreet.mechanisms.session import Intake
-from discreet.mechanisms.messages.device_reports import tally_records
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import InvalidInput
+from discreet.base.policies import AnyPolicy
 from discreet.learners.saved_learners import load_state, save_state
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.spending import spend
-from discreet.base.policies import AnyPolicy
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.messages.device_reports import tally_records
 from discreet.mechanisms.release import Release
+from discreet.mechanisms.saved_intakes import SavedIntake, from_bytes, to_bytes
+from discreet.mechanisms.session import Intake
+from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.study.service import batches, rounds
-from discreet.study.service.study_database import Link, Point
 from discreet.study.service.chain_heads import Head, Signer, hashed
-from discreet.study.service.study_mechanism import Mechanism, policy_from, policy_message
 from discreet.study.service.reports import ReportFormat
 from discreet.study.service.rounds import RoundRow, StateRow
 from discreet.study.service.sealing import KeyFolder, RoundKey, bound_to, seal
+from discreet.study.service.study_database import Link, Point
+from discreet.study.service.study_mechanism import Mechanism, policy_from, policy_message
 
 PLAN = "rounds"  # the plan of the ledger that releases are entered in
 WHO = "participant"

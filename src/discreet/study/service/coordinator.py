@@ -21,21 +21,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise
-from discreet.mechanisms.mechanism import MessageTerms
 from discreet.base.errors import InvalidInput
 from discreet.base.files import shortened
+from discreet.base.saved_arrays import from_bytes
 from discreet.ledger.budget import make_budget
 from discreet.ledger.spending import declare_rounds, now, open_data_set
+from discreet.mechanisms.mechanism import MessageTerms
+from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise
 from discreet.noise.distribution import secure_library
-from discreet.base.saved_arrays import from_bytes
 from discreet.study.service import batches, closing, rounds
-from discreet.study.service.closing import PLAN, WHO, Desk, Live
-from discreet.study.service.study_database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
 from discreet.study.service.chain_heads import ExternalHead, Marks, Signer, check_not_behind, check_nothing_lost
-from discreet.study.service.study_mechanism import policy_from, prepare
-from discreet.study.service.wire_messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
-from discreet.study.service.study_files import Places
+from discreet.study.service.closing import PLAN, WHO, Desk, Live
+from discreet.study.service.declaration import Study
 from discreet.study.service.reports import (
     ENDED,
     Admission,
@@ -48,7 +45,10 @@ from discreet.study.service.reports import (
 )
 from discreet.study.service.rounds import RoundRow, StateRow, StudyRow
 from discreet.study.service.sealing import KeyFolder, RoundKey, bound_to, seal, sealing_key
-from discreet.study.service.declaration import Study
+from discreet.study.service.study_database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
+from discreet.study.service.study_files import Places
+from discreet.study.service.study_mechanism import policy_from, prepare
+from discreet.study.service.wire_messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
 
 _MOST_HEADS = 1000  # of one answer
 _MOST_RULES = 512  # rounds whose rules are kept at hand

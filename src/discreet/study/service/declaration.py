@@ -20,8 +20,6 @@ from typing import Any
 
 from discreet.base.errors import InvalidInput, Unsupported, unknown_name
 from discreet.base.files import as_path, shortened
-from discreet.ledger.chain import canonical, digest
-from discreet.recipes.targets import Central, Local, Privacy, Shuffle
 from discreet.base.shape import Shape
 from discreet.base.validation import (
     check_count,
@@ -32,6 +30,8 @@ from discreet.base.validation import (
     check_range,
     shown,
 )
+from discreet.ledger.chain import canonical, digest
+from discreet.recipes.targets import Central, Local, Privacy, Shuffle
 
 FORMAT = 1
 MODELS = {"local": Local, "central": Central, "shuffle": Shuffle}

@@ -25,19 +25,19 @@ from typing import Any, TextIO
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from discreet.study.dashboard.peer_status import Neighbour
-from discreet.study.dashboard.policy_view import policy_table, settled
-from discreet.study.dashboard.participants_page import ChargeRow, PublicFacts
-from discreet.study.dashboard.page_words import REFUSALS
 from discreet.ledger.chain import Entry, cost_in, first_hash
 from discreet.ledger.database import entries_of, entry_at
 from discreet.ledger.spending import Balance, balance, now
+from discreet.study.dashboard.page_words import REFUSALS
+from discreet.study.dashboard.participants_page import ChargeRow, PublicFacts
+from discreet.study.dashboard.peer_status import Neighbour
+from discreet.study.dashboard.policy_view import policy_table, settled
 from discreet.study.service import rounds
 from discreet.study.service.coordinator import Coordinator
+from discreet.study.service.rounds import RoundRow
 from discreet.study.service.study_database import Link
 from discreet.study.service.study_mechanism import policy_from
 from discreet.study.service.wire_messages import STATUS, Refused
-from discreet.study.service.rounds import RoundRow
 from discreet.worlds.tabular import TabularWorld
 
 WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"

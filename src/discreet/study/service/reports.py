@@ -20,24 +20,24 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import asked_rows
-from discreet.mechanisms.messages.sampled_item import ReportChannel
-from discreet.mechanisms.messages.device_reports import Report, items_of
-from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
-from discreet.mechanisms.counts.encoder import Context
-from discreet.ledger.chain import canonical
 from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.base.types import Integers, Mask
+from discreet.ledger.chain import canonical
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
+from discreet.mechanisms.mechanism import asked_rows
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_reports import Report, items_of
+from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.trajectories import Trajectories
 from discreet.study.service import rounds
-from discreet.study.service.study_database import Link
 from discreet.study.service.chain_heads import Mark, check_nothing_lost
+from discreet.study.service.declaration import Study
+from discreet.study.service.rounds import ReportRow
+from discreet.study.service.study_database import Link
 from discreet.study.service.study_mechanism import Mechanism
 from discreet.study.service.wire_messages import Accepted, Bits, Items, Record, Refused
 from discreet.study.service.wire_messages import Answer as Answered
-from discreet.study.service.rounds import ReportRow
-from discreet.study.service.declaration import Study
-from discreet.mechanisms.trajectories import Trajectories
-from discreet.base.types import Integers, Mask
 
 ENDED = "the study has ended: thank you, nothing more is needed"
 _OVER = (-1, -1, -1)

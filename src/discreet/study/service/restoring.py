@@ -21,20 +21,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.spending import Charge, now, spend_all
+from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise
 from discreet.study.service import closing, rounds
-from discreet.study.service.closing import PLAN, WHO, Desk
-from discreet.study.service.study_database import Database, Link, Point, no_fault
 from discreet.study.service.chain_heads import ExternalHead, Head, Signer, check_head, hashed
-from discreet.study.service.study_mechanism import prepare
-from discreet.study.service.study_files import Places
+from discreet.study.service.closing import PLAN, WHO, Desk
+from discreet.study.service.declaration import Study
 from discreet.study.service.reports import ReportFormat
 from discreet.study.service.rounds import RoundRow
 from discreet.study.service.sealing import KeyFolder
-from discreet.study.service.declaration import Study
+from discreet.study.service.study_database import Database, Link, Point, no_fault
+from discreet.study.service.study_files import Places
+from discreet.study.service.study_mechanism import prepare
 
 _ABANDONED = -1  # the closing that "counted" a report which no closing may count
 

@@ -13,17 +13,17 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from discreet.mechanisms.sums.accumulator import SecureNoise
-from discreet.mechanisms.deployable import check_shippable
+from discreet.base.errors import Unsupported
 from discreet.client.exact import Tape
 from discreet.client.reports import pick, read_round, report_of, shuffled_messages
 from discreet.client.sealing import sealed
 from discreet.client.study import read_study as read_for_device
-from discreet.base.errors import Unsupported
+from discreet.mechanisms.deployable import check_shippable
+from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.recipes.calibrate import Calibration, calibrate
 from discreet.recipes.registry import build
-from discreet.study.service.study_mechanism import BY_DEVICES, Mechanism, needs_in_study, policy_message
 from discreet.simulation.rehearse import rehearse
+from discreet.study.service.study_mechanism import BY_DEVICES, Mechanism, needs_in_study, policy_message
 from discreet.worlds.random_worlds import worlds_of_shape
 
 _TRIES = 21

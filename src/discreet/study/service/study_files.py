@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 from discreet.base.errors import InvalidInput, unknown_name
 from discreet.base.files import check_writable, shortened, write_atomically
-from discreet.ledger.heads import make_key
-from discreet.study.service.sealing import make_sealing_key, read_secret, write_secret
-from discreet.study.service.declaration import MODELS, file_name
 from discreet.base.validation import check_count
+from discreet.ledger.heads import make_key
+from discreet.study.service.declaration import MODELS, file_name
+from discreet.study.service.sealing import make_sealing_key, read_secret, write_secret
 
 
 class Places(NamedTuple):

@@ -20,20 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.mechanism import MessageChannel, MessageTerms
-from discreet.mechanisms.messages.sampled_item import ReportChannel
-from discreet.mechanisms.saved_intakes import SavedIntake
-from discreet.mechanisms.session import Intake, Privatizer
-from discreet.mechanisms.deployable import check_shippable
-from discreet.mechanisms.counts.encoder import Context
 from discreet.base.errors import DiscreetError, Unsupported
+from discreet.base.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
+from discreet.base.streams import COINS, stream
+from discreet.base.types import NDArray
 from discreet.learners.base import Learner, Problem
 from discreet.learners.psrl import PSRL
 from discreet.learners.registry import make_learner
 from discreet.learners.saved_learners import check_savable
-from discreet.base.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
+from discreet.mechanisms.counts.encoder import Context
+from discreet.mechanisms.deployable import check_shippable
+from discreet.mechanisms.mechanism import MessageChannel, MessageTerms
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.release import OPENING
+from discreet.mechanisms.saved_intakes import SavedIntake
+from discreet.mechanisms.session import Intake, Privatizer
+from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
 from discreet.privacy.words import rounded_up
 from discreet.recipes.auto import Score, choose
@@ -42,10 +45,7 @@ from discreet.recipes.recipe import TABULAR
 from discreet.recipes.registry import build, find, recipes
 from discreet.recipes.shuffle import without_shuffler
 from discreet.recipes.targets import Privacy
-from discreet.mechanisms.release import OPENING
 from discreet.study.service.declaration import Study
-from discreet.base.streams import COINS, stream
-from discreet.base.types import NDArray
 
 _LOCAL, _ASKED, _ITEM = "local/sampled-step", "local/asked-first-visit", "shuffle/sampled-item"
 BY_DEVICES = frozenset({_LOCAL, _ASKED})  # local recipes that devices have randomisers for

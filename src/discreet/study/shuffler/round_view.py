@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from discreet.base.errors import InvalidInput
 from discreet.client.errors import ClientError, Rejected
 from discreet.client.heads import Head, SplitView, check_chain
 from discreet.client.reports import Round
 from discreet.client.transport import Asks, Service
-from discreet.base.errors import InvalidInput
 from discreet.ledger.chain import canonical
 from discreet.study.service.chain_heads import hashed
 from discreet.study.service.study_mechanism import Mechanism, policy_from

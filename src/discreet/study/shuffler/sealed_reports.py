@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from discreet.study.service import rounds
 from discreet.study.service.batches import packed
+from discreet.study.service.declaration import Study
+from discreet.study.service.reports import ENDED, Answer
 from discreet.study.service.study_database import Link
 from discreet.study.service.wire_messages import Accepted, Refused, SealedMessage
-from discreet.study.service.reports import ENDED, Answer
-from discreet.study.service.declaration import Study
 from discreet.study.shuffler import shuffler_database
 from discreet.study.shuffler.shuffler_database import RoundView, SealedRow
 

@@ -26,30 +26,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from discreet.base.errors import InvalidInput
+from discreet.base.files import shortened
 from discreet.client.errors import ClientError
 from discreet.client.heads import SplitView
 from discreet.client.transport import Asks
 from discreet.client.words import read
-from discreet.base.errors import InvalidInput
-from discreet.base.files import shortened
 from discreet.ledger.budget import make_budget
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.heads import private_key, public_digits
 from discreet.ledger.spending import declare_rounds, now, open_data_set, spend
 from discreet.study.service import rounds
 from discreet.study.service.batches import pieces, signed_text, written
-from discreet.study.service.study_database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
 from discreet.study.service.chain_heads import ExternalHead
-from discreet.study.service.study_mechanism import prepare
-from discreet.study.service.wire_messages import Accepted, Refused, decode_sealed
-from discreet.study.service.study_files import ShufflerPlaces
+from discreet.study.service.declaration import Study
 from discreet.study.service.reports import ENDED, Answer, token_digest
 from discreet.study.service.rounds import StudyRow
-from discreet.study.service.declaration import Study
+from discreet.study.service.study_database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
+from discreet.study.service.study_files import ShufflerPlaces
+from discreet.study.service.study_mechanism import prepare
+from discreet.study.service.wire_messages import Accepted, Refused, decode_sealed
 from discreet.study.shuffler import shuffler_database
+from discreet.study.shuffler.round_view import Coordinator, Ended, look
 from discreet.study.shuffler.sealed_reports import Admission, Incoming, checked
 from discreet.study.shuffler.shuffler_database import Batch, RoundView
-from discreet.study.shuffler.round_view import Coordinator, Ended, look
 
 PLAN, WHO = "rounds", "participant"
 _OVER = ("closed", "ended")  # refusals after which a batch is of no use to anybody

@@ -25,9 +25,9 @@ from starlette.routing import Route
 from discreet.ledger.spending import balance
 from discreet.study.service import rounds
 from discreet.study.service.app import _body, _json, _Plainly, _token
-from discreet.study.service.wire_messages import Refused
-from discreet.study.service.reports import Answer
 from discreet.study.service.monitoring import Limits, Log, Metrics, Rates
+from discreet.study.service.reports import Answer
+from discreet.study.service.wire_messages import Refused
 from discreet.study.shuffler import shuffler_database
 from discreet.study.shuffler.sealed_reports import Incoming
 from discreet.study.shuffler.shuffler import Shuffler

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.tables.evaluation.private_mean import FOR_THE_MEAN, Clip
 from discreet.base.types import Floats
+from discreet.tables.evaluation.private_mean import FOR_THE_MEAN, Clip
 
 _GRID = 2.0 ** np.arange(-3, 9)
 

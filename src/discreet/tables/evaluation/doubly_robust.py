@@ -29,11 +29,11 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.tables.read.user_subsets import Paths
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.released_model import Model, Values, writable
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, Mask
+from discreet.tables.evaluation.released_model import Model, Values, writable
+from discreet.tables.evaluation.return_bounds import Limits
+from discreet.tables.read.user_subsets import Paths
 
 
 class Terms(NamedTuple):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import inlined, kernel
-from discreet.tables.read.user_subsets import Paths
-from discreet.tables.evaluation.released_model import Model
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
+from discreet.tables.evaluation.released_model import Model
+from discreet.tables.read.user_subsets import Paths
 
 
 class _Grid(NamedTuple):

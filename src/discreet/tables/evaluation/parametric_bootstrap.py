@@ -21,11 +21,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.tables.evaluation.doubly_robust import Terms
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.released_model import Model, Values, occupancies, refit, values_of, weights_of, writable
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.tables.evaluation.doubly_robust import Terms
+from discreet.tables.evaluation.released_model import Model, Values, occupancies, refit, values_of, weights_of, writable
+from discreet.tables.evaluation.return_bounds import Limits
 
 _CELLS = 2**20  # of tables that are drawn at once
 

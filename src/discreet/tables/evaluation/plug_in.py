@@ -38,12 +38,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.tables.evaluation.interval import Interval, between, normal_quantile
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.released_model import Model, Values, occupancies, values_of
-from discreet.tables.evaluation.parametric_bootstrap import redrawn
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.tables.evaluation.interval import Interval, between, normal_quantile
+from discreet.tables.evaluation.parametric_bootstrap import redrawn
+from discreet.tables.evaluation.released_model import Model, Values, occupancies, values_of
+from discreet.tables.evaluation.return_bounds import Limits
 
 _SEED, _MOST_REDRAWS = 0, 399
 

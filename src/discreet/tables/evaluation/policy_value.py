@@ -22,20 +22,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.tables.read.user_subsets import Paths
-from discreet.tables.evaluation.clipping import Chosen, choose_clip, known_range
-from discreet.tables.evaluation.doubly_robust import Contributions, Terms, contributions
-from discreet.tables.evaluation.model_users import imagined_users
-from discreet.tables.evaluation.interval import KAPPA, Interval, between, half_width, normal_quantile
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.released_model import Model, occupancies, values_of, weights_of
-from discreet.tables.evaluation.private_mean import Moments, Part, PrivateMean
-from discreet.tables.evaluation.parametric_bootstrap import biases, root_mean_square
-from discreet.tables.evaluation.verdict import Causes
-from discreet.privacy.guarantee import Guarantee
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.privacy.guarantee import Guarantee
+from discreet.tables.evaluation.clipping import Chosen, choose_clip, known_range
+from discreet.tables.evaluation.doubly_robust import Contributions, Terms, contributions
+from discreet.tables.evaluation.interval import KAPPA, Interval, between, half_width, normal_quantile
+from discreet.tables.evaluation.model_users import imagined_users
+from discreet.tables.evaluation.parametric_bootstrap import biases, root_mean_square
+from discreet.tables.evaluation.private_mean import Moments, Part, PrivateMean
+from discreet.tables.evaluation.released_model import Model, occupancies, values_of, weights_of
+from discreet.tables.evaluation.return_bounds import Limits
+from discreet.tables.evaluation.verdict import Causes
+from discreet.tables.read.user_subsets import Paths
 
 _IMAGINED, _REDRAWS, _SEED = 8000, 24, 0
 _BELOW = 1 - 1e-9  # so that shares, added up in floating point, stay within the whole

@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.base.types import Floats, Integers
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, compose, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.types import Floats, Integers
 
 GRID = 2**20
 FOR_THE_MEAN = 0.8

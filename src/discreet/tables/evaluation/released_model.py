@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.worlds.planning.count_projection import project_counts
-from discreet.mechanisms.release import Release
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.mechanisms.release import Release
+from discreet.tables.evaluation.return_bounds import Limits
+from discreet.worlds.planning.count_projection import project_counts
 
 LARGEST_WEIGHT = 50.0
 _FEWEST = 5.0  # visits of a row that is shown, with noise or without

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.tables.evaluation.released_model import Model
 from discreet.base.types import Floats
+from discreet.tables.evaluation.released_model import Model
 
 
 def safe_policy(model: Model, learned: Floats, behaviour: Floats) -> Floats:

@@ -37,11 +37,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.tables.read.user_subsets import Ordered
 from discreet.base.errors import InvalidInput
 from discreet.base.files import as_path, shortened, write_atomically
 from discreet.base.types import Integers, Mask
 from discreet.base.validation import check_open_unit
+from discreet.tables.read.user_subsets import Ordered
 
 _FORMAT = "discreet-split"
 _WORDS = 16  # bytes for each position: two are equal with probability 2^-128

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.base.types import Floats
 from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.tables.read.user_subsets import Paths
-from discreet.tables.evaluation.private_mean import Part
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.base.types import Floats
+from discreet.tables.evaluation.private_mean import Part
+from discreet.tables.read.user_subsets import Paths
 
 
 class FirstStates(NamedTuple):

@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.mechanisms.session import Privatizer
-from discreet.tables.read.user_subsets import Paths
 from discreet.base.errors import Unsupported
-from discreet.tables.evaluation.clipping import choose_clip
-from discreet.tables.evaluation.doubly_robust import returns_of
-from discreet.tables.evaluation.model_users import imagined_users
-from discreet.tables.evaluation.interval import Interval, half_width
-from discreet.tables.evaluation.policy_value import Judged
-from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.released_model import Model, has_table, model_of, repaired
-from discreet.tables.evaluation.plug_in import plug_in
-from discreet.tables.evaluation.private_mean import PrivateMean
-from discreet.tables.evaluation.verdict import Causes
 from discreet.base.policies import uniform_policy
-from discreet.mechanisms.release import Release, Request
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.release import Release, Request
+from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.tables.evaluation.clipping import choose_clip
+from discreet.tables.evaluation.doubly_robust import returns_of
+from discreet.tables.evaluation.interval import Interval, half_width
+from discreet.tables.evaluation.model_users import imagined_users
+from discreet.tables.evaluation.plug_in import plug_in
+from discreet.tables.evaluation.policy_value import Judged
+from discreet.tables.evaluation.private_mean import PrivateMean
+from discreet.tables.evaluation.released_model import Model, has_table, model_of, repaired
+from discreet.tables.evaluation.return_bounds import Limits
+from discreet.tables.evaluation.verdict import Causes
+from discreet.tables.read.user_subsets import Paths
 
 _IMAGINED, _SEED = 8000, 0
 

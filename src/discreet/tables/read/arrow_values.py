@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.tables.read.columns import DAYS, Bins, Dates, Part, days_since_epoch, size_of
 from discreet.tables.read.numerals import read_dates, read_numbers
-from discreet.base.types import Floats, Integers, Mask, NDArray
 
 if TYPE_CHECKING:
     import pyarrow as pa

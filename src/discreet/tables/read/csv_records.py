@@ -16,9 +16,9 @@ from typing import IO, NamedTuple, cast
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.tables.read.csv_dialect import Csv
 from discreet.base.errors import InvalidInput
 from discreet.base.types import Integers, NDArray
+from discreet.tables.read.csv_dialect import Csv
 
 _BLOCK = 2**22
 _LONGEST = 2**26  # bytes of a record; a longer one is dropped

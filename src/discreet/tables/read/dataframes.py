@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from discreet.tables.read.in_process import Frame
 from discreet.base.errors import InvalidInput
+from discreet.tables.read.in_process import Frame
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.base.compiled import kernel
+from discreet.base.types import Integers, Mask, NDArray
+from discreet.tables.read.arrow_values import floats, identifiers, members, missing, plain, plain_type, spans, steps
 from discreet.tables.read.columns import Declaration, Packing, listed
 from discreet.tables.read.engines import arrow_reader, in_memory, quietly
 from discreet.tables.read.in_process import LocalSource
 from discreet.tables.read.per_user import Counted, Rules, follow_users
 from discreet.tables.read.reward_rounding import CellSums
-from discreet.tables.read.arrow_values import floats, identifiers, members, missing, plain, plain_type, spans, steps
-from discreet.base.types import Integers, Mask, NDArray
 
 if TYPE_CHECKING:
     import pyarrow as pa

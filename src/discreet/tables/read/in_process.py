@@ -14,11 +14,11 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from discreet.tables.read.csv_records import CsvFile, Fields
-from discreet.tables.read.csv_dialect import Csv
-from discreet.tables.read.engines import arrow_reader, opened_database
-from discreet.tables.read.arrow_values import plain_type
 from discreet.base.errors import InvalidInput
+from discreet.tables.read.arrow_values import plain_type
+from discreet.tables.read.csv_dialect import Csv
+from discreet.tables.read.csv_records import CsvFile, Fields
+from discreet.tables.read.engines import arrow_reader, opened_database
 
 if TYPE_CHECKING:
     import pyarrow as pa

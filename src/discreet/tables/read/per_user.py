@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.tables.read.columns import Declaration, Packing
 from discreet.base.types import Integers
+from discreet.tables.read.columns import Declaration, Packing
 
 _SHORT = 64
 

@@ -30,7 +30,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from discreet.tables.read.columns import DAYS, FIRST_DAY, Bins, Declaration, Packing, Part, days_since_epoch, listed, size_of
+from discreet.tables.read.columns import (
+    DAYS,
+    FIRST_DAY,
+    Bins,
+    Declaration,
+    Packing,
+    Part,
+    days_since_epoch,
+    listed,
+    size_of,
+)
 from discreet.tables.read.engines import load_ibis
 from discreet.tables.read.numerals import DATE_PATTERN, PATTERN
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.base.types import Integers, NDArray
+from discreet.mechanisms.counts.joint_histogram import JointCounts
 
 _GOLDEN, _FIRST, _SECOND = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 

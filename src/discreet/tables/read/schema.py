@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from discreet.base.errors import InvalidInput
 from discreet.tables.read.columns import Bins, Declaration, Part, listed
 from discreet.tables.read.engines import IbisSource, quietly
 from discreet.tables.read.in_process import LocalSource
-from discreet.base.errors import InvalidInput
 
 _NUMBERS = frozenset({"whole", "number", "text"})
 _IDS = frozenset({"whole", "number", "text", "date", "id"})

@@ -14,6 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
+from discreet.base.types import Floats
+from discreet.base.validation import check_count, shown
+from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
 from discreet.tables.read import grouping, query
 from discreet.tables.read.columns import Columns, Dates, Declaration, Domain, domains, labels_of, total_size
 from discreet.tables.read.csv_dialect import Csv
@@ -22,12 +28,6 @@ from discreet.tables.read.in_process import LocalSource
 from discreet.tables.read.per_user import rules_of
 from discreet.tables.read.reward_rounding import CellSums, coin_seed, rounded
 from discreet.tables.read.schema import check_schema
-from discreet.mechanisms.counts.encoder import Context, Encoder
-from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.shape import Shape
-from discreet.base.types import Floats
-from discreet.base.validation import check_count, shown
 
 
 @dataclass(frozen=True, repr=False)

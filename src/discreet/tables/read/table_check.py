@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from discreet.base.notebook import counted, one_line, table_html
 from discreet.tables.read import grouping, query
+from discreet.tables.read.arrow_values import floats, plain
 from discreet.tables.read.engines import IbisSource, quietly
 from discreet.tables.read.in_process import CsvFiles, LocalSource
 from discreet.tables.read.per_user import rules_of
 from discreet.tables.read.table import Table
-from discreet.tables.read.arrow_values import floats, plain
-from discreet.base.notebook import counted, one_line, table_html
 
 NOT_PRIVATE = "These counts are NOT private: they describe single users. Do not publish them."
 

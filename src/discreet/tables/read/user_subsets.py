@@ -20,6 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.types import Floats, Integers, Mask
+from discreet.mechanisms.counts.joint_histogram import JointCounts
+from discreet.tables.read.arrow_values import identifiers, plain_type
 from discreet.tables.read.columns import Packing
 from discreet.tables.read.engines import IbisSource, in_memory, quietly
 from discreet.tables.read.grouping import list_offsets, of_part, packed_rows, passes, streamed, tally_of
@@ -27,10 +31,6 @@ from discreet.tables.read.in_process import DatabaseTable, LocalSource
 from discreet.tables.read.per_user import Counted, Rules, follow_users, rules_of
 from discreet.tables.read.reward_rounding import coin_seed, rounded
 from discreet.tables.read.table import CountedUsers, Table
-from discreet.tables.read.arrow_values import identifiers, plain_type
-from discreet.mechanisms.counts.joint_histogram import JointCounts
-from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.types import Floats, Integers, Mask
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.worlds.planning.count_projection import project_counts
 from discreet.base.types import Floats, Mask
+from discreet.worlds.planning.count_projection import project_counts
 
 _HALVINGS = 40
 _SMALLEST = 1e-12

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import fused, inlined
-from discreet.worlds.planning.backward_induction import evaluate, group
 from discreet.base.types import Floats, Integers
+from discreet.worlds.planning.backward_induction import evaluate, group
 
 _FEW = 16  # the list is kept where at most one count in so many is above zero
 _STATES = 24  # in smaller worlds there is nothing to be saved
