@@ -103,7 +103,7 @@ package: setup
 
 # An environment of its own; on Python 3.11, which all of the oldest versions know. The tests are of what touches other
 # packages most: about five minutes on one core, after compiling.
-OLDEST := $(addprefix tests/,noise privacy channels encoders data ledger service learners) \
+OLDEST := $(addprefix tests/,noise privacy mechanisms tables/read ledger study/service learners) \
 	tests/cli/test_cli_mistakes.py tests/base/test_notebook.py
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest

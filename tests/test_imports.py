@@ -2,19 +2,22 @@
 
 The rules of the layout, read from the source:
 
-1. every file belongs to a *station* of the flow, and a station may not import those behind it;
-2. the core never imports a slice (one problem whole, in a folder of its own): registries name slices as text;
-3. inside a slice the rule of stations holds by file: a slice's learners may not import its encoders;
-4. nothing imports the audit but the command line, the reproduction of papers and the documentation;
-5. nobody outside ``privacy/guarantee.py`` writes a derivation or changes a guarantee by hand.
+1. every file stands in a *room*, rooms have an order, and a room imports only itself and the rooms before it;
+2. some parts keep to less than that (``ONLY``, ``NEVER_FROM``): a learner knows neither raw data nor mechanisms;
+3. inside a problem the same rules hold by file: its learners may not import its encoders; no problem imports another;
+4. a room that needs a later one names it as text, and the files that do so are listed (``REACH_FORWARD``);
+5. ``client`` and ``checker`` import nothing of the rest, and few may import them;
+6. nobody outside ``privacy/guarantee.py`` writes a derivation or changes a guarantee by hand.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,72 +26,70 @@ import discreet
 
 PACKAGE = Path(discreet.__file__).parent
 
-GROUND = {
-    "errors",
-    "validation",
-    "files",
-    "streams",
-    "compiled",
-    "types",
-    "packages",
-    "moved",
-    "pictures",
-    "scientific",
-    "registry",
-    "policy_files",
-    "saved_arrays",
-    "checker",
-    "notebook",
+ROOMS = (
+    "base", "privacy", "noise", "mechanisms", "recipes", "worlds", "learners", "simulation", "problems", "papers",
+    "audit", "ledger", "tables", "study", "reproduce", "cli",
+)  # fmt: skip
+# Files beside the rooms: what each stands for. The package itself may name everything.
+ROOT = {"data": "tables/read", "offline": "tables", "policies": "base/policies", "__main__": "cli"}
+# They run without the rest, on a device or at whoever verifies; and who else may import them.
+ALONE = {"client": ("study/service", "study/shuffler", "study/crowd", "cli"), "checker": ("tables",)}
+
+# Where a part of the package keeps to less than the rooms before it: itself and these.
+ONLY = {
+    "noise": ("base", "privacy"),
+    "mechanisms/trajectories": ("base",),
+    "mechanisms/release": ("base", "privacy"),
+    "mechanisms/counts": ("base", "privacy", "mechanisms/trajectories", "mechanisms/release"),
+    "mechanisms/sums": ("base", "privacy", "noise"),
+    "worlds": ("base",),
+    "worlds/planning": ("base",),
+    "learners": ("base", "privacy", "mechanisms/release", "worlds/planning"),
+    # A ledger knows guarantees and nothing else: neither data nor learners, so that anything may charge it.
+    "ledger": ("base", "privacy"),
+    "tables/read": ("base", "privacy", "mechanisms", "worlds/planning"),
+    "tables/evaluation": ("base", "privacy", "noise", "mechanisms", "recipes", "worlds/planning", "tables/read"),
+    # The second party of the shuffle model: it holds no record and no learner, and opens nothing.
+    "study/shuffler": ("base", "privacy", "noise", "ledger", "client", "study/service"),
+    # Simulated people: they know a world and what a device knows.
+    "study/crowd": ("base", "worlds", "simulation", "client"),
+    # Pages are functions of plain data, which others gather; what an epsilon means in words is privacy's.
+    "study/dashboard": ("base", "privacy"),
 }
-# A slice is a package that says which station each of its files stands for.
+# And what a part never imports, though it stands in a room before.
+NEVER_FROM = {
+    "base/shape": ("base/policies",),
+    "privacy": ("base/policies", "base/shape"),
+    "noise": ("base/policies",),
+    "mechanisms/sums": ("base/policies",),
+    "papers": ("worlds", "learners", "simulation"),
+    "audit": ("worlds", "learners", "simulation"),
+    "ledger": ("base/policies", "base/shape"),
+    "tables": ("problems", "audit"),
+    "study": ("problems", "audit", "papers", "tables"),
+    "study/service": ("study/shuffler", "study/crowd"),
+    "study/dashboard": ("base/policies", "base/shape"),
+    "reproduce": ("study",),
+}
+# Files that name a later room as text: registries, and what waits for a better home.
+REACH_FORWARD = {
+    "base/moved": "names of 0.1, until they go",
+    "learners/registry": "registry",
+    "recipes/registry": "registry",
+    "simulation/data_sets": "features of a linear world",
+    "worlds/__init__": "public names",
+    "worlds/catalogue": "options of a world whose rewards are heavy-tailed",
+    "worlds/registry": "registry",
+    "worlds/tabular": "who simulates the users of a world",
+}
+# A problem says for each of its files which part of the flow it stands for, unless the name says it.
 STATIONS = {
     path.parent.name: ast.literal_eval(node.value)
-    for path in PACKAGE.glob("*/__init__.py")
+    for path in PACKAGE.glob("problems/*/__init__.py")
     for node in ast.parse(path.read_text()).body
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "STATIONS"
 }
-SLICES = set(STATIONS)
-
-_RAW = {"trajectories", "encoders"}
-_MECHANISM = {"noise", "accumulators", "channels", "recipes", "papers"}
-_STUDY = {"service", "shuffler", "crowd"}
-_TOP = {"simulation", "offline", "evaluation", "data", "cli", "reproduce", "audit", "ledger", "dashboard"} | _STUDY
-_PROBLEM = {"worlds", "planning", "learners"}
-FORBIDDEN = {
-    "shape": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release", "policies"},
-    "policies": _RAW | _MECHANISM | _PROBLEM | _TOP | {"privacy", "release"},
-    "trajectories": _MECHANISM | _PROBLEM | _TOP | {"release", "privacy"},
-    "release": _RAW | _MECHANISM | _PROBLEM | _TOP,
-    "privacy": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape"},
-    "noise": _RAW | (_MECHANISM - {"noise"}) | _PROBLEM | _TOP | {"release", "policies"},
-    "encoders": _MECHANISM | _PROBLEM | _TOP,
-    "accumulators": _RAW | {"channels", "recipes", "papers"} | _PROBLEM | _TOP | {"policies", "release"},
-    "channels": {"recipes", "papers"} | _PROBLEM | _TOP,
-    "recipes": _PROBLEM | _TOP,
-    "papers": _PROBLEM | _TOP,
-    "worlds": _RAW | _MECHANISM | _TOP | {"privacy", "release", "learners"},
-    "planning": _RAW | _MECHANISM | _TOP | {"privacy", "release", "worlds", "learners"},
-    "learners": _RAW | _MECHANISM | _TOP | {"worlds"},
-    "simulation": {"cli", "reproduce", "offline", "evaluation", "data", "audit", "ledger"} | _STUDY,
-    "audit": {"worlds", "planning", "learners", "cli", "reproduce", "offline", "data", "simulation"} | _STUDY,
-    "offline": {"cli", "reproduce", "audit"} | _STUDY,
-    "data": _PROBLEM - {"planning"} | (_TOP - {"data"}),
-    "evaluation": {"worlds", "learners", "papers"} | (_TOP - {"evaluation", "data"}),
-    # A ledger knows guarantees and nothing else: neither data nor learners, so that anything may charge it.
-    "ledger": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"ledger"}) | {"release", "policies", "shape"},
-    "reproduce": {"cli"} | _STUDY,
-    # A study uses what there is; nothing but the shuffler, the crowd and the command line knows of it.
-    "service": {"cli", "reproduce", "audit", "papers", "offline", "evaluation", "data", "shuffler", "crowd"},
-    # The second party of the shuffle model: it holds no record and no learner, and opens nothing.
-    "shuffler": _RAW | _PROBLEM | (_TOP - {"service", "shuffler", "ledger"}) | {"papers", "release"},
-    # Simulated people: they know a world and what a device knows.
-    "crowd": _RAW | _MECHANISM | {"learners"} | (_TOP - {"crowd", "simulation"}) | {"release", "privacy"},
-    # Pages are functions of plain data, which others gather; what an epsilon means in words is privacy's.
-    "dashboard": _RAW | _MECHANISM | _PROBLEM | (_TOP - {"dashboard"}) | {"release", "policies", "shape", "client"},
-    "cli": set(),
-    # A device runs it alone: it imports nothing of the rest, not even errors.
-    "client": _RAW | _MECHANISM | _PROBLEM | _TOP | {"release", "policies", "shape", "privacy"} | GROUND,
-}
+NAMED = {"encoders": "mechanisms/counts", "simulator": "simulation"}
 
 
 def imports(path: Path, *, typing_too: bool = False) -> set[tuple[str, ...]]:
@@ -112,71 +113,129 @@ def imports(path: Path, *, typing_too: bool = False) -> set[tuple[str, ...]]:
     return found
 
 
-def station(parts: tuple[str, ...]) -> str:
-    """The station of a module: its folder, or in a slice what its file stands for."""
-    if parts[0] in SLICES and len(parts) > 1:
-        return STATIONS[parts[0]].get(parts[1], parts[1])
-    return parts[0]
+def named_as_text(path: Path) -> set[tuple[str, ...]]:
+    """The modules that a file names in strings, to be loaded later; text for readers does not count."""
+    texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    names = [re.fullmatch(r"discreet\.([\w.]+)(:\w*)?", text) for text in texts if isinstance(text, str)]
+    return {tuple(name[1].split(".")) for name in names if name}
 
 
 def files() -> list[tuple[Path, tuple[str, ...]]]:
     return [(path, path.relative_to(PACKAGE).with_suffix("").parts) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
+def within(place: str, areas: Iterable[str]) -> bool:
+    return any(place == area or place.startswith(f"{area}/") for area in areas)
+
+
+def station(parts: tuple[str, ...]) -> str:
+    """What a file of a problem stands for."""
+    name = parts[2] if len(parts) > 2 else "__init__"
+    return STATIONS[parts[1]].get(name, NAMED.get(name, name))
+
+
+def allowed(parts: tuple[str, ...], module: tuple[str, ...]) -> bool:
+    """Whether the file may import the module, or a name of it."""
+    place, other = ROOT.get(parts[0], "/".join(parts)), ROOT.get(module[0], "/".join(module))
+    if place == "__init__" or other.split("/")[0] == place.split("/")[0] in ALONE:
+        return True
+    if place.split("/")[0] in ALONE:
+        return False
+    if module[0] in ALONE:
+        return within(place, ALONE[module[0]])
+    if parts[0] == "problems":
+        place = station(parts)
+        if module[0] == "problems":
+            if module[:2] != parts[:2]:
+                return False
+            other = station(module)
+    if other.split("/")[0] not in ROOMS:
+        return len(module) == 1  # a name of the package itself, such as its version
+    order = ROOMS.index(other.split("/")[0]) <= ROOMS.index(place.split("/")[0])
+    only = all(within(other, (area, *others)) for area, others in ONLY.items() if within(place, [area]))
+    return order and only and not any(within(other, NEVER_FROM[area]) for area in NEVER_FROM if within(place, [area]))
+
+
 def broken_rules(path: Path, parts: tuple[str, ...], **reading: bool) -> set[str]:
-    """The parts of the package that this file imports against a rule."""
-    found = set()
-    root = parts[-1] == "__init__" and parts[0] in ("learners", "worlds", "__init__")
-    for module in imports(path, **reading):
-        if parts[0] in GROUND and module[0] not in GROUND:
-            found.add(module[0])
-        to_slice = module[0] in SLICES and module[0] != parts[0]
-        if to_slice and not root and parts[0] not in ("cli", "reproduce", "audit", "papers"):
-            found.add(module[0])
-        if station(module) in FORBIDDEN.get(station(parts), set()):
-            found.add(station(module))
-    return found
+    """The modules that this file imports against a rule."""
+    return {".".join(module) for module in imports(path, **reading) if not allowed(parts, module)}
 
 
 def test_imports_keep_the_rules_of_the_layout():
-    wrong = {("/".join(parts), part) for path, parts in files() for part in broken_rules(path, parts)}
-    assert wrong == set()
+    assert {("/".join(parts), name) for path, parts in files() for name in broken_rules(path, parts)} == set()
 
 
 def test_even_type_annotations_keep_learners_away_from_raw_data():
     for path, parts in files():
-        if station(parts) == "learners" and parts[-1] != "__init__":
+        learner = parts[0] == "learners" or (parts[0] == "problems" and len(parts) > 2 and station(parts) == "learners")
+        if learner and parts[-1] != "__init__":
             assert not broken_rules(path, parts, typing_too=True), path
 
 
-def test_every_file_has_a_station_and_every_station_a_rule():
+def test_only_listed_files_name_a_later_room():
+    found = set()
+    for path, parts in files():
+        if parts[0] in ROOMS:
+            later = ROOMS[ROOMS.index(parts[0]) + 1 :]
+            found |= {"/".join(parts) for module in named_as_text(path) if within(module[0], later)}
+    assert found == set(REACH_FORWARD)
+
+
+def test_every_file_stands_in_a_room():
     for _path, parts in files():
-        if parts[-1] in ("__init__", "__main__"):
-            continue
-        assert parts[0] in GROUND or station(parts) in FORBIDDEN, f"{parts} has no rule"
+        assert parts[0] in (*ROOMS, *ALONE, *ROOT, "__init__"), f"{parts} has no room"
+    parts_of_rooms = {"/".join(parts[:end]) for _path, parts in files() for end in range(1, len(parts) + 1)}
+    for areas in (ONLY, NEVER_FROM):
+        assert {*areas, *(other for others in areas.values() for other in others)} <= parts_of_rooms
 
 
-def test_slices_say_what_their_files_are():
-    assert {"adversarial", "elimination", "heavy_tails", "linear"} <= SLICES
+def test_problems_say_what_their_files_are():
+    assert set(STATIONS) == {"adversarial", "elimination", "heavy_tails", "linear"}
     for name, stations in STATIONS.items():
-        files_there = {path.stem for path in (PACKAGE / name).glob("*.py")}
-        assert set(stations) <= files_there, f"{name} names files that are not there"
+        there = {path.stem for path in (PACKAGE / "problems" / name).glob("*.py")} - {"__init__"}
+        assert set(stations) <= there, f"{name} names files that are not there"
+        for stem in there:
+            assert station(("problems", name, stem)).split("/")[0] in ROOMS, f"{name}: what is {stem}?"
+
+
+# Names that more than one file may have: the nouns of problems, a command and what it calls, the twin of the client in
+# JavaScript, the figures of papers, registries, and public names at the root.
+OFTEN = ("__init__", "registry", *ROOT)
+_APART = ("problems", "cli", "client", "reproduce")
+
+
+def test_a_file_name_says_which_file():
+    names = [parts[-1] for _path, parts in files() if parts[0] not in _APART and parts[-1] not in OFTEN]
+    assert {name for name in names if names.count(name) > 1} == set()
 
 
 def test_the_reader_of_imports_reads_them(tmp_path):
     source = tmp_path / "module.py"
     source.write_text(
-        "from typing import TYPE_CHECKING\nimport discreet.worlds.tabular\nfrom discreet import encoders\n"
+        "from typing import TYPE_CHECKING\nimport discreet.worlds.tabular\nfrom discreet.mechanisms import counts\n"
         "def f():\n    from discreet.noise import laplace\n"
         "if TYPE_CHECKING:\n    from discreet.mechanisms.trajectories import Users\n"
     )
-    assert {module[0] for module in imports(source)} == {"worlds", "encoders", "noise"}
-    assert {module[0] for module in imports(source, typing_too=True)} == {"worlds", "encoders", "noise", "trajectories"}
-    assert broken_rules(source, ("learners", "greedy")) == {"worlds", "encoders", "noise"}
-    assert broken_rules(source, ("learners", "greedy"), typing_too=True) >= {"trajectories"}
-    source.write_text("from discreet.problems.adversarial.world import layered\n")
-    assert broken_rules(source, ("simulation", "run")) == {"adversarial"}
-    assert broken_rules(source, ("adversarial", "learners")) == {"worlds"}
+    seen = {"worlds.tabular", "mechanisms.counts", "noise.laplace"}
+    users = "mechanisms.trajectories.Users"
+    assert {".".join(module) for module in imports(source)} == seen
+    assert {".".join(module) for module in imports(source, typing_too=True)} == {*seen, users}
+    assert broken_rules(source, ("learners", "greedy")) == seen
+    assert broken_rules(source, ("learners", "greedy"), typing_too=True) == {*seen, users}
+    assert broken_rules(source, ("problems", "adversarial", "learners")) == seen
+    assert broken_rules(source, ("mechanisms", "counts", "layouts")) == {"worlds.tabular", "noise.laplace"}
+    assert broken_rules(source, ("simulation", "simulate")) == set()
+    assert broken_rules(source, ("client", "device")) == seen
+    source.write_text("from discreet.problems.adversarial import world, encoders\nfrom discreet.client import device\n")
+    world, encoders, device = "problems.adversarial.world", "problems.adversarial.encoders", "client.device"
+    assert broken_rules(source, ("simulation", "simulate")) == {world, encoders, device}
+    assert broken_rules(source, ("problems", "adversarial", "learners")) == {world, encoders, device}
+    assert broken_rules(source, ("problems", "adversarial", "recipes")) == {world, device}
+    assert broken_rules(source, ("problems", "linear", "recipes")) == {world, encoders, device}
+    assert broken_rules(source, ("study", "crowd", "people")) == {world, encoders}
+    assert broken_rules(source, ("cli", "simulate")) == set()
+    source.write_text('x = "discreet.problems.linear.world:benchmark"\ny = "see discreet.cli"\n')
+    assert named_as_text(source) == {("problems", "linear", "world")}
 
 
 _OWN_FIELDS = {"claimed", "derivation", "neighbours", "simulated"}  # of a guarantee, and of nothing else
@@ -256,13 +315,13 @@ def test_importing_discreet_is_instant():
 _HELP = ("pydantic", "markdown_it", "pygments")
 _OTHERS = ("asyncio", "concurrent.futures", "email", "importlib.metadata", "socket", "sqlite3", "numpy.typing")
 _COMMANDS = ("discreet.cli.demo", "discreet.cli.doctor", "discreet.cli.ledger", "discreet.cli.train")
-_STATIONS = tuple(f"discreet.{name}" for name in ("audit", "data", "ledger", "offline", "service", "simulation"))
+_STATIONS = tuple(f"discreet.{name}" for name in ("audit", "ledger", "simulation", "study", "tables"))
 UNUSED = (*SLOW, *_HELP, *_OTHERS, *_COMMANDS, *_STATIONS)
 NEVER = {
     "--help": (*SLOW, "numpy", "pydantic", "email", "importlib.metadata", *_STATIONS),
     "simulate --help": (*SLOW, "numpy", *_COMMANDS, *_STATIONS),
     "worlds": (*UNUSED, "discreet.learners", "discreet.mechanisms"),
-    "learners": (*UNUSED, "discreet.worlds", "discreet.mechanisms"),
+    "learners": (*UNUSED, "discreet.worlds.tabular", "discreet.worlds.catalogue", "discreet.mechanisms.mechanism"),
     "recipes": (*UNUSED, "discreet.worlds", "discreet.learners", "discreet.worlds.planning", "discreet.base.registry"),
 }
 

@@ -466,7 +466,10 @@ MUTANTS = (
            method(blocks.SumRun, "add", _where_somebody_was)),
     Mutant(
         "one draw for a block in the local model", LOCAL, COUPLING,
-        returns(blocks.Total, "start", lambda self, size, rows, law, noise: blocks.SumRun(size, rows, law, noise, False)),
+        returns(
+            blocks.Total, "start",
+            lambda self, size, rows, law, noise: blocks.SumRun(size, rows, law, noise, False),
+        ),
     ),
     Mutant(
         "one draw for a block of heavy-tailed messages", "local/heavy-tailed", COUPLING,

@@ -29,16 +29,16 @@ def named(text: str) -> list[tuple[str, str]]:
 
 
 def is_there(folder: str, name: str) -> bool:
-    """Whether the file of the folder, or one of its files, has what is named (a class without its file will do)."""
+    """Whether the file of the room or of its parts, or one of its files, has it (a class without its file will do)."""
     first, *rest = name.split(".")
     if folder not in FOLDERS:
         return False
-    if (ROOT / folder / f"{first}.py").exists():
-        owners = [importlib.import_module(f"discreet.{folder}.{first}")]
-    else:
-        stems = [path.stem for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"]
-        owners, rest = [importlib.import_module(f"discreet.{folder}.{stem}") for stem in stems], [first, *rest]
-    for owner in owners:
+    paths = [path for path in (ROOT / folder).rglob("*.py") if path.stem != "__init__"]
+    found = [path for path in paths if path.stem == first]
+    if not found:
+        found, rest = paths, [first, *rest]
+    for path in found:
+        owner = importlib.import_module(".".join(path.relative_to(ROOT.parent).with_suffix("").parts))
         for part in rest:
             owner = getattr(owner, part, None)
         if owner is not None:
@@ -52,12 +52,13 @@ def test_what_a_walk_names_is_there(folder, name):
 
 
 def test_the_reader_finds_what_is_missing():
-    assert named("**cli**: `simulate.simulate`, **noise** `law.nothing`") == [
+    assert named("**cli**: `simulate.simulate`, **noise** `gaussian.nothing`") == [
         ("cli", "simulate.simulate"),
-        ("noise", "law.nothing"),
+        ("noise", "gaussian.nothing"),
     ]
     assert is_there("cli", "simulate.simulate")
-    assert is_there("channels", "AdditiveRun.estimates")
-    assert not is_there("noise", "law.nothing")
-    assert not is_there("nowhere", "law.Law")
+    assert is_there("mechanisms", "AdditiveRun.estimates")
+    assert is_there("problems", "world.layered")
+    assert not is_there("noise", "gaussian.nothing")
+    assert not is_there("nowhere", "distribution.Law")
     assert len(named(WALKS)) > 80

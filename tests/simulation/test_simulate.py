@@ -287,7 +287,7 @@ def test_ctrl_c_ends_a_long_simulation():
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start us with Ctrl-C ignored
 import discreet
-from discreet.simulation import simulate
+from discreet.simulation import simulate as run
 world = discreet.worlds.river_swim(states=3, horizon=3)
 original = run.run_episodes
 def announced(*arguments):

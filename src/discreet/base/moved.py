@@ -18,10 +18,13 @@ GONE_IN = "0.4"
 
 # Where each module's names are now, in the order in which they are looked for.
 MODULES: Mapping[str, tuple[str, ...]] = {
+    "discreet.accumulators": ("discreet.mechanisms.sums",),
     "discreet.accumulators.schedule": ("discreet.mechanisms.schedule",),
     "discreet.calibration": ("discreet.recipes.calibrate",),
+    "discreet.encoders": ("discreet.mechanisms.counts",),
     "discreet.encoders.joint_histogram": (
-        "discreet.mechanisms.counts.encoder", "discreet.mechanisms.counts.layouts", "discreet.mechanisms.counts.joint_histogram",
+        "discreet.mechanisms.counts.encoder", "discreet.mechanisms.counts.layouts",
+        "discreet.mechanisms.counts.joint_histogram",
     ),
     "discreet.offline.result": ("discreet.simulation.result",),
     "discreet.privacy.calibration": ("discreet.noise.calibration",),
@@ -67,7 +70,7 @@ class Finder:
             def exec_module(self, module: ModuleType) -> None:
                 """Nothing is left to do."""
 
-        return ModuleSpec(fullname, Empty(), is_package=fullname == "discreet.privatizers")
+        return ModuleSpec(fullname, Empty(), is_package=any(name.startswith(f"{fullname}.") for name in MODULES))
 
 
 def empty(spec: ModuleSpec) -> ModuleType:

@@ -55,7 +55,7 @@ __all__ = [
     "shuffle_noise_bits",
 ]
 
-_PAPERS = ("heavy_tailed", "adversarial", "local", "offline", "shuffle")
+_PAPERS = ("heavy_ucbvi", "uc_o_reps", "ldp_obi", "dp_apvi", "sdp_pe")
 _HOMES = {
     "integer_message_bound": "discreet.papers.sdp_pe",
     "integer_message_delta": "discreet.papers.sdp_pe",

@@ -47,7 +47,7 @@ def test_files_are_sent_once_and_nothing_else_is_a_file(served):
     tag = served.client.get("/static/style.css").headers["etag"]
     again = served.client.get("/static/style.css", headers={"If-None-Match": tag})
     assert (again.status_code, again.content) == (304, b"")
-    for name in ("dashboard.html", "..%2f..%2f__init__.py", "__init__.py", "nothing.js", "%2e%2e/files.py"):
+    for name in ("dashboard.html", "..%2f..%2f__init__.py", "__init__.py", "nothing.js", "%2e%2e/assets.py"):
         assert served.client.get(f"/static/{name}").status_code == 404, name
     assert set(static_files()) >= {"dashboard.js", "public.js", "style.css"}
 

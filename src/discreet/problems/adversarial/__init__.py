@@ -7,18 +7,17 @@ measures that the learners solve. Nothing in the core imports it: the registries
 
 from __future__ import annotations
 
-# Which station of the flow a file stands for; one that is named like a station needs no entry.
+# Which room a file stands for; one that is named like a room, or like its noun, needs no entry.
 STATIONS = {
     "world": "worlds",
-    "catalogue": "worlds",
-    "layers": "planning",
-    "entropy_program": "planning",
-    "barrier_program": "planning",
-    "barrier_dual": "planning",
+    "benchmark_worlds": "worlds",
+    "layers": "worlds/planning",
+    "entropy_program": "worlds/planning",
+    "barrier_program": "worlds/planning",
+    "barrier_dual": "worlds/planning",
     "transition_box": "learners",
     "perturbed_leader": "learners",
-    "shuffled": "recipes",
-    "central": "recipes",
-    "budget": "recipes",
-    "people": "simulation",
+    "shuffle_recipes": "recipes",
+    "central_recipes": "recipes",
+    "layered_budget": "recipes",
 }

@@ -346,7 +346,7 @@ def layers_of(problem: Problem) -> tuple[LayeredShape, Layers]:
     shape = problem.shape
     if not isinstance(shape, LayeredShape):
         raise Unsupported(
-            "this learner needs a layered world: make one with discreet.problems.adversarial.world, or unroll a tabular one"
+            "this learner needs a layered world: make one with discreet.worlds.layered, or unroll a tabular one"
         )
     return shape, Layers(shape.sizes, shape.actions)
 

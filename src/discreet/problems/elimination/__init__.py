@@ -6,12 +6,11 @@ the ordinary worlds and recipes of the core, so the package holds a learner and 
 
 from __future__ import annotations
 
-# Which station of the flow a file stands for; one that is named like a station needs no entry.
+# Which room a file stands for; one that is named like a room, or like its noun, needs no entry.
 STATIONS = {
-    "learner": "learners",
     "active_sets": "learners",
     "absorbing_model": "learners",
-    "coverage": "planning",
-    "policy_factors": "planning",
-    "implicit_set": "planning",
+    "coverage_design": "worlds/planning",
+    "policy_factors": "worlds/planning",
+    "implicit_set": "worlds/planning",
 }

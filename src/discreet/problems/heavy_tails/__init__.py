@@ -6,13 +6,13 @@ recipes and learners. Nothing in the core imports it: the registries name it as 
 
 from __future__ import annotations
 
-# Which station of the flow a file stands for; one that is named like a station needs no entry.
+# Which room a file stands for; one that is named like a room, or like its noun, needs no entry.
 STATIONS = {
-    "channel": "channels",
-    "other_steps": "learners",
-    "printed_local": "encoders",
-    "printed_tables": "encoders",
-    "raw_counts": "channels",
-    "rounded_rewards": "encoders",
-    "theory": "learners",
+    "world": "worlds",
+    "published_local": "mechanisms/counts",
+    "published_tables": "mechanisms/counts",
+    "published_thresholds": "mechanisms",
+    "reward_pooling": "learners",
+    "stochastic_rounding": "mechanisms/counts",
+    "theorem_bonuses": "learners",
 }
