@@ -73,7 +73,6 @@ NEVER_FROM = {
 }
 # Files that name a later room as text: registries, and what waits for a better home.
 REACH_FORWARD = {
-    "base/moved": "names of 0.1, until they go",
     "learners/registry": "registry",
     "recipes/registry": "registry",
     "simulation/data_sets": "features of a linear world",

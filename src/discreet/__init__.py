@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.base.moved import install
 from discreet.base.packages import lazily
 
 if TYPE_CHECKING:
@@ -102,4 +101,3 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazily(__name__, _HOMES)
-install()

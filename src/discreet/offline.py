@@ -75,8 +75,6 @@ def simulate(
     )  # fmt: skip
 
 
-__path__: list[str] = []  # modules of 0.1 are found below this name (base/moved.py)
-
 __getattr__, __dir__ = lazily(
     __name__,
     {

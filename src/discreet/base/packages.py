@@ -18,9 +18,11 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     def find(name: str) -> Any:
         if name not in homes:
-            from discreet.base.moved import former
+            from discreet.base.errors import nearest
 
-            return former(package, name, homes)
+            near = [] if name.startswith("_") else nearest(name, homes, cutoff=0.7)
+            hint = f": did you mean {' or '.join(near)}?" if near else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         home = homes[name]
         module = importlib.import_module(home)
         return module if home == f"{package}.{name}" else getattr(module, name)

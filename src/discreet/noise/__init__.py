@@ -28,9 +28,3 @@ __all__ = [
     "add_noise",
     "add_report",
 ]
-
-
-def __getattr__(name: str) -> object:
-    from discreet.base.moved import former
-
-    return former(__name__, name)

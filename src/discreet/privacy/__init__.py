@@ -29,9 +29,3 @@ __all__ = [
     "compose",
     "replacing_users",
 ]
-
-
-def __getattr__(name: str) -> object:
-    from discreet.base.moved import former
-
-    return former(__name__, name)
