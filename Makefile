@@ -11,20 +11,26 @@ EXTRAS := plots,gym,data,ledger,serve,dev
 EXTRAS_ALL := $(EXTRAS),icu,spark,dask,bench,browser
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# A dot every four seconds while a command that says nothing runs.
-ALIVE := sh -c '(while sleep 4; do printf .; done) & trap "kill $$!; echo" EXIT; trap "exit 130" INT TERM; "$$@"' alive
+# The environment is as it was left, in the folder where it was made: neither moved nor interrupted.
+UNFINISHED := $(VENV)/.unfinished
+WHOLE := $(shell { test ! -e $(UNFINISHED) && if test -e $(STAMP); \
+  then test "$$(cat $(STAMP))" = "$$(pwd -P)" && $(BIN)/python -c 'import pip'; else $(BIN)/pip --version; fi; \
+  } >/dev/null 2>&1 && echo whole)
+# An interrupted installation leaves a mark, and the environment is made anew; a refused one leaves what was there.
+INSTALL = touch $(UNFINISHED) && $(ALIVE) $(PIP) --editable '.[$(1)]'; \
+  code=$$?; test $$code -gt 128 || rm -f $(UNFINISHED); exit $$code
 # Of make fuzz; SEED=n repeats a run.
 INPUTS ?= 1000000
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo study browser-study test-quick test test-all mutants fuzz lint types check bench docs clean
+.PHONY: help anew setup demo study browser-study test-quick test test-all mutants fuzz lint types check bench docs clean
 
 help:
 	@echo "make demo        the privacy-regret trade-off on one page (sets up $(VENV) by itself)"
 	@echo "make study       a study with simulated people as real HTTP clients, and what they met: about a minute"
 	@echo "make browser-study  a study to play in a browser on this machine, with a simulated crowd; Ctrl-C ends it"
-	@echo "make test-quick  the fast tests, about a minute: for everyday work"
+	@echo "make test-quick  the fast tests: a minute or two, the first time up to ten, because code is compiled once"
 	@echo "make test        linters, types and all tests that need no services: minutes (sets up $(VENV) by itself)"
 	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, a browser, long schedules"
 	@echo "make mutants     break compiled code on purpose, in copies of the source, and expect tests to fail there"
@@ -40,15 +46,15 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"discreet needs Python 3.11 to 3.13, this is {v[0]}.{v[1]}: run  make PYTHON=python3.12 $(MAKECMDGOALS)")'
+$(STAMP): pyproject.toml constraints.txt $(if $(WHOLE),,anew)
+	@.ci/check-python '$(PYTHON)' $(MAKECMDGOALS)
 	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
-	@test -x $(BIN)/python || $(ALIVE) $(PYTHON) -m venv $(VENV)
-	@$(ALIVE) $(PIP) --editable '.[$(EXTRAS)]'
-	@touch $(STAMP)
+	@test -n '$(WHOLE)' || $(ALIVE) $(PYTHON) -m venv --clear $(VENV)
+	@$(call INSTALL,$(EXTRAS))
+	@pwd -P > $(STAMP)
 
 $(STAMP_ALL): $(STAMP)
-	$(PIP) --editable '.[$(EXTRAS_ALL)]'
+	@$(call INSTALL,$(EXTRAS_ALL))
 	@touch $(STAMP_ALL)
 
 demo: setup
@@ -88,7 +94,7 @@ bench: setup
 	$(BIN)/python -m experiments.loops
 
 docs: setup
-	@$(ALIVE) $(PIP) --editable '.[docs]'
+	@$(call INSTALL,docs)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .PHONY: gallery package test-oldest

@@ -29,6 +29,7 @@ import numpy as np
 from discreet.audit.binomial_audit import log_ratio
 from discreet.audit.neighbours import shift_sensitivity
 from discreet.base.compiled import dispatch, kernel
+from discreet.base.errors import of_kind
 from discreet.base.streams import USERS, Stream, next_word, stream
 from discreet.base.types import Floats, Integers
 from discreet.mechanisms.additive import Channel
@@ -328,8 +329,7 @@ class RewardNodes:
     @cached_property
     def losses(self) -> Floats:
         """How far every node moves, in units of its noise."""
-        encoder, users, law = self.channel.encoder, self.channel.episodes, self.channel.reward_law
-        assert isinstance(law, Laplace)
+        encoder, users, law = self.channel.encoder, self.channel.episodes, of_kind(Laplace, self.channel.reward_law)
         cell = encoder.counts + (encoder.shape.start or 0) * encoder.shape.actions
         leaves = [encode(encoder, _people(self.channel, visits), stream(0, 0, USERS)) for visits in (True, False)]
         moved = np.concatenate([[0.0], np.cumsum((leaves[0] - leaves[1])[:, cell])])

@@ -162,18 +162,17 @@ def _playable(privatizer: Privatizer, number: int, seed: int, built: int) -> Pla
     """A few users, in blocks that some of the pairs dictate; as many as it was built for, where it insists."""
     encoders = [channel.encoder for channel in privatizer.channels]
     ways = [(min(built, _USERS), _BLOCK), (min(built, _USERS), None), (built, None)]
-    refusal: Unsupported | None = None
+    refusal = Unsupported("nobody can be played before this recipe")
     for total, block in ways:
         both = neighbours(privatizer.shape, encoders, number, total, seed)
         if block is not None and (both.extreme or number % 2 == 0):
             continue  # extreme users in blocks as the schedule has them, of others every other pair
         play = Play(privatizer, both, total, block, most=_USERS)
         try:
-            assert play.written
+            _ = play.written
             return play
         except Unsupported as refused:
             refusal = refused
-    assert refusal is not None
     raise refusal
 
 

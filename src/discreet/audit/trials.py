@@ -30,6 +30,7 @@ from discreet.audit.likelihoods import (
     Together,
 )
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
+from discreet.base.errors import of_kind
 from discreet.base.policies import Policy
 from discreet.base.streams import COINS, Stream, next_word, stream
 from discreet.base.types import Floats
@@ -131,8 +132,7 @@ def _(channel: ShuffledChannel) -> Profile:
 def _(channel: ContinualChannel) -> Pair:
     if isinstance(channel.accumulator, Matrix):
         return _mixtures(channel, channel.accumulator)
-    assert isinstance(channel.law, Gaussian)
-    return RefinedTranscript(channel.accumulator, channel.law, _differing_cells(channel.encoder))
+    return RefinedTranscript(channel.accumulator, of_kind(Gaussian, channel.law), _differing_cells(channel.encoder))
 
 
 @profile_of.register
@@ -341,8 +341,7 @@ def _additive(channel: Channel, releases: int) -> AdditiveTranscript:
 
 
 def _mixtures(channel: ContinualChannel, matrix: Matrix) -> MatrixTranscript:
-    assert isinstance(channel.law, GridGaussian)
-    return MatrixTranscript(matrix, channel.law, _differing_cells(channel.encoder))
+    return MatrixTranscript(matrix, of_kind(GridGaussian, channel.law), _differing_cells(channel.encoder))
 
 
 def _differing_cells(encoder: Encoder) -> tuple[Floats, Floats]:

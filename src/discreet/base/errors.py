@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _LONGEST, _MANY = 60, 200  # characters of a name that is shown, and names that are listed
 # Kinds of names with a command that lists them; a sentence does so only while they are few.
@@ -74,6 +77,13 @@ class MissingExtra(DiscreetError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package!r}: install it with  pip install 'discreet[{extra}]'")
+
+
+def of_kind(kind: type[T], thing: object) -> T:
+    """The thing, if it is of the class that what follows relies on: a check that stays under ``python -O``."""
+    if not isinstance(thing, kind):
+        raise Unsupported(f"{type(thing).__name__} stands where only {kind.__name__} is understood")
+    return thing
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InvalidInput:

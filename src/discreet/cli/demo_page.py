@@ -17,6 +17,7 @@ from html import escape
 
 import numpy as np
 
+from discreet.base.errors import of_kind
 from discreet.base.notebook import counted
 from discreet.base.pictures import DARK, LIGHT, Theme
 from discreet.base.policies import uniform_policy
@@ -248,8 +249,7 @@ def _derivations(comparison: Comparison) -> str:
     """Each derivation, its lines wrapped behind their indentation; long ones are folded."""
     parts = []
     for label, result in zip(comparison.labels, comparison.results, strict=True):
-        assert isinstance(result.guarantee, Guarantee)
-        lines = f"recipe {result.recipe}\n{result.guarantee.explain()}".split("\n")
+        lines = f"recipe {result.recipe}\n{of_kind(Guarantee, result.guarantee).explain()}".split("\n")
         text = "".join(
             f'<span class="line" style="--in:{len(line) - len(line.lstrip())}ch">{escape(line)}\n</span>'
             for line in lines

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _OK, _NOTE, _WRONG = "ok", "note", "WRONG"
 _NUMBERS = ("draws", "off by", "allowed")
-_PYTHONS = (3, 11), (3, 14)
+_PYTHON = (3, 11)
 # The floors of pyproject.toml; a test compares them.
 NEEDED = {
     "numpy": "2.0",
@@ -121,8 +121,8 @@ def _plain(findings: list[Finding], noise: list[Checked], wrong: list[str]) -> d
 
 def _versions() -> Iterator[Finding]:
     python = platform.python_version()
-    fits = _PYTHONS[0] <= sys.version_info[:2] < _PYTHONS[1]
-    yield Finding("Python", python, _OK if fits else _WRONG, "" if fits else "must be 3.11, 3.12 or 3.13")
+    fits = sys.version_info >= _PYTHON
+    yield Finding("Python", python, _OK if fits else _WRONG, "" if fits else "must be 3.11 or later")
     for name, floor in NEEDED.items():
         found = _installed(name)
         if found is None:

@@ -122,7 +122,8 @@ def shuffled_messages(study: Study, round_: Round, record: Record, tape: Tape) -
     threshold = round_.laws[0].threshold
     if isinstance(round_.numbers, Numbered):
         return [message_of(study, round_.numbers, threshold, record, tape)]
-    assert isinstance(round_.numbers, Counters)
+    if not isinstance(round_.numbers, Counters):
+        raise Refused("the round of a shuffled study says nothing about its messages")
     return messages_of(study, round_.numbers, threshold, record, tape)
 
 

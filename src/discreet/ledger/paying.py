@@ -203,7 +203,8 @@ def _bought(connection: Connection, dataset: str, charge: Charge, draw: Callable
 def _stored(connection: Connection, dataset: str, charge: Charge) -> Paid | None:
     """What the request has paid for before. If nothing, the charge is tried, which refuses what would go over."""
     database.lock(connection, dataset)
-    assert charge.request is not None
+    if charge.request is None:
+        raise InvalidInput("a charge whose release is kept needs a request, by which it is found again")
     entry = database.entry_for(connection, dataset, charge.request)
     if entry is None:
         try_charge(connection, dataset, charge)

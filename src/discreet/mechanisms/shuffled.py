@@ -38,7 +38,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.base.errors import Unsupported
+from discreet.base.errors import Unsupported, of_kind
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.mechanisms.counts.encoder import Context, Encoder
@@ -232,8 +232,7 @@ class ShuffledRun(PlainRun):
 
     def _through_bits(self, count: int, users: int, bits: ShuffledBits) -> float:
         # Who holds the ones does not matter: the shuffler forgets it.
-        assert isinstance(self._noise, SimulatedNoise)
-        coins = self._noise.generator
+        coins = of_kind(SimulatedNoise, self._noise).generator
         return analyse(shuffle(send(np.arange(users) < count, bits, coins), coins), users, bits)
 
 

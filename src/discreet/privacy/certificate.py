@@ -18,7 +18,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
-from discreet.base.errors import InvalidInput
+from discreet.base.errors import InvalidInput, of_kind
 from discreet.base.packages import installed
 from discreet.privacy.derivation import Claim, Fact, Facts, Reason
 from discreet.privacy.sensitivity import Sensitivity
@@ -114,8 +114,7 @@ def _nodes(reason: Reason) -> list[dict[str, Any]]:
     below = [node for premise in reason.premises for node in _nodes(premise)]
     if reason.facts is None:
         return below
-    node = _plain(reason.facts)
-    assert isinstance(node, dict)
+    node = of_kind(dict, _plain(reason.facts))
     return [{**node, "parts": len(below), "of": below} if below else node]
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.base.errors import of_kind
 from discreet.base.policies import StochasticPolicy
 from discreet.base.streams import Stream
 from discreet.base.types import Floats
@@ -32,8 +33,7 @@ from discreet.simulation.block_loop import run_blocks
 
 
 def _noise_off(scale: Scale) -> Verdict:
-    world, K = layered(instance=scale.seed), min(scale.episodes, 500)
-    assert isinstance(world, LayeredWorld)
+    world, K = of_kind(LayeredWorld, layered(instance=scale.seed)), min(scale.episodes, 500)
     differences = {}
     for learner, recipe in ((UCOREPS(), "loss-tables"), (UOBLBPS(), "observed-losses")):
         options = {"accumulator": "tree", "losses": "k-norm"} if recipe == "loss-tables" else {}
@@ -119,8 +119,7 @@ class _Watcher:
 
 
 def _watched(scale: Scale, run: int, privacy: Privacy) -> _Seen:
-    world = layered(instance=scale.seed + run)
-    assert isinstance(world, LayeredWorld)
+    world = of_kind(LayeredWorld, layered(instance=scale.seed + run))
     watcher = _Watcher(UCOREPS(), np.array(world.transitions), [])
     privatizer = build(privacy, world.shape, scale.episodes, watcher.needs)
     run_blocks(world, watcher, privatizer, scale.episodes, scale.seed, run, lambda _served: None)

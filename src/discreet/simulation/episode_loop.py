@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.base.compiled import inlined, kernel
+from discreet.base.errors import Unsupported
 from discreet.base.streams import COINS, NOISE, USERS, Stream, stream
 from discreet.base.types import Floats, Integers
 from discreet.learners.base import CompiledLearner, Learner, Problem, plan_into
@@ -84,7 +85,8 @@ def run_episodes(
     tick: Callable[[int], None],
 ) -> RunRecord:
     """One run with a new plan after every user."""
-    assert isinstance(learner, CompiledLearner)
+    if not isinstance(learner, CompiledLearner):
+        raise Unsupported(f"learner {learner.name} has no compiled loop")
     privatizer.check_users(episodes)  # the compiled loop has no session that would
     record, channel = empty_record(episodes), _only_channel(privatizer)
     streams = Streams(stream(seed, run, USERS), stream(seed, run, NOISE), stream(seed, run, COINS))
@@ -115,7 +117,8 @@ def _truth(world: TabularWorld) -> Truth:
 
 def _only_channel(privatizer: Privatizer) -> Channel | ContinualChannel:
     (channel,) = privatizer.channels
-    assert isinstance(channel, Channel | ContinualChannel)
+    if not isinstance(channel, Channel | ContinualChannel):
+        raise Unsupported(f"the compiled loop does not know {type(channel).__name__}")
     return channel
 
 

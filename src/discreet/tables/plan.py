@@ -207,7 +207,8 @@ def _rehearsed(
     spent = math.inf if epsilon is None else epsilon
     start = first_states(second, shape.states, 0.05 * spent, noise).shares if shape.homogeneous else None
     model = model_of(shape, release, False, first.users, start)
-    assert not isinstance(policy, Mixture)
+    if isinstance(policy, Mixture):
+        raise Unsupported("a mixture of policies cannot be judged: choose another learner")
     table = (policy.stochastic(shape.actions) if isinstance(policy, Policy) else policy).probabilities
     judged = judge(second, shape, limits, table, behaviour, model, shares_of(spent), noise)
     told = verdict_of(judged.difference, judged.causes).word in ("better", "worse")

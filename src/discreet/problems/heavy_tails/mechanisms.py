@@ -29,6 +29,7 @@ from typing import Protocol
 
 import numpy as np
 
+from discreet.base.errors import of_kind
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
 from discreet.mechanisms.counts.encoder import Context, Encoder
@@ -224,8 +225,7 @@ class RisingThresholds:
     """Where each row stands on the grid of thresholds, and when it got there."""
 
     def __init__(self, channel: ClippedRewardsChannel) -> None:
-        assert isinstance(channel.encoder, ClippedTables)
-        self._channel, encoder = channel, channel.encoder
+        self._channel, encoder = channel, of_kind(ClippedTables, channel.encoder)
         places, rows = len(encoder.thresholds), encoder.rows
         moments = moments_of(encoder.shape)
         self._grid = np.array(encoder.thresholds)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from discreet.base.errors import of_kind
 from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
 from discreet.base.types import Integers, Mask
 from discreet.ledger.chain import canonical
@@ -253,8 +254,7 @@ def _pack_answer(report: Answered, channel: AskedChannel, rules: RoundRules) -> 
         if len(report.bits) != size or report.bits.strip("01"):
             raise Refused("malformed", f"this question is answered by {size} zeros and ones")
         return canonical({"question": report.question, "bits": report.bits}).encode()
-    assert isinstance(report.answer, int)
-    if not 0 <= report.answer < size:
+    if not isinstance(report.answer, int) or not 0 <= report.answer < size:
         raise Refused("malformed", f"an answer to this question lies in 0..{size - 1}")
     return canonical({"question": report.question, "answer": report.answer}).encode()
 
@@ -282,5 +282,4 @@ def _as_many(values: list[Entry], steps: list[int]) -> list[Entry]:
 def _playable(policy: AnyPolicy, actions: int) -> Mask:
     if isinstance(policy, Policy):
         return np.asarray(policy.actions[:, :, None] == np.arange(actions))
-    assert isinstance(policy, StochasticPolicy)
-    return np.asarray(policy.probabilities > 0)
+    return np.asarray(of_kind(StochasticPolicy, policy).probabilities > 0)

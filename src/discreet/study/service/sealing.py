@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from discreet.base.errors import InvalidInput, MissingExtra
+from discreet.base.errors import InvalidInput, MissingExtra, unknown_name
 from discreet.base.files import shortened
 
 _PURPOSES = ("record", "state", "message")
@@ -77,7 +77,8 @@ def seal(content: bytes, public: bytes, info: bytes) -> bytes:
 
 def bound_to(study: str, number: int, purpose: str) -> bytes:
     """What a sealed content is bound to: a study, a round and a purpose."""
-    assert purpose in _PURPOSES
+    if purpose not in _PURPOSES:
+        raise unknown_name("purpose of a sealed content", purpose, _PURPOSES)
     return f"discreet {purpose} 1\n{study}\n{number}".encode()
 
 

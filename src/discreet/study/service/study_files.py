@@ -120,7 +120,8 @@ def template(name: str, keys: Mapping[str, str], model: str = "local") -> str:
     """A commented study file for people to change."""
     text = _TEMPLATE.format(name=name, signing=keys["signing"])
     for old, new in _OF_MODEL.get(model, ()):
-        assert old in text
+        if old not in text:
+            raise InvalidInput(f"the template has no line for the trust model {model}")
         text = text.replace(old, new)
     return text + "".join(f'{key} = "{digits}"\n' for key, digits in keys.items() if key != "signing")
 

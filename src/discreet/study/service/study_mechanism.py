@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.base.errors import DiscreetError, Unsupported
+from discreet.base.errors import DiscreetError, Unsupported, of_kind
 from discreet.base.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
 from discreet.base.streams import COINS, stream
 from discreet.base.types import NDArray
@@ -77,14 +77,16 @@ class Mechanism:
     def channel(self) -> ReportChannel | AskedChannel:
         """The channel that devices of a local study report through."""
         (channel,) = self.privatizer.channels
-        assert isinstance(channel, ReportChannel | AskedChannel)
+        if not isinstance(channel, ReportChannel | AskedChannel):
+            raise Unsupported(f"devices cannot report through {type(channel).__name__}")
         return channel
 
     @cached_property
     def messages(self) -> MessageChannel:
         """The channel that devices of a shuffled study send their messages through."""
         (channel,) = self.privatizer.channels
-        assert isinstance(channel, MessageChannel)
+        if not isinstance(channel, MessageChannel):
+            raise Unsupported(f"devices cannot send messages through {type(channel).__name__}")
         return channel
 
     def terms(self, policy: AnyPolicy, users: int) -> MessageTerms:
@@ -262,8 +264,7 @@ def labelled_policy(study: Study, message: str) -> AnyPolicy:
     found = policy_from(json.loads(message))
     if isinstance(found, Policy):
         return Policy(found.actions, states, actions)
-    assert isinstance(found, StochasticPolicy)
-    return StochasticPolicy(found.probabilities, states, actions)
+    return StochasticPolicy(of_kind(StochasticPolicy, found).probabilities, states, actions)
 
 
 def _learner(study: Study) -> Learner:

@@ -213,9 +213,12 @@ class Shuffler:
 
     def _batch(self, view: RoundView, contents: list[bytes]) -> Batch:
         """The batch of a round: the messages of all its users, permuted, signed, as the bytes that are sent."""
-        assert len(contents) == view.users
         messages = [message for content in contents for message in pieces(content)]
-        assert len(messages) == view.users * view.messages
+        if len(contents) != view.users or len(messages) != view.users * view.messages:
+            raise InvalidInput(
+                f"the batch of round {view.number} has {len(contents)} reports with {len(messages)} messages, and "
+                f"{view.users} of {view.messages} are declared: it is not sent; bring the shuffler's database back"
+            )
         self._shuffle(messages)
         self.point("freeze: permuted")
         batch: dict[str, Any] = {
