@@ -35,7 +35,7 @@ help:
 	@echo "make test-all    only the tests that make test leaves out: Spark, Dask, other solvers, a browser, long schedules"
 	@echo "make mutants     break compiled code on purpose, in copies of the source, and expect tests to fail there"
 	@echo "make fuzz        a million wrong inputs with a fresh seed, 12 minutes: only errors in one sentence may come out"
-	@echo "make lint        ruff alone; make types: mypy alone; make check: the same as make test"
+	@echo "make lint        ruff, and how many lines of code there are; make types: mypy alone; make check: the same as make test"
 	@echo "make setup       only set up $(VENV)"
 	@echo "make bench       speed against careful NumPy, as ratios measured in one run"
 	@echo "make docs        the documentation as a site, in site/"
@@ -84,6 +84,7 @@ fuzz: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/size.py
 
 types: setup
 	$(BIN)/mypy
