@@ -16,7 +16,7 @@ from discreet.base.packages import lazily
 
 if TYPE_CHECKING:
     from discreet import audit, data, learners, ledger, offline, recipes, worlds
-    from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra, OverBudget, Unsupported
+    from discreet.base.errors import DiscreetError, EmptyTable, InvalidInput, MissingExtra, OverBudget, Unsupported
     from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy
     from discreet.base.shape import Shape
     from discreet.privacy.guarantee import Guarantee
@@ -41,6 +41,7 @@ _HOMES = {
     "compare": "discreet.simulation.compare",
     "Comparison": "discreet.simulation.comparison",
     "DiscreetError": "discreet.base.errors",
+    "EmptyTable": "discreet.base.errors",
     "InvalidInput": "discreet.base.errors",
     "MissingExtra": "discreet.base.errors",
     "OverBudget": "discreet.base.errors",
@@ -71,6 +72,7 @@ __all__ = [
     "Central",
     "Comparison",
     "DiscreetError",
+    "EmptyTable",
     "Guarantee",
     "InvalidInput",
     "Local",

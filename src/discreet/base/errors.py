@@ -17,7 +17,7 @@ _CATALOGUES, _FEW = {"recipe": "discreet recipes"}, 20
 
 
 class DiscreetError(Exception):
-    """Root of all errors that discreet raises on purpose; the command line turns them into exit code 2.
+    """Root of all errors that discreet raises on purpose; the command line turns them into its exit code, mostly 2.
 
     Examples:
         >>> import discreet
@@ -27,6 +27,8 @@ class DiscreetError(Exception):
         ...     print(type(error).__name__)
         InvalidInput
     """
+
+    exit_code = 2
 
 
 class InvalidInput(DiscreetError, ValueError):
@@ -60,6 +62,20 @@ class OverBudget(InvalidInput):
         >>> issubclass(discreet.OverBudget, discreet.DiscreetError)
         True
     """
+
+
+class EmptyTable(DiscreetError):
+    """A table that was released may hold nobody: its budget is spent, and no policy is handed out.
+
+    The command line exits with code 3.
+
+    Examples:
+        >>> import discreet
+        >>> discreet.EmptyTable.exit_code
+        3
+    """
+
+    exit_code = 3
 
 
 class MissingExtra(DiscreetError, ImportError):

@@ -43,7 +43,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
                 command(*arguments, **keywords)
         except DiscreetError as error:
             typer.echo(f"discreet: {_as_typed(str(error), own.parameters)}", err=True)
-            raise typer.Exit(2) from None
+            raise typer.Exit(error.exit_code) from None
         except BrokenPipeError:
             _reader_is_gone()
             raise typer.Exit(1) from None

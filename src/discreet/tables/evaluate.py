@@ -59,7 +59,7 @@ class Evaluation:
         value: Of the policy.
         behaviour: Of what users did.
         difference: Value less behaviour.
-        verdict: Better, worse, about the same, or cannot be told, and why.
+        verdict: Better, worse, about the same, cannot be told, or not judged, and why.
         guarantee: The promise to the users.
         facts: The content of the receipt.
 

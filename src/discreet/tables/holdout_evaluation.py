@@ -27,13 +27,14 @@ from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import privatizer_for
 from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.policy_value import Judged, judge, shares_of
+from discreet.tables.evaluation.presence import DECLARATIONS, presence_of
 from discreet.tables.evaluation.private_mean import Part, PrivateMean, guarantee_of
 from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.start_distribution import first_states
 from discreet.tables.evaluation.unknown_behaviour import judge_unknown
-from discreet.tables.evaluation.verdict import Verdict, verdict_from, verdict_of
+from discreet.tables.evaluation.verdict import Verdict, not_judged, verdict_from, verdict_of
 from discreet.tables.read.user_subsets import Ordered, PartUsers
 from discreet.tables.receipt import mechanism_facts
 
@@ -108,9 +109,11 @@ def judge_held_out(
             people, held_out, policy, behaviour, limits, budget.pure, noise, release, table_users, confidence
         )
     else:
-        judged, guarantee = _undeclared(people, held_out, policy, limits, budget, noise, known, confidence)
+        judged, guarantee, release = _undeclared(people, held_out, policy, limits, budget, noise, known, confidence)
+        table_users = int(held_out.sum())
     guarantee = drawn(guarantee, noise.simulated)
-    verdict = verdict_of(judged.difference, judged.causes)
+    doubt = _doubt(people.table.shape, limits, release, table_users)
+    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes)
     facts = {
         **{name: getattr(judged, name).as_dict() for name in ("value", "behaviour", "difference")},
         "word": verdict.word,
@@ -149,7 +152,7 @@ def _declared(
 def _undeclared(
     people: Ordered, held_out: Mask, policy: Floats, limits: Limits, budget: Budget, noise: NoiseSource,
     known: Floats | None, confidence: float,
-) -> tuple[Judged, Guarantee]:  # fmt: skip
+) -> tuple[Judged, Guarantee, Release]:  # fmt: skip
     shape, paths = people.table.shape, people.paths(held_out)
     rest = budget.share(_FOR_THE_REST).pure
     privatizer = privatizer_for(
@@ -165,8 +168,23 @@ def _undeclared(
         start_variance=variance, confidence=confidence, known_rewards=known,
     )  # fmt: skip
     judged = judged._replace(parts=(*parts, *judged.parts))
-    assert judged.table is not None
-    return judged, guarantee_of(judged.parts, [judged.table], delta=budget.delta)
+    assert judged.release is not None
+    return judged, guarantee_of(judged.parts, [judged.release.guarantee], delta=budget.delta), judged.release
+
+
+def _doubt(shape: Shape, limits: Limits, release: Release | None, users: int) -> str:
+    """Why nothing is said about better or worse: a user without rows counts in one value and not in the other."""
+    if release is None or not has_table(release):
+        return (
+            "no table is released here, so nothing says whether rows are missing, and then the values are about others"
+        )
+    presence = presence_of(shape, release, users, every_step=not limits.ends)
+    if not presence.falls_short:
+        return ""
+    return (
+        f"{presence.words()}, and where rows are missing the values are about different people; "
+        f"see what discreet check finds, and check the declarations ({DECLARATIONS})"
+    )
 
 
 def promised(shape: Shape, ends: bool, users: int, budget: Budget, declared: bool, known: bool) -> Guarantee:

@@ -56,6 +56,7 @@ def _title(evaluation: Mapping[str, Any]) -> str:
         "worse": "The policy is worse than the behaviour",
         "about the same": "The policy and the behaviour are about the same",
         "cannot be told": "Whether the policy is better cannot be told",
+        "not judged": "Not judged, because rows may be missing",
     }
     return f"{words[evaluation['word']]} ({confidence:.0%} intervals)"
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.errors import EmptyTable, InvalidInput, Unsupported
 from discreet.base.notebook import facts_html, one_line
 from discreet.base.policies import AnyPolicy, labelled
 from discreet.base.shape import check_size
@@ -44,6 +44,7 @@ from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
 from discreet.tables.evaluation.interval import Interval
+from discreet.tables.evaluation.presence import DECLARATIONS, presence_of
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.verdict import Verdict
 from discreet.tables.holdout import Jury
@@ -88,7 +89,7 @@ class Fit:
         value: Of the policy, judged by held-out users.
         behaviour: Of what users did.
         difference: Value less behaviour.
-        verdict: Better, worse, about the same, or cannot be told, and why.
+        verdict: Better, worse, about the same, cannot be told, or not judged, and why.
         split: Who was held out.
         bound: What the policy is worth at least, (S,), with the stated probability.
 
@@ -290,6 +291,13 @@ def train(
         made, promise = _made(noise), found.release.guarantee
         if judgement is not None and jury.split is not None:
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
+    presence = presence_of(data.shape, found.release, users)
+    if presence.may_be_empty:
+        kept = "" if bought is None else ", and the ledger keeps the release"
+        raise EmptyTable(
+            f"{presence.words()}, so it may be empty and no policy is handed out: its budget ({promise.brief()}) is "
+            f"spent{kept}; check the declarations ({DECLARATIONS}) with discreet check"
+        )
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
     facts["values"] = found.meaning
     if judgement is not None:

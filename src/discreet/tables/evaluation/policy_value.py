@@ -24,8 +24,8 @@ import numpy as np
 
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
+from discreet.mechanisms.release import Release
 from discreet.mechanisms.sums.accumulator import NoiseSource
-from discreet.privacy.guarantee import Guarantee
 from discreet.tables.evaluation.clipping import Chosen, choose_clip, known_range
 from discreet.tables.evaluation.doubly_robust import Contributions, Terms, contributions
 from discreet.tables.evaluation.interval import KAPPA, Interval, between, half_width, normal_quantile
@@ -64,7 +64,7 @@ class Judged(NamedTuple):
     difference: Interval
     causes: Causes
     parts: tuple[Part, ...]  # the noisy sums
-    table: Guarantee | None = None  # of a table of the same users, where one was released
+    release: Release | None = None  # a table of the same users, where one was released
     table_parts: tuple[Any, ...] = ()
 
 

@@ -74,7 +74,7 @@ def judge_unknown(
         difference.within(-limits.span, limits.span),
         Causes(found.bracket, found.noise, found.sampling, limits.span, found.shown),
         tuple(mechanism.parts()),
-        release.guarantee,
+        release,
         tuple(part for channel in privatizer.channels for part in channel.mechanisms()),
     )
 

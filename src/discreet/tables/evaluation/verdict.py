@@ -3,7 +3,8 @@
 * *better* (*worse*): the interval of the difference to the behaviour lies above (below) 0;
 * *cannot be told*: it contains 0 and is wider than a quarter of the range that values can have. The reason is the
   largest of three released parts of its width: rows that are not shown (the bracket), noise, or sampling;
-* *about the same*: it contains 0 and is no wider than that.
+* *about the same*: it contains 0 and is no wider than that;
+* *not judged*: rows are missing, or may be, so that the two values may be about different people.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ class Verdict:
 def verdict_from(word: str, sentence: str) -> Verdict:
     """A verdict that was written down."""
     return Verdict(word, sentence.removeprefix(f"{word}: "))
+
+
+def not_judged(reason: str) -> Verdict:
+    """No verdict, because rows are missing or may be."""
+    return Verdict("not judged", reason)
 
 
 def verdict_of(difference: Interval, causes: Causes) -> Verdict:

@@ -1,0 +1,91 @@
+"""Tables in which rows are missing, or that hold nobody by mistake: nothing false is said, and no policy handed out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import discreet
+import discreet.data
+import discreet.offline
+from discreet.base.errors import EmptyTable
+from discreet.cli import main
+
+STATES, ACTIONS = 3, 2
+
+
+def visits(users, horizon=1, share=0.0, seed=0):
+    """Rewards of one half and a bit, whatever anybody does; states are missing completely at random."""
+    rng = np.random.default_rng(seed)
+    size = (users, horizon)
+    state = rng.integers(STATES, size=size).astype(float)
+    state[rng.random(size) < share] = np.nan
+    columns = {
+        "u": np.repeat(np.arange(users), horizon), "t": np.tile(np.arange(horizon), users), "s": state.ravel(),
+        "a": rng.integers(ACTIONS, size=size).ravel(), "r": (rng.random(size) < 0.6).astype(float).ravel(),
+    }  # fmt: skip
+    return pd.DataFrame(columns)
+
+
+def declared(frame, **changes):
+    usual = {
+        "user": "u", "step": "t", "state": "s", "action": "a", "reward": "r", "states": STATES, "actions": ACTIONS,
+        "horizon": 1, "early_end": False,
+    }  # fmt: skip
+    return discreet.data.read(frame, **{**usual, **changes})
+
+
+def as_users_did(horizon=1):
+    return discreet.StochasticPolicy(np.full((horizon, STATES, ACTIONS), 1 / ACTIONS))
+
+
+@pytest.mark.parametrize("behaviour", ["uniform", None])
+@pytest.mark.parametrize("share", [0.02, 0.1])
+def test_where_rows_are_missing_nobody_is_called_better(share, behaviour):
+    found = discreet.offline.evaluate(
+        declared(visits(20_000, share=share)), as_users_did(), epsilon=2.0, delta=1e-6, behaviour=behaviour
+    )
+    assert found.verdict.word == "not judged"
+    assert "users are in the released table" in found.verdict.reason
+
+
+def test_a_whole_table_is_judged():
+    found = discreet.offline.evaluate(declared(visits(20_000)), as_users_did(), epsilon=2.0, behaviour="uniform")
+    assert found.verdict.word != "not judged"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"first_step": 1}, {"states": discreet.data.Bins([50, 60, 70])}, {"homogeneous": True, "states": ["x", "y"]}],
+    ids=["first step", "states", "labels"],
+)
+def test_no_policy_comes_from_a_table_that_may_be_empty(wrong, tmp_path):
+    from discreet.ledger.budget import make_budget
+    from discreet.ledger.database import opened, transaction
+    from discreet.ledger.spending import open_data_set
+
+    ledger = str(tmp_path / "budget.db")
+    with opened(ledger, new=True) as connection, transaction(connection):
+        open_data_set(connection, "made", make_budget(epsilon=1.5, delta=0.0, rho=None, mode="sum"))
+    frame = visits(2000)
+    if "homogeneous" in wrong:
+        frame["s"] = "z"
+    table = declared(frame, **wrong)
+    with pytest.raises(EmptyTable, match=r"of 2,000 users are in .* epsilon 1\) is spent; check the .* \(first step"):
+        discreet.offline.train(table, epsilon=1.0)
+    for _ in range(2):  # paid once
+        with pytest.raises(EmptyTable, match="the ledger keeps the release"):
+            discreet.offline.train(table, epsilon=1.0, ledger=ledger, dataset="made")
+
+
+def test_on_the_command_line_it_is_exit_code_3(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    visits(2000).assign(s=400).to_csv("visits.csv", index=False)
+    options = "--user u --step t --state s --action a --reward r --states 3 --actions 2 --horizon 1 --epsilon 1"
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "visits.csv", *options.split(), "--out", "policy.json", "--receipt", "receipt.json"])
+    assert stopped.value.code == 3
+    assert "check the declarations (first step, states" in capsys.readouterr().err
+    assert not (tmp_path / "policy.json").exists()
+    assert not (tmp_path / "receipt.json").exists()
