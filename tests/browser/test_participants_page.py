@@ -37,7 +37,7 @@ def test_hashes_and_signature_are_recomputed_in_the_browser(page, live):
 def test_it_is_whole_without_scripts_and_says_when_a_round_is_new(open_page, live):
     silent = open_page(java_script_enabled=False)
     silent.goto(live.url)
-    for said in ("What leaves your device", "multiplies the odds by at most", "spring", "sha256:"):
+    for said in ("What leaves your device", "multiplies the odds of the true one by at most", "spring", "sha256:"):
         assert said in silent.inner_text("main")
     assert silent.get_by_role("button", name="Check it in this browser").is_hidden()
     page = open_page()

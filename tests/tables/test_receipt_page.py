@@ -14,16 +14,10 @@ import pytest
 import discreet.data
 import discreet.offline
 from discreet import ledger
+from discreet.privacy.odds import factor, likely, one_in
+from discreet.privacy.words import rounded_up
 from discreet.tables.receipt_page import page
-from discreet.tables.receipt_words import (
-    at_several_deltas,
-    factor,
-    likely,
-    not_promised,
-    one_in,
-    people_words,
-    promised,
-)
+from discreet.tables.receipt_words import ADDS_UP, at_several_deltas, not_promised, people_words, promised
 
 EVIL = "<script>alert('&')</script>"
 
@@ -74,9 +68,11 @@ def test_it_says_what_is_promised_about_whom_and_what_was_spent(facts):
     text = read(facts)
     for phrase in (
         facts["guarantee"]["statement"],
-        "at most 2.719 times as likely",
-        "50%, is at most 73.2% afterwards",
-        "one in 1,000,000",
+        "more than 2.719 times as likely",
+        "From even odds, 50%, that is to at most 73.2%.",
+        "differ by a factor of at most 7.39",
+        "Delta, 1e-06, is the most by which",
+        "the noise that the receipt says was added",
         "Data set icu-2026",
         f"written on {facts['date']}",
         "one value of the column 'patient', one trajectory",
@@ -103,13 +99,15 @@ def test_numbers_are_computed_and_never_understated(facts):
     for delta in (1e-6, 3e-7, 1e-9, 0.3):
         assert 1 / int(one_in(delta).removeprefix("one in ").replace(",", "")) >= delta * (1 - 1e-9)
     rows = at_several_deltas(facts)
-    assert ("1e-06", "1", "2.719", "73.2%") in rows
+    beyond = facts["guarantee"]["exceeded"]
+    assert beyond == 0.0 or 1e-6 < beyond < 1e-4
+    assert ("1e-06", "1", "2.719", "73.2%", rounded_up(beyond, 3)) in rows
     assert len(rows) == 5
 
 
 def test_large_numbers_are_called_large(facts):
     large = copy.deepcopy(facts)
-    large["guarantee"] |= {"epsilon": 8.0, "delta": 0.01}
+    large["guarantee"] |= {"epsilon": 8.0, "delta": 0.01, "exceeded": 0.04}
     words = " ".join(promised(large))
     assert "This epsilon is large" in words
     assert "This delta is large: with 400 people" in words
@@ -119,15 +117,17 @@ def test_large_numbers_are_called_large(facts):
 def test_a_promise_in_rho_is_put_into_words_at_a_usual_delta(facts):
     stated = copy.deepcopy(facts)
     stated["guarantee"] |= {"epsilon": None, "delta": 0.0}
-    assert "(delta)" in promised(stated)[0]
+    assert "Take any one person" in promised(stated)[0]
     nothing = copy.deepcopy(stated)
-    nothing["guarantee"]["epsilon_at"] = [{"delta": 1e-3, "epsilon": None}]
+    nothing["guarantee"]["epsilon_at"] = [{"delta": 1e-3, "epsilon": None, "exceeded": None}]
     assert "Nothing that can be stated" in promised(nothing)[0]
     assert "no bound" in read(nothing)
 
 
 def test_optional_sections_are_shown_where_they_are(facts):
-    assert "No ledger was kept" in read({**facts, "ledger": None})
+    alone = read({**facts, "ledger": None})
+    assert "No ledger was kept" in alone
+    assert ADDS_UP in alone
     assert "Already paid" in read({**facts, "ledger": {**facts["ledger"], "reused": True}})
     entry = {"estimate": 0.74, "low": 0.66, "high": 0.81, "confidence": 0.95}
     evaluation = {"value": entry, "behaviour": entry, "difference": entry, "verdict": "better"}

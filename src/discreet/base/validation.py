@@ -78,7 +78,7 @@ def _between(name: str, number: float, ends: tuple[float, float], what: str) -> 
 
 
 def check_delta(name: str, value: Any) -> float:
-    """A privacy failure probability: in [0, 1)."""
+    """The delta of (epsilon, delta) differential privacy: in [0, 1)."""
     number = _number(name, value)
     if not 0 <= number < 1:
         raise InvalidInput(f"{name} must lie in [0, 1), got {shown(value)}; typical values are 0 and 1e-5")

@@ -28,7 +28,7 @@ def open_budget(
     ledger: Where,
     dataset: Annotated[str, typer.Option(help="The name of the data set, such as icu-2026.")],
     epsilon: Annotated[float | None, typer.Option(help="The budget; epsilons of releases add up.")] = None,
-    delta: Annotated[float, typer.Option(help="The budget of failure probabilities.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The budget of deltas, which add up as well.")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="Instead of epsilon: rhos of releases add up.")] = None,
     mode: Annotated[
         str | None,

@@ -116,7 +116,7 @@ Epsilon: TypeAlias = Annotated[
     float | None, typer.Option("--epsilon", help="At most this much privacy loss.", rich_help_panel=_PRIVACY)
 ]
 Delta: TypeAlias = Annotated[
-    float | None, typer.Option("--delta", help="Except with this probability (default 0).", rich_help_panel=_PRIVACY)
+    float | None, typer.Option("--delta", help="The delta beside epsilon (default 0).", rich_help_panel=_PRIVACY)
 ]
 Rho: TypeAlias = Annotated[
     float | None,

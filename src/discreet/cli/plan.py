@@ -21,7 +21,7 @@ def plan(
     epsilons: Annotated[
         str, typer.Option("--epsilons", "--epsilon", metavar="E[,E...]", help="What to compare.")
     ] = "0.5,1,2,4",
-    delta: Annotated[float, typer.Option(help="The failure probability of privacy.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The delta beside epsilon.")] = 0.0,
     homogeneous: Annotated[
         bool, typer.Option("--homogeneous", help="Steps are alike: counts are pooled.", rich_help_panel=_SHAPE)
     ] = False,

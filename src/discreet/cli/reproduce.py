@@ -89,7 +89,7 @@ def _print(done: Reproduction) -> None:
 
 def matrix(
     epsilon: Annotated[float, typer.Option(help="At most this much privacy loss.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Except with this probability; above 0 for the shuffle model.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="The delta beside epsilon; above 0 for the shuffle model.")] = 1e-5,
     episodes: Annotated[int, typer.Option(help="How many users act, one episode each.")] = 10_000,
     runs: Annotated[int, typer.Option(help="How many independent runs of each cell.")] = 3,
     seed: _Seed = 0,

@@ -56,7 +56,7 @@ def train(
         typer.Option(metavar="FILE", help="Features (S, A, d) of linear learners (.npy).", rich_help_panel="Learning"),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss.", rich_help_panel="Privacy")] = None,
-    delta: Annotated[float, typer.Option(help="Its failure probability.", rich_help_panel="Privacy")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The delta beside epsilon.", rich_help_panel="Privacy")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="Instead of epsilon.", rich_help_panel="Privacy")] = None,
     recipe: Annotated[
         str, typer.Option(help="A name from discreet recipes; auto takes the least noise.", rich_help_panel="Privacy")

@@ -74,7 +74,7 @@ class Guarantee:
     Args:
         model: ``central``, ``joint``, ``shuffle``, ``local`` or ``none``.
         epsilon: Computed from the profile at ``delta``.
-        delta: The probability up to which the bound may fail.
+        delta: By how much a probability may exceed the bound.
         profile: The smallest delta that holds at every epsilon.
         derivation: The rules and premises that it rests on; ``explain()`` prints them.
         rho: The parameter of zero-concentrated differential privacy, where it is known.

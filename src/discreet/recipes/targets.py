@@ -61,7 +61,7 @@ class Central(Privacy):
 
     Args:
         epsilon: The bound on the privacy loss; the smaller, the stronger the promise. Give it or ``rho``.
-        delta: The probability up to which the bound may fail; 0 is pure differential privacy.
+        delta: By how much a probability may exceed the bound; 0 is pure differential privacy.
         rho: Zero-concentrated differential privacy in place of epsilon.
         recipe: The mechanism by name (``discreet recipes``); "auto" chooses from public things only.
         options: Options of the recipe, by name.
@@ -81,7 +81,7 @@ class Local(Privacy):
 
     Args:
         epsilon: The bound on the privacy loss of everything that one user sends. Give it or ``rho``.
-        delta: The probability up to which the bound may fail; 0 is pure differential privacy.
+        delta: By how much a probability may exceed the bound; 0 is pure differential privacy.
         rho: Zero-concentrated differential privacy in place of epsilon.
         recipe: The mechanism by name; "auto" chooses from public things only.
         options: Options of the recipe, by name.
@@ -102,7 +102,7 @@ class Shuffle(Privacy):
 
     Args:
         epsilon: The bound on the privacy loss of the mixed messages.
-        delta: The probability up to which the bound may fail; it must be above 0 here.
+        delta: By how much a probability may exceed the bound; it must be above 0 here.
         rho: Refused by the recipes of this model.
         recipe: The mechanism by name; "auto" chooses from public things only.
         options: Options of the recipe, by name.

@@ -137,7 +137,7 @@ def evaluate(
         policy: A policy or its file. It must not have been learned from the users who judge it: if it was learned from
             this table, give the ``split`` that ``train(..., holdout=)`` recorded, and the held-out users judge.
         epsilon: With ``delta``, or ``rho``: what the judgement may cost.
-        delta: The probability up to which the bound may fail.
+        delta: By how much a probability may exceed the bound.
         rho: Zero-concentrated differential privacy in place of epsilon.
         behaviour: The policy that users followed, if it is known: a policy, its file, "uniform", or probabilities (S,
             A) or (H, S, A); it makes intervals far narrower.

@@ -8,7 +8,7 @@ that would be a release of its own.
 ==================  ========================================================================================
 key                 what it holds
 ==================  ========================================================================================
-``guarantee``       the promise, its derivation, and the epsilon that goes with other deltas
+``guarantee``       the promise, its derivation, the epsilon that goes with other deltas, and P(loss > epsilon)
 ``mechanisms``      of every noisy statistic: what one user moves in it, and the law that hides that
 ``budget``          zero-concentrated parameters, where there are some
 ``data``            name of the data set, hash of its declaration, the column that says who a user is
@@ -49,6 +49,7 @@ from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sparse import SparseChannel
 from discreet.noise.exact_sampler import OPENDP, OWN
 from discreet.privacy.guarantee import Guarantee, finite_or_none
+from discreet.privacy.odds import exceeded
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.read.columns import Declaration
@@ -272,9 +273,17 @@ def policy_hash(policy: AnyPolicy) -> str:
 
 
 def guarantee_facts(guarantee: Guarantee) -> dict[str, Any]:
-    """The guarantee, and the epsilon that goes with other deltas."""
-    curve = [{"delta": delta, "epsilon": finite_or_none(guarantee.epsilon_at(delta))} for delta in _DELTAS]
-    return {**guarantee.as_dict(), "statement": guarantee.statement(), "epsilon_at": curve}
+    """The guarantee, the epsilon that goes with other deltas, and P(loss > epsilon) at most beside each."""
+    pairs = [(delta, finite_or_none(guarantee.epsilon_at(delta))) for delta in _DELTAS]
+    curve = [{"delta": delta, "epsilon": e, "exceeded": _exceeded(guarantee, e, delta)} for delta, e in pairs]
+    stated = _exceeded(guarantee, finite_or_none(guarantee.epsilon), guarantee.delta)
+    return {**guarantee.as_dict(), "statement": guarantee.statement(), "exceeded": stated, "epsilon_at": curve}
+
+
+def _exceeded(guarantee: Guarantee, epsilon: float | None, delta: float) -> float | None:
+    if epsilon is None:
+        return None
+    return exceeded(guarantee.profile, epsilon) if delta else 0.0
 
 
 def noise_facts(used: Collection[str]) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from discreet.tables.receipt_words import (
+    ADDS_UP,
     at_several_deltas,
     in_one_sentence,
     kept_words,
@@ -27,6 +28,7 @@ from discreet.tables.receipt_words import (
     worth_words,
 )
 
+_OF_EPSILON = ("delta", "epsilon", "times as likely, at most", "50% to at most", "beyond it, with probability at most")
 _SHOWN = 50  # entries of a list on the page; the JSON has all
 _TITLES = {"value": "the learned policy", "behaviour": "what was done so far", "difference": "the difference"}
 
@@ -94,16 +96,12 @@ def _heading(facts: Mapping[str, Any]) -> str:
 
 
 def _epsilons(facts: Mapping[str, Any]) -> str:
-    rows = [
-        f"<tr><td>{_text(delta)}</td><td>{_text(epsilon)}</td><td>{_text(factor)}</td><td>{_text(sure)}</td></tr>"
-        for delta, epsilon, factor, sure in at_several_deltas(facts)
-    ]
-    head = "<tr><th>delta</th><th>epsilon</th><th>odds times at most</th>"
+    rows = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in at_several_deltas(facts))
+    head = "".join(f"<th>{name}</th>" for name in _OF_EPSILON)
     return (
-        f"<table class=numbers>{head}<th>from 50% to at most</th></tr>{''.join(rows)}</table>"
-        "<p class=soft>Odds of anything that somebody suspects about one person grow by at most that factor, e to the "
-        "power of epsilon, by seeing the release. The last column starts from a suspicion as likely as not. Delta is "
-        "the probability, at most, that more is learned. Every row is true of the same release.</p>"
+        f"<table class=numbers><tr>{head}</tr>{rows}</table>"
+        "<p class=soft>The third column is e^epsilon. The last one bounds the probability of an outcome "
+        "that her record makes likelier than that, which is not delta. Every row is true of the same release.</p>"
     )
 
 
@@ -121,8 +119,8 @@ def _budget(facts: Mapping[str, Any]) -> str:
     ledger = facts["ledger"]
     if ledger is None:
         return (
-            "<p>No ledger was kept, so this page cannot say what else was released about these people. What was adds "
-            "to the promise above: ask for it, and keep a budget (<code>--ledger</code>).</p>"
+            f"<p>No ledger was kept, so this page cannot say what else was released about these people. {ADDS_UP} "
+            "Ask for it, and keep a budget (<code>--ledger</code>).</p>"
         )
     words = ledger["words"]
     rows = [

@@ -1,31 +1,34 @@
 """The numbers of a receipt in sentences that a privacy officer can read and repeat.
 
-What an epsilon means for a person. Somebody who knows everybody else's record, and wonders which of two records is
-hers, holds some odds. Seeing the release multiplies them by the ratio of its probabilities under the two, which is at
-most e^epsilon; the delta is the probability, at most, that more than that is learned. From a suspicion as likely as not
-the odds of one to one become e^epsilon to one, a probability of e^epsilon / (1 + e^epsilon).
+What epsilon and delta mean for a person, and why, stands in :mod:`discreet.privacy.odds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from discreet.privacy.odds import factor, likely, one_in
+from discreet.privacy.odds import bound_words, delta_words, factor, likely, odds_words
 from discreet.privacy.words import rounded_up
 
-_LARGE = 5.0  # from here on odds grow by more than a hundred
+ADDS_UP = "This epsilon adds to those of earlier releases about the same people, and to those of later ones."
+_SEEN = "what was released"
+
+
+class _Stated(NamedTuple):
+    """The numbers that sentences are about; ``exceeded`` is P(loss > epsilon) at most."""
+
+    epsilon: float
+    delta: float
+    exceeded: float
 
 
 def in_one_sentence(facts: Mapping[str, Any]) -> str:
-    """The promise in a sentence: what e^epsilon does to odds."""
-    epsilon, delta = _stated(facts)
-    if epsilon is None:
+    """The promise in a sentence: how much more likely her record can make anything."""
+    stated = _stated(facts)
+    if stated is None:
         return "No finite epsilon holds: see below what is promised instead."
-    return (
-        f"Whatever somebody suspects about one person, seeing this release multiplies the odds by at most "
-        f"{factor(epsilon)}{_except(delta)}."
-    )
+    return bound_words(stated.epsilon, stated.exceeded, _SEEN)
 
 
 def people(facts: Mapping[str, Any]) -> int:
@@ -44,21 +47,19 @@ def people_words(facts: Mapping[str, Any]) -> str:
 
 def promised(facts: Mapping[str, Any]) -> list[str]:
     """What is promised, for somebody who has never heard of epsilon."""
-    epsilon, delta = _stated(facts)
+    stated = _stated(facts)
     everything = "the policy, its values and this page"
-    if epsilon is None:
+    if stated is None:
         return [f"Nothing that can be stated by epsilon is promised about what was released ({everything})."]
-    sure = likely(epsilon)
+    epsilon, delta, beyond = stated
     lines = [
-        f"Take any one person in the data. Whoever sees what was released ({everything}), even knowing the records of "
-        f"everybody else, learns only so much about hers: any result was at most {factor(epsilon)} times as likely "
-        f"with her record as it would have been with any other in its place{_except(delta)}. A suspicion about her, "
-        f"as likely as not before, 50%, is at most {sure} afterwards.",
-        "This holds against everybody, with any computer and any other knowledge, now and later, and for whatever is "
-        "computed from the release. It was computed from the noise that was added, not assumed.",
+        f"Take any one person in the data, and everything that was released: {everything}. "
+        + bound_words(epsilon, beyond, _SEEN),
+        *odds_words(epsilon, beyond, _SEEN),
+        *([delta_words(epsilon, delta, beyond)] if delta else []),
+        "The first sentence holds whatever anybody knows or computes, now and later, and for whatever is computed from "
+        "the release. Its numbers are computed from the noise that the receipt says was added.",
     ]
-    if epsilon >= _LARGE:
-        lines.append(f"This epsilon is large: at odds of {factor(epsilon)} to one it excludes little by itself.")
     if delta and delta * people(facts) >= 1:
         lines.append(
             f"This delta is large: with {people(facts):,} people it would allow showing one of them "
@@ -73,7 +74,7 @@ def not_promised(facts: Mapping[str, Any]) -> list[str]:
     known = f"how many people there are ({people_words(facts)})" + (f", {', '.join(public)}" if public else "")
     return [
         "That nothing is learned about people like her: what the data show about everybody (which treatment helps in "
-        "which state) is what the release is for, and it applies to her whether or not her record is in it.",
+        "which state) is what the release is for.",
         f"That public things are hidden: {known}, and everything under 'Declared and enforced'.",
         "That the rows themselves, copies of them or other files are safe: this is about the release alone.",
         "That other releases about the same people cost nothing: losses add up.",
@@ -94,21 +95,19 @@ def unit_words(facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def at_several_deltas(facts: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Rows (delta, epsilon, factor, probability), the stated pair among them."""
+def at_several_deltas(facts: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Rows (delta, epsilon, factor, from even odds, P(loss > epsilon)), the stated pair among them."""
     guarantee = facts["guarantee"]
-    pairs = {entry["delta"]: entry["epsilon"] for entry in guarantee["epsilon_at"]}
+    rows = {entry["delta"]: (entry["epsilon"], entry["exceeded"]) for entry in guarantee["epsilon_at"]}
     if guarantee["epsilon"] is not None:
-        pairs[guarantee["delta"]] = guarantee["epsilon"]
-    return [
-        (
-            "0" if delta == 0 else rounded_up(delta, 3),
-            "none" if epsilon is None else rounded_up(epsilon),
-            "no bound" if epsilon is None else factor(epsilon),
-            "no bound" if epsilon is None else likely(epsilon),
-        )
-        for delta, epsilon in sorted(pairs.items())
-    ]
+        rows[guarantee["delta"]] = guarantee["epsilon"], guarantee["exceeded"]
+    return [("0" if delta == 0 else rounded_up(delta, 3), *_row(*row)) for delta, row in sorted(rows.items())]
+
+
+def _row(epsilon: float | None, beyond: float | None) -> tuple[str, str, str, str]:
+    if epsilon is None or beyond is None:
+        return "none", "no bound", "no bound", "no bound"
+    return rounded_up(epsilon), factor(epsilon), likely(epsilon), rounded_up(beyond, 3)
 
 
 def sensitivity_words(sensitivity: Mapping[str, Any]) -> str:
@@ -150,16 +149,12 @@ def _on_average(average: float | None, by_state: list[float]) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}, by state at the first step"
 
 
-def _stated(facts: Mapping[str, Any]) -> tuple[float | None, float]:
-    """The pair that sentences are about: the stated one, or for a promise of rho that at a usual delta."""
+def _stated(facts: Mapping[str, Any]) -> _Stated | None:
+    """The numbers that sentences are about: the stated ones, or for a promise of rho those at a usual delta."""
     guarantee = facts["guarantee"]
     if guarantee["epsilon"] is not None:
-        return guarantee["epsilon"], guarantee["delta"]
+        return _Stated(guarantee["epsilon"], guarantee["delta"], guarantee["exceeded"])
     for entry in guarantee["epsilon_at"][1:]:
         if entry["epsilon"] is not None:
-            return entry["epsilon"], entry["delta"]
-    return None, 0.0
-
-
-def _except(delta: float) -> str:
-    return "" if delta == 0 else f", except with a probability of at most {one_in(delta)} (delta)"
+            return _Stated(entry["epsilon"], entry["delta"], entry["exceeded"])
+    return None

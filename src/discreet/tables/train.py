@@ -174,7 +174,7 @@ def train(
         data: The table that :func:`discreet.data.read` declared.
         learner: ``apvi``, ``vapvi``, ``pevi`` or a learner.
         epsilon: With ``delta``, or ``rho``: what the release may cost.
-        delta: The probability up to which the bound may fail.
+        delta: By how much a probability may exceed the bound.
         rho: Zero-concentrated differential privacy in place of epsilon.
         recipe: The mechanism by name.
         known_rewards: The table of mean rewards if it is public, (S, A) or (H, S, A); otherwise rewards are released.

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from discreet.base.errors import InvalidInput
-from discreet.study.dashboard.page_words import COLLUDE, HIDDEN, LEAVES, REFUSALS, SEEN, collude_words, odds_words
+from discreet.study.dashboard.page_words import COLLUDE, HIDDEN, LEAVES, REFUSALS, SEEN, collude_words, promise_words
 from discreet.study.dashboard.participants_page import ChargeRow, PublicFacts, participants_page
 from discreet.study.dashboard.policy_view import policy_table
 from discreet.study.service.declaration import parse_study
@@ -84,7 +84,7 @@ def test_the_page_says_what_is_asked_what_leaves_and_what_is_promised():
         LEAVES["local"],
         COLLUDE["local"],
         "Whatever was in it.",
-        "multiplies the odds by at most 7.39",
+        "multiplies the odds of the true one by at most 7.39",
         "7 of 20 reports have been counted",
         "the whole study small",
         "sha256:ee",
@@ -164,10 +164,13 @@ def test_large_policies_are_cut_and_say_so():
 
 
 def test_epsilon_in_words_never_sounds_better_than_it_is():
-    assert "2.719" in odds_words("local", 1.0, 0.0)[0]
-    assert "one in 100,000 (delta)" in odds_words("central", 1.0, 1e-5)[0]
-    assert len(odds_words("local", 4.9, 0.0)) == 2
-    assert "excludes little" in odds_words("local", 5.0, 0.0)[2]
+    local = {"epsilon": 1.0, "delta": 0.0}
+    assert "2.719" in promise_words("local", local)[0]
+    central = promise_words("central", {"epsilon": 1.0, "delta": 1e-5, "exceeded": 4e-4})
+    assert "one in 2,500" in central[0]
+    assert "40 times delta" in central[3]
+    assert len(promise_words("local", local | {"epsilon": 4.9})) == 3
+    assert "excludes little" in promise_words("local", local | {"epsilon": 5.0})[3]
 
 
 def test_what_holds_if_parties_collude_is_what_the_study_computed():

@@ -326,8 +326,8 @@ def test_several_reports_compose_to_the_promise(tmp_path):
 def test_the_promise_to_participants_states_the_factor_and_calls_nothing_almost_the_same(tmp_path):
     words = coordinator(declared(tmp_path)).mechanism.promise()["words"]
     assert words == (
-        "Had your episodes been any others, no outcome of everything you send in this study would have been more than "
-        "54.6 times as likely or unlikely."
+        "No outcome of everything that you send is more than 54.6 times as likely with your record as it would be with "
+        "any other in its place."
     )
 
 

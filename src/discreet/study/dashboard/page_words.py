@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.privacy.odds import factor, likely, one_in
-
-_LARGE = 5.0  # from here on odds grow by more than a hundred
+from discreet.privacy.odds import delta_words, odds_words
 
 LEAVES = {
     "local": "One report, randomised on your device before it leaves. Nobody ever sees what you did.",
@@ -50,22 +48,15 @@ REFUSALS = {
 }
 
 
-def odds_words(model: str, epsilon: float, delta: float) -> list[str]:
-    """What an epsilon means for a person, in one to three sentences.
+def promise_words(model: str, promise: Mapping[str, Any]) -> list[str]:
+    """What the promise of a study means for a person, after its first sentence.
 
-    >>> odds_words("local", 1.0, 0.0)[0]
-    'Whatever somebody suspects about you, seeing everything that you send multiplies the odds by at most 2.719.'
+    >>> promise_words("local", {"epsilon": 1.0, "delta": 0.0, "exceeded": 0.0})[1].split(":")[1]
+    ' all odds differ by a factor of at most 7.39 from those after a release with another record in its place.'
     """
-    unless = f", except with a probability of at most {one_in(delta)} (delta)" if delta else ""
-    found = [
-        f"Whatever somebody suspects about you, seeing {SEEN[model]} multiplies the odds by at most "
-        f"{factor(epsilon)}{unless}.",
-        f"A suspicion that was as likely as not, 50%, is at most {likely(epsilon)} afterwards. This holds whatever "
-        "else they know, now and later.",
-    ]
-    if epsilon >= _LARGE:
-        found.append(f"This epsilon is large: at odds of {factor(epsilon)} to one it excludes little by itself.")
-    return found
+    epsilon, delta, beyond = promise["epsilon"], promise["delta"], promise.get("exceeded", 0.0)
+    found = [*odds_words(epsilon, beyond, SEEN[model], you=True), delta_words(epsilon, delta, beyond, you=True)]
+    return [line for line in found if line]
 
 
 def collude_words(model: str, promise: Mapping[str, Any]) -> str:

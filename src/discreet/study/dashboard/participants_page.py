@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
-from discreet.privacy.odds import one_in
 from discreet.privacy.words import rounded_up
-from discreet.study.dashboard.page_words import HIDDEN, LEAVES, collude_words, odds_words
+from discreet.study.dashboard.page_words import HIDDEN, LEAVES, collude_words, promise_words
 from discreet.study.dashboard.policy_view import PolicyTable
 
 _MOST_ROWS, _MOST_STEPS = 200, 60  # of a table that people read
@@ -120,8 +119,8 @@ def _leaves(facts: PublicFacts) -> str:
 def _promised(facts: PublicFacts) -> str:
     promise, model = facts.study["promise"], facts.study["study"]["privacy"]["model"]
     epsilon, delta = promise["epsilon"], promise["delta"]
-    words = "".join(f"<p>{escape(line)}</p>" for line in odds_words(model, epsilon, delta))
-    rare = f"{rounded_up(delta, 3)}, {one_in(delta)}" if delta else "0: the promise has no exception"
+    words = "".join(f"<p>{escape(line)}</p>" for line in promise_words(model, promise))
+    rare = rounded_up(delta, 3) if delta else "0: the promise has no exception"
     numbers = [("Epsilon", rounded_up(epsilon)), ("Delta", rare), ("Counts for", escape(promise["unit"]))]
     body = (
         f'<p class="promise">{escape(promise["words"])}</p>{words}{_facts(numbers)}'

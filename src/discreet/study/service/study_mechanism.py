@@ -38,6 +38,7 @@ from discreet.mechanisms.saved_intakes import SavedIntake
 from discreet.mechanisms.session import Intake, Privatizer
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
+from discreet.privacy.odds import bound_words, exceeded
 from discreet.privacy.words import rounded_up
 from discreet.recipes.auto import Score, choose
 from discreet.recipes.predicted_regret import expected_regret
@@ -45,16 +46,12 @@ from discreet.recipes.recipe import TABULAR
 from discreet.recipes.registry import build, find, recipes
 from discreet.recipes.shuffle import without_shuffler
 from discreet.recipes.targets import Privacy
+from discreet.study.dashboard.page_words import SEEN
 from discreet.study.service.declaration import Study
 
 _LOCAL, _ASKED, _ITEM = "local/sampled-step", "local/asked-first-visit", "shuffle/sampled-item"
 BY_DEVICES = frozenset({_LOCAL, _ASKED})  # local recipes that devices have randomisers for
 UNIT = "all reports of a participant"
-_SEEN = {
-    "local": "everything you send",
-    "shuffle": "everything that leaves the shuffler",
-    "central": "everything that is released",
-}
 _WEAK = 8.0  # a local epsilon above which nobody should rely on it
 
 
@@ -134,15 +131,11 @@ class Mechanism:
     def promise(self) -> dict[str, Any]:
         """What a participant is promised, in numbers and words."""
         whole, epsilon = self.whole, self.epsilon
-        sent = _SEEN[self.study.model]
-        odds = rounded_up(math.exp(min(epsilon, 700.0)), 3)
-        words = (
-            f"Had your episodes been any others, no outcome of {sent} in this study would have been more than {odds} "
-            "times as likely or unlikely"
-            + (f", except with probability {rounded_up(whole.delta, 3)}" if whole.delta else "")
-            + "."
-        )
+        beyond = exceeded(whole.profile, epsilon) if whole.delta else 0.0
+        words = bound_words(epsilon, beyond, SEEN[self.study.model], you=True)
         promised: dict[str, Any] = {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+        if beyond:
+            promised["exceeded"] = beyond
         if self.study.shuffled:
             promised["alone"] = {"epsilon": self.alone, "words": self.collusion()}
         return promised

@@ -180,12 +180,16 @@ class Alone(msgspec.Struct, frozen=True):
 
 
 class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is promised to a participant, in numbers and in words; ``alone`` in the shuffle model only."""
+    """What is promised to a participant, in numbers and in words; ``alone`` in the shuffle model only.
+
+    ``exceeded`` is P(loss > epsilon) at most, where delta is not 0.
+    """
 
     epsilon: float
     delta: float
     unit: str
     words: str
+    exceeded: float = 0.0
     alone: Alone | None = None
 
 
