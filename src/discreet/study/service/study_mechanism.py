@@ -38,6 +38,7 @@ from discreet.mechanisms.saved_intakes import SavedIntake
 from discreet.mechanisms.session import Intake, Privatizer
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
+from discreet.privacy.units import ALL_REPORTS
 from discreet.privacy.words import rounded_up
 from discreet.recipes.auto import Score, choose
 from discreet.recipes.predicted_regret import expected_regret
@@ -49,7 +50,6 @@ from discreet.study.service.declaration import Study
 
 _LOCAL, _ASKED, _ITEM = "local/sampled-step", "local/asked-first-visit", "shuffle/sampled-item"
 BY_DEVICES = frozenset({_LOCAL, _ASKED})  # local recipes that devices have randomisers for
-UNIT = "all reports of a participant"
 _SEEN = {
     "local": "everything you send",
     "shuffle": "everything that leaves the shuffler",
@@ -127,7 +127,7 @@ class Mechanism:
         """The promise in one line."""
         kind, delta = self.whole.model, self.whole.delta
         numbers = f"epsilon {rounded_up(self.epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")
-        return f"{'' if delta else 'pure '}{kind} differential privacy, {numbers}, for {UNIT}"
+        return f"{'' if delta else 'pure '}{kind} differential privacy, {numbers}, for {ALL_REPORTS}"
 
     def promise(self) -> dict[str, Any]:
         """What a participant is promised, in numbers and words."""
@@ -140,7 +140,7 @@ class Mechanism:
             + (f", except with probability {rounded_up(whole.delta, 3)}" if whole.delta else "")
             + "."
         )
-        promised: dict[str, Any] = {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+        promised: dict[str, Any] = {"epsilon": epsilon, "delta": whole.delta, "unit": ALL_REPORTS, "words": words}
         if self.study.shuffled:
             promised["alone"] = {"epsilon": self.alone, "words": self.collusion()}
         return promised
@@ -342,4 +342,4 @@ def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
             f"what {r} reports of one participant cost under recipe {recipe!r} has not been worked out: take one with "
             "blocks of one law, such as 'central/first-visit-gaussian', or reports_per_user = 1"
         ) from None
-    return about(drawn(whole, simulated=False), unit=UNIT)
+    return about(drawn(whole, simulated=False), unit=ALL_REPORTS)
