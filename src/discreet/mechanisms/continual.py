@@ -30,7 +30,7 @@ from discreet.base.types import Floats, Integers
 from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, asked_rows, counts_per_row, estimated, row_shape
 from discreet.mechanisms.release import Estimate, MixedBlocks
-from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing, exponential_sum
 from discreet.mechanisms.sums.tree import RefinedNoise, RefinedTree, next_release
 from discreet.noise import Gaussian, GridGaussian
@@ -134,7 +134,7 @@ class _Mixed:
 
     def step(self, where: Integers, counts: Floats) -> Floats:
         """Publish the noisy mixture, and compute from it what the release gains."""
-        published = self.mixing.step(where, counts) + self._noise.draw(self._law, 1, len(where))
+        published = noisy(self.mixing.step(where, counts), self._law, 1, self._noise)
         return self.unmixing.step(where, published)
 
 

@@ -44,7 +44,7 @@ from discreet.base.types import Floats, Integers, Mask
 from discreet.mechanisms.counts.encoder import Context, Encoder, playable_rows
 from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, counts_per_row, estimated, row_shape
 from discreet.mechanisms.release import Estimate
-from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.noise.distribution import Law
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -111,7 +111,7 @@ class FocusedRun(PlainRun):
         which = bisect.bisect_left(self._channel.rows, asked)
         law, block = self._channel.laws[which], np.zeros(encoder.size)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
-        block[where] = tally[where] + self._noise.draw(law, 1, len(where))
+        block[where] = noisy(tally[where], law, 1, self._noise)
         if not self._learned:
             self._start_anew(rows, block, law)
         self._values += block

@@ -18,7 +18,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.notebook import counted, one_line
@@ -26,8 +29,11 @@ from discreet.base.policies import MIXED, AnyPolicy, Policy
 from discreet.base.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, NDArray
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.bandit import ArmRewardsChannel
 from discreet.mechanisms.continual import ContinualChannel
-from discreet.mechanisms.counts.encoder import Context, Encoder
+from discreet.mechanisms.counts.encoder import Context, Encoder, check_tally
+from discreet.mechanisms.focused import FocusedChannel
 from discreet.mechanisms.mechanism import AnyChannel, MessageChannel, MessageRun, WidthOf
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun
 from discreet.mechanisms.messages.device_answers import count_answers
@@ -56,10 +62,14 @@ from discreet.mechanisms.schedule import (
     SameUsers,
     Schedule,
 )
+from discreet.mechanisms.sparse import SparseChannel
 from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource
 from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
 from discreet.mechanisms.trajectories import Users
+from discreet.privacy.certificate import facts_of
+from discreet.privacy.derivation import Fact, Reason
 from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.privacy.words import StatedLaw, describe_law
 
 
 @runtime_checkable
@@ -105,18 +115,23 @@ class Privatizer:
     @property
     def parts(self) -> tuple[object, ...]:
         """All that its guarantee depends on."""
-        return (self.shape, self.schedule, self.masked, *self.channels)
+        return (self.guarantee, self.shape, self.schedule, self.masked, *self.channels)
 
     def check_unchanged(self) -> None:
-        """Refuse a recipe's privatizer whose parts were exchanged while its guarantee stayed what it was."""
-        if not self.computed_for:
-            return  # put together by hand, beside the guarantee
-        now, then = self.parts, self.computed_for
+        """Refuse a recipe's privatizer whose parts or guarantee were exchanged, and noise that none was stated for."""
+        now, then = self.parts, self.computed_for or self.parts  # none: put together by hand, beside the guarantee
         if len(now) != len(then) or any(part is not before for part, before in zip(now, then)):
             raise Unsupported(
-                f"the channels, schedule, mask or shape of recipe {self.recipe!r} were changed after its guarantee was "
-                "computed, and what it promises now is not known: build it anew with the options that you want"
+                f"the channels, schedule, mask, shape or guarantee of recipe {self.recipe!r} were changed after its "
+                "guarantee was computed, so what it promises is not known: build it anew with the options you want"
             )
+        stated = _laws_in(self.guarantee.derivation)
+        for law in chain.from_iterable(map(_laws_of, self.channels)):
+            if self.guarantee.model != "none" and law.variance > 0 and facts_of(law) not in stated:
+                raise Unsupported(
+                    f"the guarantee of recipe {self.recipe!r} is not about its noise, {describe_law(law)}: build it by "
+                    "the rules of discreet.privacy.guarantee from the laws that its channels have"
+                )
 
     @property
     def opening(self) -> int:
@@ -180,6 +195,20 @@ class Privatizer:
         return Session(self, users, noise, total_users)
 
 
+def _laws_of(channel: AnyChannel) -> tuple[StatedLaw, ...]:
+    """The laws that a curator draws for a channel; those of devices and of linear questions are not looked at."""
+    if isinstance(channel, FocusedChannel):
+        return channel.laws
+    inner = channel.rewards if isinstance(channel, ArmRewardsChannel) else channel
+    return (inner.law,) if isinstance(inner, Channel | ContinualChannel | SparseChannel) else ()
+
+
+def _laws_in(reason: Reason) -> set[Fact]:
+    """The laws that a derivation is about."""
+    own = set() if reason.facts is None else {fact for name, fact in reason.facts.entries if name == "law"}
+    return own.union(*map(_laws_in, reason.premises))
+
+
 class Intake:
     """Takes in tallies, adds noise, releases. ``served`` users of ``total_users`` have been counted so far."""
 
@@ -195,7 +224,7 @@ class Intake:
                 " holds sums of what users did: real noise is drawn on their devices, and this is for simulation"
             )
         self.privatizer, self.total_users, self.served = privatizer, total_users, 0
-        self._collects = isinstance(noise, DeviceNoise)
+        self._collects, self._real = isinstance(noise, DeviceNoise), not noise.simulated
         same = privatizer.guarantee.simulated == noise.simulated
         self._guarantee = privatizer.guarantee if same else drawn(privatizer.guarantee, noise.simulated)
         self._followed: Counter[AnyPolicy] = Counter()  # users of each policy so far, where blocks depend on that
@@ -238,6 +267,9 @@ class Intake:
             )
         self._check_served(context.what)
         self._check_left(users)
+        if self._real:
+            for run, tally in zip(self._runs, tallies, strict=True):
+                check_tally(run.encoder_now(context), np.asarray(tally), users)
         for run, tally in zip(self._runs, tallies, strict=True):
             run.add(tally, users, context)
         self._book(context.policy, users)

@@ -48,7 +48,7 @@ from discreet.mechanisms.counts.encoder import Context, Statistic
 from discreet.mechanisms.counts.joint_histogram import JointCounts, MarginalTable, MarginalTableArrays
 from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf
 from discreet.mechanisms.release import Estimate
-from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.distribution import IN_EVERY_CELL, Law
@@ -87,6 +87,11 @@ class SparseTable:
     def first_visit(self) -> bool:
         """Whether only first visits are counted."""
         return self.table.first_visit
+
+    @property
+    def per_user(self) -> int:
+        """How many trajectories one user may have."""
+        return self.table.per_user
 
     @property
     def size(self) -> int:
@@ -336,9 +341,9 @@ def release_sparse(keys: Integers, counts: Floats, law: SparseLaw, noise: NoiseS
     """The keys, sorted, and the noisy counts of the cells that reach the threshold; cells that do not occur cannot."""
     keys, counts = keys[counts > 0], counts[counts > 0]
     order = np.argsort(keys)
-    noisy = counts[order] + noise.draw(law.noise, 1, len(keys))
-    kept = noisy >= law.threshold
-    return keys[order][kept], noisy[kept]
+    released = noisy(counts[order], law.noise, 1, noise)
+    kept = released >= law.threshold
+    return keys[order][kept], released[kept]
 
 
 def sparse_rows(keys: Integers, counts: Floats, rows: int, columns: int) -> sparse.csr_array:

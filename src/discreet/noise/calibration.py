@@ -25,7 +25,7 @@ from discreet.base.validation import (
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
 from discreet.noise.discrete_gaussian import DiscreteGaussian
-from discreet.noise.distribution import Law
+from discreet.noise.distribution import WIDEST, Law, NoiseTooWide
 from discreet.noise.gaussian import Gaussian
 from discreet.noise.laplace import DiscreteLaplace, Laplace
 from discreet.privacy.sensitivity import Sensitivity
@@ -62,11 +62,18 @@ def calibrate_noise(
     if sensitivity.l1 == 0:
         raise InvalidInput("nothing to calibrate: the statistic does not move when a user is replaced")
     if rho is not None:
-        return _scaled(family, sensitivity, check_rho("rho", rho), concentrated=True)
-    epsilon = check_epsilon("epsilon", epsilon)
-    if delta == 0:
-        return _scaled(family, sensitivity, epsilon, concentrated=False)
-    return _searched(family, sensitivity, epsilon, delta)
+        rho = check_rho("rho", rho)
+    else:
+        epsilon = check_epsilon("epsilon", epsilon)
+    try:
+        if rho is not None:
+            return _scaled(family, sensitivity, rho, concentrated=True)
+        assert epsilon is not None
+        if delta == 0:
+            return _scaled(family, sensitivity, epsilon, concentrated=False)
+        return _searched(family, sensitivity, epsilon, delta)
+    except NoiseTooWide as refusal:
+        raise refusal.named(epsilon, rho) from None
 
 
 def _family(name: str) -> Callable[[float], Any]:
@@ -102,7 +109,13 @@ def _searched(family: Callable[[float], Any], sensitivity: Sensitivity, epsilon:
 
     high = sensitivity.linf / (64 * max(1.0, epsilon))  # a loss of 64 epsilon in one cell alone: far too little noise
     while not enough(high):
-        high *= 2
+        if high == WIDEST:
+            try:
+                family(2 * WIDEST)
+            except NoiseTooWide:
+                least = float(family(WIDEST).profile(sensitivity).epsilon(delta))
+                raise NoiseTooWide(least / epsilon) from None
+        high = WIDEST if high < WIDEST < 2 * high else 2 * high
         if high > _LARGEST * sensitivity.l1:
             raise Unsupported(
                 f"{_name(family)} does not reach epsilon={epsilon:g}, delta={delta:g} at any useful scale"

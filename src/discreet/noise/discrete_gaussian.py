@@ -73,6 +73,7 @@ from discreet.noise.distribution import (
     add_noise,
     advance,
     check_whole_moves,
+    check_whole_scale,
     secure_library,
     stitched_lines,
     stitched_radius,
@@ -123,7 +124,7 @@ class DiscreteGaussian:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_scale("sigma", self.sigma))
+        object.__setattr__(self, "sigma", check_whole_scale("sigma", self.sigma))
 
     @property
     def variance(self) -> float:

@@ -36,12 +36,19 @@ from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.scientific import optimize
 from discreet.base.streams import Stream, mix, to_unit
 from discreet.base.types import ArrayLike, Floats, Integers
-from discreet.base.validation import check_open_unit
+from discreet.base.validation import check_open_unit, check_positive, check_scale
 from discreet.privacy.profiles import Profile, PureProfile
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import rounded_up
 
 Size = int | tuple[int, ...]
 IN_EVERY_CELL = "independent noise in every cell"
+# Counts and noise meet as floating point numbers, and beyond 2^53 these are even: their last digit would then say what
+# the count was. A count below 2^52 and a draw of this scale b get there with probability at most e^-64 < 2e-28. Counts
+# of fewer than 2^49 and the sum of up to 60 draws (a tree's nodes) do so with less than 1e-14: E exp(.8 X / b) is at
+# most 1 / (1 - .8^2), and 2 (1 / .36)^60 e^(-.8 * 120) is below that.
+WIDEST = 2.0**46
+HELD = 2.0**52
 
 
 @runtime_checkable
@@ -118,6 +125,33 @@ def check_whole_moves(sensitivity: Sensitivity) -> None:
             f"noise of whole numbers hides moves of whole numbers, and a cell moves by {sensitivity.linf:g} at most: "
             "count in units of which it moves by one"
         )
+
+
+class NoiseTooWide(InvalidInput):
+    """Noise of whole numbers that floating point numbers would not hold; ``factor`` times less would be held."""
+
+    def __init__(self, factor: float, asked: str = "") -> None:
+        self.factor = factor
+        super().__init__(
+            f"this target needs noise {rounded_up(factor, 2)} times wider than floating point holds in whole numbers "
+            f"(scale {WIDEST:.2g}): {asked or 'let every user count less, or ask for a larger epsilon'}"
+        )
+
+    def named(self, epsilon: float | None, rho: float | None) -> NoiseTooWide:
+        """The same refusal with the smallest target for which scales that fall as it rises are narrow enough."""
+        name, target = ("epsilon", epsilon) if rho is None else ("rho", rho)
+        if target is None:
+            return self
+        least = target * (self.factor if rho is None else self.factor**2)
+        return NoiseTooWide(self.factor, f"{name} must be at least {rounded_up(least, 2)}, not {target:g}")
+
+
+def check_whole_scale(name: str, value: Any, times: int = 1) -> float:
+    """The scale of noise of whole numbers whose draws are ``times`` as wide: they must stay where those are exact."""
+    wide = check_positive(name, value) * times
+    if wide > WIDEST:
+        raise NoiseTooWide(wide / WIDEST)
+    return check_scale(name, value)
 
 
 def secure_library() -> Any:

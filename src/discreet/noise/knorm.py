@@ -22,7 +22,15 @@ from discreet.base.scientific import optimize
 from discreet.base.streams import Stream, below, fast_log, to_unit, uniform
 from discreet.base.types import ArrayLike, Floats, Integers
 from discreet.base.validation import check_count, check_scale
-from discreet.noise.distribution import Size, add_noise, advance, refuse_secure, table_kernel, word_at
+from discreet.noise.distribution import (
+    Size,
+    add_noise,
+    advance,
+    check_whole_scale,
+    refuse_secure,
+    table_kernel,
+    word_at,
+)
 from discreet.privacy.profiles import PureProfile
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -123,7 +131,7 @@ class DiscreteKNorm:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
-        object.__setattr__(self, "scale", check_scale("scale", self.scale))
+        object.__setattr__(self, "scale", check_whole_scale("scale", self.scale, times=self.dimension + 1))
 
     @property
     def _numerator(self) -> int:
@@ -244,7 +252,7 @@ class TableNoise:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
-        object.__setattr__(self, "scale", check_scale("scale", self.scale))
+        object.__setattr__(self, "scale", check_whole_scale("scale", self.scale, times=self.dimension + 1))
 
     @cached_property
     def _law(self) -> DiscreteKNorm:

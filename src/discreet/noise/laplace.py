@@ -42,6 +42,7 @@ from discreet.noise.distribution import (
     add_noise,
     advance,
     check_whole_moves,
+    check_whole_scale,
     exchange_noise,
     refuse_secure,
     secure_library,
@@ -252,7 +253,7 @@ class DiscreteLaplace:
     drawn: ClassVar[str] = IN_EVERY_CELL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_scale("scale", self.scale))
+        object.__setattr__(self, "scale", check_whole_scale("scale", self.scale))
 
     @property
     def _t(self) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_count, check_open_unit, check_positive
 from discreet.noise.discrete_gaussian import DiscreteGaussian
-from discreet.noise.distribution import Size, refuse_secure
+from discreet.noise.distribution import Size, check_whole_scale, refuse_secure
 from discreet.noise.exact_sampler import SamplerName, usual_sampler
 from discreet.privacy.profiles import GaussianProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
@@ -82,6 +82,7 @@ class DiscreteSymmetricGaussianMatrix:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
         object.__setattr__(self, "off_diagonal", check_positive("off_diagonal", self.off_diagonal))
+        check_whole_scale("a standard deviation", math.sqrt(2 * self.off_diagonal))
 
     @property
     def _laws(self) -> tuple[DiscreteGaussian, DiscreteGaussian]:

@@ -50,6 +50,7 @@ from discreet.privacy.losses import LossDistribution
 from discreet.privacy.messages import Message, MixedReleases
 from discreet.privacy.profiles import LossProfile, Profile, PureProfile, WorstOf
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.units import ONE_TRAJECTORY, check_unit
 from discreet.privacy.words import StatedLaw, brief_promise, describe_law, describe_sensitivity, rounded_up
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
@@ -103,7 +104,7 @@ class Guarantee:
     rho: float | None = None
     claimed: Claim | None = None
     neighbours: str = "replace one user"
-    unit: str = "one user = one whole trajectory"
+    unit: str = ONE_TRAJECTORY
     simulated: bool = True
     public: tuple[str, ...] = field(default=())
     by: InitVar[_Rules | None] = None
@@ -131,6 +132,7 @@ class Guarantee:
             raise InvalidInput(f"model must be one of {', '.join(MODELS)}, got {self.model!r}")
         if not isinstance(self.profile, Profile) or not isinstance(self.derivation, Reason):
             raise InvalidInput("a guarantee needs the profile and the derivation that it was computed from")
+        check_unit(self.unit)
         epsilon, delta = check_number("epsilon", self.epsilon), check_number("delta", self.delta)
         if not (epsilon >= 0 and 0 <= delta <= 1):
             raise InvalidInput(f"epsilon must be at least 0 and delta in [0, 1], got {epsilon!r} and {delta!r}")

@@ -19,6 +19,7 @@ from discreet.base.policies import MIXED
 from discreet.base.shape import LayeredShape, Shape
 from discreet.mechanisms.release import LAYERS, Layer
 from discreet.mechanisms.session import Privatizer
+from discreet.noise.distribution import NoiseTooWide
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.targets import Privacy
 
@@ -42,15 +43,19 @@ def choose(
     _check_options(own, privacy)
     by_layer = LAYERS in needs and shape.horizon > 1
     candidates: list[tuple[float, Privatizer]] = []
-    reasons, counted = [], set()
+    reasons, too_wide, counted = [], [], set()
     for recipe in own:
         made = _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
             candidates.append((score(made, episodes), made))
             if not by_layer or _answers_layers(made):
                 counted.add(recipe.encoder)
+        elif isinstance(made, NoiseTooWide):
+            too_wide.append(made)
         elif made:
             reasons.append(made)
+    if not candidates and too_wide:
+        raise min(too_wide, key=lambda refusal: refusal.factor)
     if not candidates:
         if needs & _OF_LOSSES and not isinstance(shape, LayeredShape):
             raise Unsupported(
@@ -86,7 +91,7 @@ def _answers_layers(privatizer: Privatizer) -> bool:
 
 def _attempt(
     recipe: Recipe, privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str]
-) -> Privatizer | str | None:
+) -> Privatizer | NoiseTooWide | str | None:
     """The recipe assembled; or why it does not serve; or None where "auto" does not take it."""
     if not recipe.automatic or not recipe.suits(privacy, shape):
         return None
@@ -101,6 +106,8 @@ def _attempt(
         candidate = recipe.assemble(privacy, shape, episodes, needs)
         candidate.check(needs)
         return candidate
+    except NoiseTooWide as refusal:
+        return refusal
     except Unsupported as refusal:
         return f"{recipe.name}: {refusal}"
 

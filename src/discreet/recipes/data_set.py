@@ -38,6 +38,7 @@ from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
 from discreet.privacy.guarantee import Guarantee, about, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.units import unit_of
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
 
@@ -102,9 +103,9 @@ def _build(law: str, privacy: Privacy, shape: Shape, users: int, options: Option
 
 def stated(guarantee: Guarantee, options: Options) -> Guarantee:
     """The guarantee with what was declared public and the unit that it protects."""
-    m = options["per_user"]
-    unit = "one user = one whole trajectory" if m == 1 else f"one user = up to {m} whole trajectories"
-    return about(guarantee, unit=unit, public=("mean rewards",) if options["rewards"] == "known" else ())
+    return about(
+        guarantee, unit=unit_of(options["per_user"]), public=("mean rewards",) if options["rewards"] == "known" else ()
+    )
 
 
 def assemble(name: str, released: Tables, noise: Any, guarantee: Guarantee, options: Options) -> Privatizer:

@@ -111,8 +111,8 @@ class Recipe:
         guarantee = privatizer.guarantee
         if trusts_more:
             guarantee = with_more_trust(guarantee, _PROMISES[privacy.model])
-        parts = privatizer.parts
-        return replace(privatizer, recipe=self.name, users=episodes, guarantee=guarantee, computed_for=parts)
+        made = replace(privatizer, recipe=self.name, users=episodes, guarantee=guarantee)
+        return replace(made, computed_for=made.parts)
 
     def _restated(self, privacy: Privacy) -> Privacy:
         """The target in the recipe's own model; some cannot be stated there, such as a rho behind a shuffler."""

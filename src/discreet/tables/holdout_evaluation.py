@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from discreet.base.errors import InvalidInput, Unsupported
@@ -20,6 +20,7 @@ from discreet.learners.apvi import APVI
 from discreet.mechanisms.release import Release
 from discreet.mechanisms.sparse import SparseChannel
 from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.noise.distribution import NoiseTooWide
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, about, drawn, one_of, parallel
 from discreet.privacy.sensitivity import Sensitivity
@@ -253,7 +254,12 @@ def has_small_table(shape: Shape, ends: bool, budget: Budget) -> bool:
 
 
 def check_judgeable(shape: Shape, ends: bool, budget: Budget, behaviour: Floats | None) -> None:
-    """Refuse, before anything is spent, to judge without a declared behaviour where a table is too large."""
+    """Refuse, before anything is spent, noise that is too wide, and a table that is too large, to judge by."""
+    least = (1 - _FOR_FIRST_STATES) * min(astuple(shares_of(budget.pure))) if behaviour is not None else budget.pure / 8
+    try:
+        PrivateMean.check_width(least)
+    except NoiseTooWide as refusal:
+        raise refusal.named(budget.epsilon, budget.rho) from None
     if behaviour is None and not has_small_table(shape, ends, budget):
         raise Unsupported(
             "a policy is judged without a declared behaviour by a table of all successors, which is too large here: "

@@ -209,6 +209,30 @@ def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> Floa
     return out
 
 
+def check_tally(encoder: Encoder, tally: Floats, users: int) -> None:
+    """Refuse a tally that no ``users`` users can have, before noise is drawn for it: what one moves would be untrue.
+
+    Its cells are as many as the encoder's, finite, whole where the encoder says so, and at most what all of them add: a
+    step, or whatever replacing a user moves, for each trajectory. Sparse tallies are rows that end with a count.
+    """
+    form = "a number for each cell" if encoder.size else "rows that end with a count"
+    trajectories, sparse = getattr(encoder, "per_user", 1), getattr(encoder, "from_joint", None) and tally.ndim == 2
+    counts = tally[:, -1] if sparse else tally
+    if tally.dtype.kind not in "biuf" or (tally.shape != (encoder.size,) and not sparse):
+        raise InvalidInput(f"a tally of {encoder.name} is {form}, {encoder.size} in all: sum what the encoder makes")
+    if not encoder.rounded:
+        return  # released with continuous noise, which no real release has
+    moved = 0.0 if sparse else encoder.sensitivity().linf
+    most = users * trajectories * max(float(encoder.shape.horizon), moved)
+    least = -most if getattr(encoder, "signed", False) else 0.0
+    # Comparisons are false for NaN.
+    if not ((counts >= least) & (counts <= most) & (counts == np.rint(counts))).all():
+        raise InvalidInput(
+            f"a tally of {encoder.name} from {users:,} users holds whole numbers from {least:.6g} to {most:.6g}, and "
+            "this one has others: encode every record with the encoder and add up, then release"
+        )
+
+
 def by_successor(transitions: NDArray[Any]) -> NDArray[Any]:
     """Transitions as (successors, rows): a view of the cells if these lie successor by successor."""
     return np.moveaxis(transitions, -1, 0).reshape(transitions.shape[-1], -1)

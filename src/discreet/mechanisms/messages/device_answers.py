@@ -23,7 +23,7 @@ from discreet.mechanisms.counts.encoder import Context, reward_bit
 from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
 from discreet.mechanisms.mechanism import asked_rows
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.messages.device_reports import Report, check_records
 from discreet.mechanisms.trajectories import Trajectories
 
 
@@ -42,6 +42,7 @@ def randomize_answer(
     """The answer of one user to a question; without a generator, from the operating system's entropy."""
     if len(record) != 1:
         raise InvalidInput(f"a device holds one user's record, got {len(record)}")
+    check_records(channel.encoder.shape, record)
     if type(question) is not int or not 0 <= question < 2 * channel.encoder.rows:
         raise InvalidInput(f"a question is a number in 0..{2 * channel.encoder.rows - 1}, got {question!r}")
     seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)

@@ -62,6 +62,7 @@ def randomize_record(
     """
     if len(record) != 1:
         raise InvalidInput(f"a device holds one user's record, got {len(record)}")
+    check_records(channel.encoder.shape, record)
     _check_followed(channel, policy)
     if len(set(steps)) != len(steps) or len(steps) != channel.encoder.steps:
         raise InvalidInput(f"this channel asks about {channel.encoder.steps} different steps, got {list(steps)}")
@@ -153,6 +154,7 @@ def randomize_item(
     """
     if len(record) != 1:
         raise InvalidInput(f"a device holds one user's record, got {len(record)}")
+    check_records(channel.encoder.shape, record)
     if not isinstance(policy, Policy):
         raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
     items = channel.items(policy, masked)
@@ -196,7 +198,7 @@ def tally_records(encoders: Sequence[Encoder], context: Context, records: Trajec
     coins: Stream = np.array([secrets.randbits(64)], np.uint64)  # for rounding rewards, which hides nothing
     tallies = []
     for encoder in encoders:
-        _check_records(encoder.shape, records)
+        check_records(encoder.shape, records)
         total = np.zeros((1, encoder.size))
         t = records
         encode_all(encoder.arrays(), t.states, t.actions, t.rewards, t.lengths, coins, total)
@@ -204,11 +206,13 @@ def tally_records(encoders: Sequence[Encoder], context: Context, records: Trajec
     return tallies
 
 
-def _check_records(shape: Shape, records: Trajectories) -> None:
+def check_records(shape: Shape, records: Trajectories) -> None:
     """Refuse records outside the declared domain: compiled encoders trust what they are given."""
     table, t = (len(records), shape.horizon), records
     if not t.states.shape == t.actions.shape == t.rewards.shape == table or t.lengths.shape != table[:1]:
         raise InvalidInput(f"records need states, actions and rewards at {shape.horizon} steps")
+    if any(numbers.dtype.kind not in "iu" for numbers in (t.states, t.actions, t.lengths)):
+        raise InvalidInput("a record has states, actions or a length that are no whole numbers")
     if not ((t.lengths >= 0) & (t.lengths <= shape.horizon)).all():
         raise InvalidInput(f"a record has more than {shape.horizon} steps")
     taken = np.arange(shape.horizon) < t.lengths[:, None]

@@ -41,7 +41,7 @@ from discreet.mechanisms.counts.encoder import Context, Statistic
 from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.mechanisms.mechanism import Mechanism, RadiusOf, WidthOf
 from discreet.mechanisms.release import Estimate, Linear
-from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise, SimulatedNoise, noisy
 from discreet.noise import DiscreteGaussian
 from discreet.noise.distribution import IN_EVERY_CELL
 from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
@@ -63,6 +63,7 @@ class FineCounts:
 
     shape: Shape
     parts: int = 1
+    per_user: int = 1
     name: ClassVar[str] = "fine joint counts"
     statistics: ClassVar[frozenset[str]] = frozenset({"matrix", "vectors"})
     first_visit: ClassVar[bool] = False
@@ -198,7 +199,7 @@ class LinearRun:
         if laws is not None:
             on_matrix, on_vectors = laws
             matrix = (matrix + _draw(self._noise, on_matrix, ())) / MATRIX_GRID**2
-            vectors = (vectors + self._noise.draw(on_vectors, 1, vectors.size).reshape(vectors.shape)) / VECTOR_GRID
+            vectors = noisy(vectors.ravel(), on_vectors, 1, self._noise).reshape(vectors.shape) / VECTOR_GRID
             spread = (
                 on_matrix.variance / MATRIX_GRID**4,
                 np.full(vectors.shape, on_vectors.variance / VECTOR_GRID**2),

@@ -17,7 +17,7 @@ from discreet.base.compiled import dispatch
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
-from discreet.noise.distribution import Law, Size, add_noise
+from discreet.noise.distribution import HELD, Law, Size, add_noise
 from discreet.noise.exact_sampler import OPENDP, OWN, ChoosesSampler, check_sampler, usual_sampler
 from discreet.noise.knorm import TableNoise
 from discreet.privacy.sensitivity import Sensitivity
@@ -102,6 +102,26 @@ class SecureNoise:
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             return np.concatenate(list(pool.map(one, pieces)))
+
+
+def noisy(values: Floats, law: Law, copies: int, noise: NoiseSource) -> Floats:
+    """``values`` and ``copies`` draws of noise in each: where real noise meets what it hides.
+
+    Noise of whole numbers (or of whole steps of a grid) hides nothing of a fraction, and nothing hides NaN, so such
+    values are refused before noise is drawn, and so are some that are too large for floating point to add exactly.
+    """
+    if not noise.simulated:
+        check_hidden(values, law)
+    return np.asarray(values + noise.draw(law, copies, len(values)))
+
+
+def check_hidden(values: Floats, law: Law) -> None:
+    """Refuse numbers that a draw of this law does not hide."""
+    steps = values / getattr(law, "step", 1.0)
+    if not (np.isfinite(steps).all() and (np.abs(steps) < HELD).all()):
+        raise InvalidInput("sums are released with noise only if they are finite and below 2^52: nothing was drawn")
+    if law.discrete and law.variance > 0 and not (steps == np.rint(steps)).all():
+        raise InvalidInput("noise of whole numbers hides whole numbers only, and sums had fractions: nothing was drawn")
 
 
 class DeviceNoise:

@@ -22,7 +22,7 @@ import numpy as np
 from discreet.base.errors import Unsupported
 from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.types import Floats, Mask
-from discreet.mechanisms.sums.accumulator import NoiseSource, TotalArrays
+from discreet.mechanisms.sums.accumulator import NoiseSource, TotalArrays, noisy
 from discreet.noise.distribution import Law
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -39,7 +39,7 @@ class SumRun:
         """Add a tally and fresh noise, one draw for the block or one for each user."""
         copies = users if self._per_user else 1
         where = np.flatnonzero(cells)
-        self.values[where] += tally[where] + self._noise.draw(self._law, copies, len(where))
+        self.values[where] += noisy(tally[where], self._law, copies, self._noise)
         self.copies += rows * copies
 
     def save(self) -> Saved:
@@ -137,8 +137,9 @@ class EachAloneRun:
         if not rows.all():
             raise Unsupported("a stream is not masked: set masked=False")
         where = np.flatnonzero(cells)
-        self.values = tally.astype(np.float64)
-        self.values[where] += self._noise.draw(self._law, 1, len(where))
+        values = tally.astype(np.float64)
+        values[where] = noisy(values[where], self._law, 1, self._noise)
+        self.values = values
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from discreet.base.saved_arrays import Saved, copies, taken_from, under
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
 from discreet.base.validation import check_count
-from discreet.mechanisms.sums.accumulator import NoiseSource, advance, draws_at
+from discreet.mechanisms.sums.accumulator import NoiseSource, advance, check_hidden, draws_at
 from discreet.noise.distribution import Law, add_noise, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -228,6 +228,8 @@ class TreeRun:
             raise Unsupported(
                 "a node of the tree spans several policies, so no single one may mask it: set masked=False"
             )
+        if not self._noise.simulated:
+            check_hidden(tally, self._law)
         self._time = next_release(self._time, self._releases)
         low = lowest_digit(self._time)
         above = next_digit(self._time, low, self._prefix.shape[0] - 1)

@@ -272,6 +272,7 @@ class SignedLosses(LaidOut):
     shape: LayeredShape
     rounded: bool = True
     name: ClassVar[str] = "signed-losses"
+    signed: ClassVar[bool] = True  # one down is a count, too
 
     @property
     def layout(self) -> Pairs:

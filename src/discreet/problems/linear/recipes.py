@@ -36,6 +36,7 @@ from discreet.noise import DiscreteGaussian
 from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.privacy.guarantee import Claim, Guarantee, about, claimed, compose, from_mechanism, nothing, parallel
 from discreet.privacy.profiles import ZeroConcentratedProfile
+from discreet.privacy.units import unit_of
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
 
@@ -67,10 +68,11 @@ def _build(as_printed: bool, privacy: Privacy, shape: Shape, users: int, options
         delta = privacy.delta or 1e-5
         epsilon, source = ZeroConcentratedProfile(rho).epsilon(delta), f"{_PRINTED}, Theorem 4.1: rho = {rho:g}"
         guarantee = claimed(guarantee, Claim(epsilon, delta, source, "two halves of the data, features of norm one"))
-    unit = "one user = one whole trajectory" if per_user == 1 else f"one user = up to {per_user} whole trajectories"
     noisy = _with_laws(channel, tuple(laws[part] for part in channel.about))
     name = "offline/linear-as-printed" if as_printed else "offline/linear"
-    return Privatizer(name, shape, (noisy,), SameUsers(), about(guarantee, unit=unit), masked=False, options=options)
+    return Privatizer(
+        name, shape, (noisy,), SameUsers(), about(guarantee, unit=unit_of(per_user)), masked=False, options=options
+    )
 
 
 def _in_halves(channel: LinearChannel, horizon: int) -> LinearChannel:
@@ -88,7 +90,7 @@ def _in_halves(channel: LinearChannel, horizon: int) -> LinearChannel:
     halves = tuple(int(vectors == 2) for vectors in channel.vectors)
     if any(channel.about) and channel.about != halves:
         raise InvalidInput("DP-VAPVI as printed divides the users by itself: leave the option parts out")
-    encoder = FineCounts(channel.encoder.shape, 2)
+    encoder = FineCounts(channel.encoder.shape, 2, channel.per_user)
     return LinearChannel(encoder, channel.features, channel.vectors, halves, channel.laws, channel.per_user)
 
 
@@ -107,7 +109,7 @@ def _questions(shape: Shape, options: Options) -> LinearChannel:
     vectors = tuple(int(n) for n in options["vectors"])
     parts = (0,) * len(vectors) if options["parts"] is None else tuple(int(part) for part in options["parts"])
     features, per_user = bounded_features(options["features"], shape), check_count("per_user", options["per_user"])
-    encoder = FineCounts(shape, max(parts) + 1)
+    encoder = FineCounts(shape, max(parts) + 1, per_user)
     return LinearChannel(encoder, features, vectors, parts, (None,) * len(vectors), per_user)
 
 

@@ -39,6 +39,7 @@ from discreet.mechanisms.session import Intake, Privatizer
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
 from discreet.privacy.odds import bound_words, exceeded
+from discreet.privacy.units import ALL_REPORTS
 from discreet.privacy.words import rounded_up
 from discreet.recipes.auto import Score, choose
 from discreet.recipes.predicted_regret import expected_regret
@@ -51,7 +52,6 @@ from discreet.study.service.declaration import Study
 
 _LOCAL, _ASKED, _ITEM = "local/sampled-step", "local/asked-first-visit", "shuffle/sampled-item"
 BY_DEVICES = frozenset({_LOCAL, _ASKED})  # local recipes that devices have randomisers for
-UNIT = "all reports of a participant"
 _WEAK = 8.0  # a local epsilon above which nobody should rely on it
 
 
@@ -126,14 +126,14 @@ class Mechanism:
         """The promise in one line."""
         kind, delta = self.whole.model, self.whole.delta
         numbers = f"epsilon {rounded_up(self.epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")
-        return f"{'' if delta else 'pure '}{kind} differential privacy, {numbers}, for {UNIT}"
+        return f"{'' if delta else 'pure '}{kind} differential privacy, {numbers}, for {ALL_REPORTS}"
 
     def promise(self) -> dict[str, Any]:
         """What a participant is promised, in numbers and words."""
         whole, epsilon = self.whole, self.epsilon
         beyond = exceeded(whole.profile, epsilon) if whole.delta else 0.0
         words = bound_words(epsilon, beyond, SEEN[self.study.model], you=True)
-        promised: dict[str, Any] = {"epsilon": epsilon, "delta": whole.delta, "unit": UNIT, "words": words}
+        promised: dict[str, Any] = {"epsilon": epsilon, "delta": whole.delta, "unit": ALL_REPORTS, "words": words}
         if beyond:
             promised["exceeded"] = beyond
         if self.study.shuffled:
@@ -336,4 +336,4 @@ def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
             f"what {r} reports of one participant cost under recipe {recipe!r} has not been worked out: take one with "
             "blocks of one law, such as 'central/first-visit-gaussian', or reports_per_user = 1"
         ) from None
-    return about(drawn(whole, simulated=False), unit=UNIT)
+    return about(drawn(whole, simulated=False), unit=ALL_REPORTS)

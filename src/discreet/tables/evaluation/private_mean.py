@@ -73,6 +73,11 @@ class PrivateMean:
         own = self.epsilon * FOR_THE_MEAN
         return DiscreteLaplace(2 * GRID / own), DiscreteLaplace(GRID / (self.epsilon - own))
 
+    @staticmethod
+    def check_width(epsilon: float) -> None:
+        """Refuse an epsilon of one quantity at which its noise would be too wide."""
+        DiscreteLaplace(GRID / ((1 - FOR_THE_MEAN) * epsilon))  # the wider one
+
     def parts(self) -> list[Part]:
         """The two sums: their names, how many numbers they are, what replacing one user moves, and their noise."""
         if math.isinf(self.epsilon):

@@ -1,0 +1,36 @@
+"""Who or what a guarantee protects: one of a short list, because nobody checks a sentence of one's own.
+
+A unit says what counts as one user. What it promises is computed elsewhere: several trajectories of a user are a larger
+sensitivity or group privacy, several reports a composition.
+"""
+
+from __future__ import annotations
+
+from discreet.base.errors import InvalidInput
+from discreet.base.validation import check_count, shown
+
+ONE_TRAJECTORY = "one user = one whole trajectory"
+SEVERAL = "one user = up to {} whole trajectories"
+ALL_REPORTS = "all reports of a participant"
+UNITS = (ONE_TRAJECTORY, SEVERAL, ALL_REPORTS)
+
+
+def unit_of(trajectories: int) -> str:
+    """The unit of a user who brings up to that many trajectories.
+
+    >>> unit_of(1), unit_of(3)
+    ('one user = one whole trajectory', 'one user = up to 3 whole trajectories')
+    """
+    return ONE_TRAJECTORY if check_count("trajectories", trajectories) == 1 else SEVERAL.format(trajectories)
+
+
+def check_unit(unit: object) -> str:
+    """A unit of the list; {} stands for a whole number of at least 2."""
+    if isinstance(unit, str):
+        number = "".join(filter(str.isdecimal, unit))
+        if unit in (ONE_TRAJECTORY, ALL_REPORTS) or (
+            number.isascii() and number not in ("", "1") and number[0] != "0" and unit == SEVERAL.format(number)
+        ):
+            return unit
+    listed = ", ".join(repr(known.format("m")) for known in UNITS)
+    raise InvalidInput(f"a guarantee protects one of these units: {listed}; got {shown(unit)}")
