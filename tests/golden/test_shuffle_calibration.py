@@ -35,7 +35,7 @@ def test_deviations_by_size_of_batch(users, shifts, epsilon, deviation):
 @pytest.mark.slow
 @pytest.mark.parametrize(("trials", "p", "shifts"), [(670, 0.5, 6), (4096, 0.0428924560546875, 6), (2008, 0.5, 18)])
 def test_dp_accounting_certifies_the_same_delta(trials, p, shifts):
-    from dp_accounting.pld import privacy_loss_distribution as pld
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 
     counts = np.arange(trials + 2)
     with np.errstate(divide="ignore"):

@@ -28,7 +28,6 @@ NEEDED = {
     "numpy": "2.0",
     "scipy": "1.13",
     "numba": "0.61",
-    "dp-accounting": "0.5",
     "opendp": "0.14.2",
     "typer": "0.20",
     "rich": "13",

@@ -58,7 +58,7 @@ from discreet.tables.receipt_page import page
 
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 _SAMPLERS: dict[str, str] = {OWN: "discreet", OPENDP: "OpenDP"}
-_PACKAGES = ("numpy", "scipy", "opendp", "dp-accounting", "duckdb", "ibis-framework", "pyspark")
+_PACKAGES = ("numpy", "scipy", "opendp", "duckdb", "ibis-framework", "pyspark")
 
 
 def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bool = False) -> tuple[str, ...]:
