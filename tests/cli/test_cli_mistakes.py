@@ -103,8 +103,6 @@ MISTAKES = [
     (("worlds", "River_Swim"), "unknown world 'River_Swim': did you mean river-swim?"),
     (("learners", "UCBVI"), "did you mean ucbvi?"),
     # before any work
-    (("matrix", "--epsilon", "0"), "epsilon must be a finite number above 0, got 0.0"),
-    (("matrix", "--runs", "0"), "runs must be a whole number of at least 1, got 0"),
     (("audit", "--epsilon", "1", "--trials", "0"), "trials must be a whole number of at least 400, got 0"),
     (("demo", "--out", "demo.pdf"), "--out must end in .html, got 'demo.pdf'"),
     (("serve", "x.toml", "--port", "99999"), "--port must be at most 65535, got 99999"),

@@ -147,7 +147,7 @@ def test_commands_run(page, command, visits, capsys, monkeypatch):
         tiny = Scale(min(20, figure.scales["quick"].episodes), 2)
         monkeypatch.setitem(FIGURES, name, replace(figure, jobs=few, scales=dict.fromkeys(figure.scales, tiny)))
     _, name, *options = shlex.split(command, comments=True)
-    if name in ("matrix", "serve", "shuffler", "crowd") or (name == "reproduce" and "all" in options):
+    if name in ("serve", "shuffler", "crowd") or (name == "reproduce" and "all" in options):
         options, SMALLER_NOW = ["--help"], []  # minutes; its parts are run by tests of their own
     else:
         SMALLER_NOW = [] if "--list" in options else SMALLER.get(name, [])

@@ -64,7 +64,7 @@ def is_quick(words: list[str]) -> bool:
     wanted = slow.get(words[0], ())
     given = [name for name in wanted if any(word == name or word.startswith(name + "=") for word in words)]
     enough = {"simulate": 2, "audit": 2}.get(words[0], 0)
-    return len(given) >= enough and not (words[0] in ("demo", "matrix") or (words[0] == "reproduce" and "all" in words))
+    return len(given) >= enough and not (words[0] == "demo" or (words[0] == "reproduce" and "all" in words))
 
 
 def command_lines(folder: Path) -> Callable[[np.random.Generator], Any]:

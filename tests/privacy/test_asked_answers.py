@@ -104,7 +104,6 @@ def test_the_words_say_what_is_randomised():
 @pytest.mark.parametrize(
     ("target", "shape", "match"),
     [
-        ({"rho": 1.0}, Shape(3, 2, 4, homogeneous=True), "give epsilon instead of rho"),
         ({"epsilon": 1.0}, Shape(3, 2, 4), "time-homogeneous"),
         ({"epsilon": 1.0}, Shape(3, 2, 1, homogeneous=True), "no successors"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,7 +13,6 @@ from discreet.learners.registry import LEARNERS
 from discreet.learners.ucbvi import UCBVI
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.registry import build, find
-from discreet.reproduce.matrix import Place, run_matrix
 from discreet.worlds.registry import WORLDS
 
 
@@ -70,12 +68,6 @@ def test_registered_names_work_on_the_command_line(registered, capsys):
     with pytest.raises(SystemExit):
         main(["simulate", "--learner", "Mine"])
     assert "did you mean mine" in capsys.readouterr().err
-
-
-def test_registered_names_are_in_the_matrix(registered, tmp_path):
-    with ThreadPoolExecutor(1) as pool:
-        done = run_matrix(tmp_path, pool, episodes=10, runs=1, learners=["mine"], places=[Place("doors", "doors", {})])
-    assert done.cell("mine", "central", done.places[0]).refused is None
 
 
 def test_things_that_have_no_name(tmp_path):

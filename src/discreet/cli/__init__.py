@@ -38,7 +38,6 @@ COMMANDS = {
     "show": "discreet.cli.show",
     "evaluate": "discreet.cli.evaluate",
     "reproduce": "discreet.cli.reproduce",
-    "matrix": "discreet.cli.reproduce",
     "serve": "discreet.cli.serve",
     "shuffler": "discreet.cli.shuffler",
     "crowd": "discreet.cli.crowd",

@@ -1,6 +1,4 @@
-"""The studies: ``discreet reproduce``, the papers' figures with a verdict on everything that they say about them, and
-``discreet matrix``, every learner under every trust model, in the same worlds, at the same epsilon.
-"""
+"""``discreet reproduce``: the papers' figures, with a verdict on everything that they say about them."""
 
 from __future__ import annotations
 
@@ -15,9 +13,6 @@ from discreet.cli.output import check_outputs, print_table
 if TYPE_CHECKING:
     from discreet.reproduce import Reproduction
 
-_Executor = Annotated[str, typer.Option(metavar="WHERE", help="threads, threads:N, or dask:ADDRESS of a cluster.")]
-_Seed = Annotated[int, typer.Option(help="The seed of all randomness.")]
-
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="A name from --list, the start of one, or all.")] = None,
@@ -26,8 +21,10 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where pages, pictures and results go.")] = Path(
         "reproduction"
     ),
-    executor: _Executor = "threads",
-    seed: _Seed = 0,
+    executor: Annotated[
+        str, typer.Option(metavar="WHERE", help="threads, threads:N, or dask:ADDRESS of a cluster.")
+    ] = "threads",
+    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
 ) -> None:
     """Draw a paper's figure three times over: as published, certified, and with the auto recipe.
 
@@ -85,46 +82,3 @@ def _print(done: Reproduction) -> None:
         print_table(["", "statement", *figure.versions], rows)
     elif words:
         print_table(["claim", *figure.versions], [[claim, *found] for claim, found in words.items()])
-
-
-def matrix(
-    epsilon: Annotated[float, typer.Option(help="At most this much privacy loss.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="The delta beside epsilon; above 0 for the shuffle model.")] = 1e-5,
-    episodes: Annotated[int, typer.Option(help="How many users act, one episode each.")] = 10_000,
-    runs: Annotated[int, typer.Option(help="How many independent runs of each cell.")] = 3,
-    seed: _Seed = 0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page, the picture and results go.")] = Path(
-        "matrix"
-    ),
-    executor: _Executor = "threads",
-) -> None:
-    """Run every learner under every trust model and draw the table; cells that cannot work say why."""
-    check_outputs(folder=out)
-    _check_matrix(epsilon, delta, episodes, runs, seed)
-    from discreet.base.files import write_atomically
-    from discreet.reproduce.matrix import MODELS, draw_matrix, run_matrix, write_matrix
-    from discreet.reproduce.run import open_executor
-
-    out.mkdir(parents=True, exist_ok=True)
-    with open_executor(executor) as pool:
-        done = run_matrix(
-            out, pool, epsilon=epsilon, delta=delta, episodes=episodes, runs=runs, seed=seed, progress=True
-        )
-    write_atomically(out / "matrix.png", draw_matrix(done))
-    write_atomically(out / "matrix.md", write_matrix(done))
-    for place in done.places:
-        typer.echo(place.label)
-        rows = [[learner, *(done.text(learner, model, place) for model in MODELS)] for learner in done.learners]
-        print_table(["learner", *MODELS], [row for row in rows if set(row[1:]) != {"–"}], right=MODELS)
-    typer.echo(f"The page is {(out / 'matrix.md').absolute()}")
-
-
-def _check_matrix(epsilon: float, delta: float, episodes: int, runs: int, seed: int) -> None:
-    """Refuse, before any cell is run, what only some cells would refuse later."""
-    from discreet.base.validation import check_count
-    from discreet.recipes.targets import Shuffle
-
-    Shuffle(epsilon, delta)  # the model that asks most of a target
-    check_count("episodes", episodes)
-    check_count("runs", runs)
-    check_count("seed", seed, at_least=0)

@@ -35,27 +35,25 @@ from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy
 
 _LONGEST_SEARCH = 32  # picked steps tried; more than that needs an epsilon that promises nothing
+_SMALLEST_SHARE = 1.001e-9  # of epsilon for one report: with less nothing can be drawn
 
 
 def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    if privacy.epsilon is None:
-        raise Unsupported("randomised reports are calibrated to epsilon: give epsilon instead of rho")
+    epsilon = privacy.pure_epsilon
     channel = quietest_reports(
-        shape, privacy.epsilon, options["steps"], options["response"], bool(options["early_end"]),
+        shape, epsilon, options["steps"], options["response"], bool(options["early_end"]),
         bool(options["own_actions"]),
     )  # fmt: skip
     schedule: Schedule = growing(options, shape)
     if is_bandit(shape) and options["growth"] is None:
-        schedule = answering_blocks(privacy.epsilon, shape, episodes, growing(options, shape))
+        schedule = answering_blocks(epsilon, shape, episodes, growing(options, shape))
     return Privatizer(
         "local/sampled-step", shape, (channel,), schedule, report_guarantee(channel), bool(options["masked"]), options
     )
 
 
 def _asked_first_visit(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
-    if privacy.epsilon is None:
-        raise Unsupported("randomised answers are calibrated to epsilon: give epsilon instead of rho")
-    channel = quietest_answers(AskedFirstVisit(shape), privacy.epsilon, options["response"])
+    channel = quietest_answers(AskedFirstVisit(shape), privacy.pure_epsilon, options["response"])
     return Privatizer(
         "local/asked-first-visit", shape, (channel,), growing(options, shape), answer_guarantee(channel),
         bool(options["masked"]), options,
@@ -99,7 +97,8 @@ def quietest_of(
     """The same for an encoder of one's own, made for a number of picked steps."""
     if response is not None and response not in RESPONSES:
         raise unknown_name("response", str(response), RESPONSES)
-    numbers = range(1, min(encode(1).shape.horizon, _LONGEST_SEARCH) + 1) if steps is None else (steps,)
+    most = min(encode(1).shape.horizon, _LONGEST_SEARCH, max(1, int(epsilon / _SMALLEST_SHARE)))
+    numbers = range(1, most + 1) if steps is None else (steps,)
     channels = [
         ReportChannel(encode(m), epsilon, kind, own_actions)
         for m in numbers

@@ -7,12 +7,14 @@ The numbers here are targets; what is really achieved is computed and stands in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from discreet.base.errors import InvalidInput
 from discreet.base.validation import check_delta, check_epsilon, check_rho, shown
+from discreet.privacy.profiles import PureProfile
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,17 @@ class Privacy:
         if self.rho is not None:
             object.__setattr__(self, "rho", check_rho("rho", self.rho))
         self._check_rest()
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of pure mechanisms that keep the target: its own, or sqrt(2 rho), as epsilon^2 / 2 bounds rho."""
+        if self.epsilon is not None:
+            return self.epsilon
+        rho = self.rho or 0.0
+        epsilon = min(math.sqrt(2 * rho), 1e6)
+        while PureProfile(epsilon).rho > rho:  # the root was rounded up
+            epsilon = math.nextafter(epsilon, 0.0)
+        return epsilon
 
     def _check_rest(self) -> None:
         object.__setattr__(self, "delta", check_delta("delta", self.delta))

@@ -189,7 +189,6 @@ def test_public_coins_pick_different_steps():
     [
         (lambda c: randomize_record(c, RECORD, POLICY, [0, 1]), InvalidInput, "1 different steps"),
         (lambda c: randomize_record(c, RECORD, uniform_policy(SHAPE), [0]), Unsupported, "public coins"),
-        (lambda c: build(discreet.Local(rho=1.0, recipe="local/sampled-step"), SHAPE, 10), Unsupported, "epsilon"),
         (lambda c: quietest_reports(SHAPE, 1.0, response="karry"), InvalidInput, "kary"),
     ],
 )

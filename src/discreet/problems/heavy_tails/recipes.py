@@ -51,7 +51,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.base.errors import Unsupported, check_name
+from discreet.base.errors import check_name
 from discreet.base.scientific import optimize
 from discreet.base.shape import Shape
 from discreet.base.validation import check_open_unit, check_positive
@@ -147,7 +147,7 @@ def _failure(options: Options) -> float:
 
 def _shares(privacy: Privacy) -> tuple[float, float]:
     """Two thirds for counts, one third for rewards: of epsilon, which a rho is turned into."""
-    epsilon = float(privacy.epsilon) if privacy.epsilon is not None else math.sqrt(2 * float(privacy.rho or 0.0))
+    epsilon = privacy.pure_epsilon
     return 2 * epsilon / 3, epsilon / 3
 
 
@@ -213,10 +213,8 @@ def _joint(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> P
 
 def _sampled_step(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """Every user reports one step, its reward clipped and rounded to -B or B."""
-    if privacy.epsilon is None:
-        raise Unsupported("randomised reports are calibrated to epsilon: give epsilon instead of rho")
     moments_of(shape)
-    epsilon, early_end = privacy.epsilon, bool(options["early_end"])
+    epsilon, early_end = privacy.pure_epsilon, bool(options["early_end"])
 
     def quietest(threshold: float) -> ReportChannel:
         return quietest_of(
