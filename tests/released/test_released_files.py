@@ -62,6 +62,7 @@ def command(*arguments: str) -> str:
 
 def split(file: Path) -> str:
     """Who was held out: a policy is judged by them."""
+    discreet.offline.load_split(file)
     data = ["--data", "table.csv", *TABLE]
     return command("evaluate", "judged.json", *data, "--epsilon", "1", "--split", file.name)
 
@@ -141,7 +142,7 @@ ROWS = (
     Row(
         "0.2.0/split.json",
         split,
-        "exit code 2: discreet: 'split.json' is a split of version 1, and those of version 2 keep what was asked: train "
+        "refused: 'split.json' is a split of version 1, and those of version 2 keep what was asked: train "
         "again with --holdout and another file for --split",
     ),
     Row("0.2.0/ledger.db", paid, "sound True, entries 1"),
