@@ -33,6 +33,9 @@ def test_train_holds_users_out_and_evaluate_asks_them_again(discreet, rows, tmp_
     assert outcome.code == 0, outcome.err
     assert "95% intervals" in outcome.out
     assert "policy.split.json" in outcome.out
+    assert "asked once, as far as its file knows: epsilon 4" in outcome.out
+    assert "adds to those of earlier releases" in outcome.out
+    assert json.loads(receipt.read_text())["adds_up"] in outcome.out
     assert picture.stat().st_size > 1000
     section = json.loads(receipt.read_text())["evaluation"]
     assert section["split"]["held_out"] == 280
@@ -43,6 +46,8 @@ def test_train_holds_users_out_and_evaluate_asks_them_again(discreet, rows, tmp_
     )  # fmt: skip
     assert judged.code == 0, judged.err
     assert "Only users who were held out" in judged.out
+    assert "asked 2 times, as far as its file knows: epsilon 8" in judged.out
+    assert "asked 2 times" in json.loads((tmp_path / "e.json").read_text())["adds_up"]
     facts = json.loads((tmp_path / "e.json").read_text())
     assert facts["guarantee"]["epsilon"] <= 4
     assert set(facts["evaluation"]) >= {"value", "behaviour", "difference", "verdict"}
@@ -69,6 +74,8 @@ def test_a_safe_policy_is_written(discreet, rows, tmp_path):
         "train", str(rows), *COLUMNS, *DOMAIN, *TARGET, "--safe", "--behaviour", "uniform", "--out", str(policy)
     )
     assert outcome.code == 0, outcome.err
+    assert "adds to those of earlier releases" in outcome.out
+    assert "as far as its file knows" not in outcome.out
     assert load_policy(policy).probabilities.shape == (2, 2, 2)
 
 

@@ -97,6 +97,7 @@ def test_a_later_evaluation_uses_the_recorded_split_or_refuses(fit, tmp_path):
         read(), GOOD, epsilon=4.0, delta=1e-6, behaviour="uniform", split=tmp_path / "split.json"
     )
     assert found.facts["evaluation"]["split"]["key_sha256"] == fit.facts["evaluation"]["split"]["key_sha256"]
+    assert "asked 2 times" in found.facts["adds_up"]
     assert found.facts["evaluation"]["users"] == 368  # of 1,050 held out; the others fill a table
     with pytest.raises(InvalidInput, match="other users, or for the same in another order"):
         discreet.offline.evaluate(
@@ -140,9 +141,11 @@ def test_a_ledger_pays_for_table_and_judgement_once(tmp_path):
     one, two = (discreet.offline.evaluate(read(), GOOD, **judged) for _ in range(2))
     assert one.value == two.value
     assert two.facts["ledger"]["reused"] is True
+    assert two.facts["adds_up"] is None
     with pytest.raises(Exception, match="budget"):
         discreet.offline.evaluate(read(), GOOD, **{**judged, "epsilon": 3.0})
     assert load_split(tmp_path / "split.json") == first.split
+    assert [each.epsilon for each in load_split(tmp_path / "split.json").asked] == [2.0]  # drawn once
 
 
 @pytest.mark.parametrize(

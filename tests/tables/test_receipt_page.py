@@ -125,7 +125,7 @@ def test_a_promise_in_rho_is_put_into_words_at_a_usual_delta(facts):
 
 
 def test_optional_sections_are_shown_where_they_are(facts):
-    alone = read({**facts, "ledger": None})
+    alone = read({**facts, "ledger": None, "adds_up": ADDS_UP})
     assert "No ledger was kept" in alone
     assert ADDS_UP in alone
     assert "Already paid" in read({**facts, "ledger": {**facts["ledger"], "reused": True}})

@@ -10,7 +10,7 @@ import typer
 from discreet.base.errors import InvalidInput
 from discreet.cli import holdout_options, tables
 from discreet.cli import options as o
-from discreet.cli.output import check_outputs, print_facts, write_json
+from discreet.cli.output import check_outputs, print_facts, print_promise, write_json
 
 _DATA, _WORLD = "Data", "World"
 
@@ -125,6 +125,7 @@ def evaluate(
     else:
         typer.echo(f"Only users who were held out by {used} were asked.")
     typer.echo(f"\n{found.guarantee.statement()}")
+    print_promise(found.facts)
 
 
 def _number(name: str, texts: list[str] | None) -> int | None:

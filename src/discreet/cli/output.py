@@ -166,6 +166,15 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     Console(highlight=False).print(grid)
 
 
+def print_promise(facts: Mapping[str, Any]) -> None:
+    """What is said below the statement of a real release: what delta is, and what adds to it."""
+    from discreet.tables.receipt_words import delta_of
+
+    for line in (delta_of(facts), facts["adds_up"]):
+        if line:
+            typer.echo(line)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
     """A table with a header; columns named in ``right`` hold numbers.
 

@@ -12,7 +12,7 @@ import typer
 
 from discreet.base.errors import InvalidInput
 from discreet.cli import holdout_options, options, tables
-from discreet.cli.output import print_facts, print_table
+from discreet.cli.output import print_facts, print_promise, print_table
 
 if TYPE_CHECKING:
     from discreet.tables.read.table import Table
@@ -145,6 +145,7 @@ def train(
         if plot is not None:
             fit.plot(plot)
     typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {rounded_up(fit.guarantee.rho)}"))
+    print_promise(facts)
 
 
 def check(

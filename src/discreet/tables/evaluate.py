@@ -29,7 +29,7 @@ from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, privatizer_for
 from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.return_bounds import Limits, limits_of
-from discreet.tables.evaluation.split import Split, draw_split, load_split
+from discreet.tables.evaluation.split import Split, draw_split, load_split, remember
 from discreet.tables.evaluation.unknown_behaviour import with_rewards
 from discreet.tables.evaluation.verdict import Verdict
 from discreet.tables.holdout_evaluation import (
@@ -46,9 +46,11 @@ from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_
 from discreet.tables.read.table import Table
 from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
 from discreet.tables.receipt import guarantee_facts, mechanism_facts, noise_facts, policy_hash, versions
+from discreet.tables.receipt_words import adds_up
 from discreet.tables.requests import as_plain, declaration_hash
 
 HOLDOUT = 0.35
+_WHAT = "value of a policy"
 
 
 @dataclass(frozen=True)
@@ -185,14 +187,23 @@ def evaluate(
     with_table = usual is not None and has_small_table(data.shape, limits.ends, budget)
     parts = _parts(people, recorded, holdout, with_table)
     asked = Asked(data, loaded, table, usual, limits, budget, known, confidence)
+    file = None if isinstance(split, Split | None) else split
+
+    def judged() -> tuple[dict[str, Any], Guarantee]:
+        if file is not None and recorded is not None:
+            remember(recorded, file, _WHAT, epsilon, delta, rho)
+        return _judged(asked, people, *parts)
+
     if ledger is None or dataset is None:
-        content, promise = _judged(asked, people, *parts)
-        return _evaluation(asked, content, promise, people.users, None)
+        content, promise = judged()
+        if recorded is not None:
+            recorded = load_split(file) if file is not None else remember(recorded, None, _WHAT, epsilon, delta, rho)
+        return _evaluation(asked, content, promise, people.users, None, recorded)
     planned = _promise(asked, parts[0], parts[1])
     bought = paid(
         ledger, dataset, _request(asked, people, recorded, holdout), planned,
-        lambda: json.dumps(_judged(asked, people, *parts)[0], sort_keys=True, allow_nan=False).encode(),
-        what="value of a policy", declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
+        lambda: json.dumps(judged()[0], sort_keys=True, allow_nan=False).encode(),
+        what=_WHAT, declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
     )  # fmt: skip
     content = json.loads(bought.content)
     promise = _stored_promise(asked, content["judgement"], parts[0], parts[1])
@@ -268,10 +279,11 @@ def _request(asked: Asked, people: Ordered, recorded: Split | None, holdout: flo
 
 
 def _evaluation(
-    asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: int, ledger: Mapping[str, Any] | None
-) -> Evaluation:
+    asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: int, ledger: Mapping[str, Any] | None,
+    split: Split | None = None,
+) -> Evaluation:  # fmt: skip
     found = judgement_from(content["judgement"], promise)
-    facts = {**_facts(asked, content, promise, users), "ledger": ledger}
+    facts = {**_facts(asked, content, promise, users), "ledger": ledger, "adds_up": adds_up(split, ledger is not None)}
     return Evaluation(found.value, found.behaviour, found.difference, found.verdict, promise, facts)
 
 

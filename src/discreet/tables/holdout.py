@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.tables.evaluation.released_model import has_table, model_of, values_of
 from discreet.tables.evaluation.return_bounds import Limits, limits_of
 from discreet.tables.evaluation.safe_policy import safe_policy
-from discreet.tables.evaluation.split import Split, draw_split, load_split, part_size
+from discreet.tables.evaluation.split import Split, draw_split, load_split, part_size, remember
 from discreet.tables.holdout_evaluation import (
     Budget,
     Judgement,
@@ -67,6 +68,7 @@ class Jury:
     people: Ordered | None
     split: Split | None
     returns_declared: bool = False
+    split_file: Path | None = None
 
     @classmethod
     def asked_for(
@@ -93,8 +95,22 @@ class Jury:
                 "declared: declare per_user=1, or leave holdout out"
             )
         people = ordered(data)
-        taken = recorded_split(people, holdout, split)
-        return cls(declaration, limits, usual, confidence, people, taken, returns is not None)
+        taken, file = (
+            recorded_split(people, holdout, split),
+            None if isinstance(split, Split | None) else as_path(split),
+        )
+        return cls(declaration, limits, usual, confidence, people, taken, returns is not None, file)
+
+    def remember(self, what: str, budget: Budget) -> None:
+        """Write into the file of the split what is asked of it, before noise is drawn."""
+        if self.split is not None and self.split_file is not None:
+            remember(self.split, self.split_file, what, budget.epsilon, budget.delta, budget.rho)
+
+    def asked(self, what: str, budget: Budget) -> Split | None:
+        """The split with what was asked of it, this request included: as its file says, if it has one."""
+        if self.split is None or self.split_file is not None:
+            return self.split if self.split_file is None else load_split(self.split_file)
+        return remember(self.split, None, what, budget.epsilon, budget.delta, budget.rho)
 
     def declared(self) -> dict[str, Floats]:
         """What a learner may know beforehand: the behaviour, and the range of returns as shares (2, H + 1)."""

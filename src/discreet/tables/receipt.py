@@ -16,6 +16,7 @@ key                 what it holds
 ``repairs``         what was done to every user's rows
 ``noise``           which sampler drew it, from which entropy
 ``ledger``          None, or what was spent before, by this release, and what is left (``Paid.facts``)
+``adds_up``         None, or without a ledger: that this adds to other releases, and what the split knows of them
 ``evaluation``      None, or ``value``, ``behaviour`` and ``difference``, each with ``estimate``, ``low``, ``high``
                     and ``confidence`` in the owner's units, and the words ``unit`` and ``verdict``
 ``values``          what the policy is worth by the planner: ``estimate`` and ``bound``, apart, and what each means

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from discreet.tables.receipt_words import (
-    ADDS_UP,
     at_several_deltas,
     in_one_sentence,
     kept_words,
@@ -119,8 +118,8 @@ def _budget(facts: Mapping[str, Any]) -> str:
     ledger = facts["ledger"]
     if ledger is None:
         return (
-            f"<p>No ledger was kept, so this page cannot say what else was released about these people. {ADDS_UP} "
-            "Ask for it, and keep a budget (<code>--ledger</code>).</p>"
+            f"<p>No ledger was kept, so this page cannot say what else was released about these people. "
+            f"{_text(facts['adds_up'])} Ask for it, and keep a budget (<code>--ledger</code>).</p>"
         )
     words = ledger["words"]
     rows = [

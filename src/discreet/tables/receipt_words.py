@@ -10,9 +10,17 @@ from typing import Any, NamedTuple
 
 from discreet.privacy.odds import bound_words, delta_words, factor, likely, odds_words
 from discreet.privacy.words import rounded_up
+from discreet.tables.evaluation.split import Split
 
 ADDS_UP = "This epsilon adds to those of earlier releases about the same people, and to those of later ones."
 _SEEN = "what was released"
+
+
+def adds_up(split: Split | None, in_a_ledger: bool) -> str | None:
+    """What is said where no ledger adds up: what the split knows of, and what nobody knows."""
+    if in_a_ledger:
+        return None
+    return ADDS_UP if split is None else f"{ADDS_UP} {split.sum_words()}"
 
 
 class _Stated(NamedTuple):
@@ -29,6 +37,12 @@ def in_one_sentence(facts: Mapping[str, Any]) -> str:
     if stated is None:
         return "No finite epsilon holds: see below what is promised instead."
     return bound_words(stated.epsilon, stated.exceeded, _SEEN)
+
+
+def delta_of(facts: Mapping[str, Any]) -> str:
+    """What delta is and is not, with P(loss > epsilon) beside it; nothing without one."""
+    stated = _stated(facts)
+    return "" if stated is None else delta_words(*stated)
 
 
 def people(facts: Mapping[str, Any]) -> int:
@@ -56,7 +70,7 @@ def promised(facts: Mapping[str, Any]) -> list[str]:
         f"Take any one person in the data, and everything that was released: {everything}. "
         + bound_words(epsilon, beyond, _SEEN),
         *odds_words(epsilon, beyond, _SEEN),
-        *([delta_words(epsilon, delta, beyond)] if delta else []),
+        *([delta_of(facts)] if delta else []),
         "The first sentence holds whatever anybody knows or computes, now and later, and for whatever is computed from "
         "the release. Its numbers are computed from the noise that the receipt says was added.",
     ]

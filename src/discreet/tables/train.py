@@ -68,6 +68,7 @@ from discreet.tables.receipt import (
     why_no_bound,
     write_receipt,
 )
+from discreet.tables.receipt_words import adds_up
 from discreet.tables.requests import declaration_hash, train_request
 from discreet.tables.stored_release import StoredAnswers, collect, count_ahead, pack
 from discreet.worlds.planning.reward_units import in_owner_units
@@ -258,7 +259,10 @@ def train(
         policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
         return Planned(policy, worth, meaning, release)
 
+    what = f"train {chosen.name} by {privatizer.recipe}"
+
     def draw() -> bytes:
+        jury.remember(what, budget)
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
             table = pack(collect(chosen, privatizer.open(people, noise, users), problem, coins, known), _made(noise))
@@ -272,7 +276,7 @@ def train(
         bought = paid(
             ledger, dataset,
             {**train_request(data, chosen, target, privatizer, users, known), **jury.request(safe)}, promise, draw,
-            what=f"train {chosen.name} by {privatizer.recipe}", declaration=declaration_hash(data.declaration),
+            what=what, declaration=declaration_hash(data.declaration),
             who=data.declaration.columns.user,
             count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
         )  # fmt: skip
@@ -284,6 +288,7 @@ def train(
             promise = jury.stored(judged, found.release.guarantee, users, budget, known is not None)
             judgement = judgement_from(judged, promise)
     else:
+        jury.remember(what, budget)
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
             found = planned(privatizer.open(people, noise, users))
@@ -298,6 +303,7 @@ def train(
             f"{presence.words()}, so it may be empty and no policy is handed out: its budget ({promise.brief()}) is "
             f"spent{kept}; check the declarations ({DECLARATIONS}) with discreet check"
         )
+    asked = jury.asked(what, budget)
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
     facts["values"] = found.meaning
     if judgement is not None:
@@ -311,10 +317,11 @@ def train(
             "user": data.declaration.columns.user,
         },
         "ledger": None if bought is None else bought.facts(),
+        "adds_up": adds_up(asked, bought is not None),
         "evaluation": None if judgement is None else judgement.facts,
     }
     fit = Fit(found.policy, found.worth.values, promise, privatizer.recipe, facts, bound=found.worth.bound)
-    return fit if judgement is None else judged_fit(fit, judgement, jury)
+    return fit if judgement is None else judged_fit(fit, judgement, asked)
 
 
 class Planned(NamedTuple):
@@ -359,11 +366,11 @@ def _worth(
     return Worth(values, bound, average, certain, "", kind)
 
 
-def judged_fit(fit: Fit, judgement: Judgement, jury: Jury) -> Fit:
+def judged_fit(fit: Fit, judgement: Judgement, split: Split | None) -> Fit:
     """A fit with what held-out users say about its policy."""
     return replace(
         fit, value=judgement.value, behaviour=judgement.behaviour, difference=judgement.difference,
-        verdict=judgement.verdict, split=jury.split,
+        verdict=judgement.verdict, split=split,
     )  # fmt: skip
 
 

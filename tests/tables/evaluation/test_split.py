@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import pytest
 
 import discreet
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.tables.evaluation.split import draw_split, load_split, part_size, permutation
+from discreet.tables.evaluation.split import draw_split, load_split, part_size, permutation, remember
 from discreet.tables.read.user_subsets import ordered
 
 DECLARED = {
@@ -164,7 +166,63 @@ def test_shares_that_leave_nobody_are_refused():
 
 
 def test_a_file_that_is_no_split_is_refused(tmp_path):
-    for text in ("", "{}", '{"format": "discreet-split", "version": 1, "users": 3}'):
+    for text in ("", "{}", '{"format": "discreet-split", "version": 2, "users": 3}'):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(InvalidInput, match="not a recorded split"):
             load_split(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text('{"format": "discreet-split", "version": 1, "users": 3}')
+    with pytest.raises(InvalidInput, match=r"a split of version 1, .*: train again with --holdout"):
+        load_split(tmp_path / "x.json")
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A split in its file."""
+    split = draw_split(ordered(table(people(np.random.default_rng(1), 9), "pandas", tmp_path)), 1 / 3)
+    split.save(tmp_path / "split.json")
+    return split, tmp_path / "split.json"
+
+
+def test_a_split_keeps_what_was_asked_of_it_and_adds_up(recorded):
+    split, file = recorded
+    remember(split, file, "train apvi", 1.0, 1e-6, None)
+    remember(split, file, "value of a policy", 0.5, 0.0, None)
+    after = remember(split, file, "value of a policy", None, 0.0, 0.25)
+    assert load_split(file).asked == after.asked
+    assert [each.what for each in after.asked] == ["train apvi", "value of a policy", "value of a policy"]
+    assert after.total() == {"epsilon": 1.5, "delta": 1e-6, "rho": 0.25}
+    assert "asked 3 times, as far as its file knows: epsilon 1.5 and delta 1e-06 and rho 0.25" in after.sum_words()
+    assert "only a ledger does not" in after.sum_words()
+    assert after.facts() == split.facts()  # what may be published, and what a ledger compares, stays the same
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_requests_that_come_at_once_are_all_kept(recorded):
+    split, file = recorded
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: remember(split, file, "value of a policy", 0.5, 0.0, None), range(40)))
+    assert load_split(file).total()["epsilon"] == 20.0
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_draws_nothing(recorded, monkeypatch, tmp_path):
+    split, file = recorded
+    remember(split, file, "train apvi", 1.0, 0.0, None)
+    before = file.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("discreet.base.files.os.replace", full)
+    monkeypatch.setattr("discreet.mechanisms.sums.accumulator.SecureNoise.draw", lambda *_: pytest.fail("drawn"))
+    data = table(people(np.random.default_rng(1), 9), "pandas", tmp_path)
+    with pytest.raises(InvalidInput, match="No space left"):
+        discreet.offline.evaluate(data, discreet.Policy([[0, 0]] * 3), epsilon=1.0, behaviour="uniform", split=file)
+    assert file.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"split.json"}
+
+
+def test_another_split_in_the_same_file_is_not_charged(recorded):
+    split, file = recorded
+    replace(split, key=bytes(32)).save(file)
+    with pytest.raises(InvalidInput, match="another split meanwhile"):
+        remember(split, file, "train apvi", 1.0, 0.0, None)

@@ -23,17 +23,26 @@ random function of the pair (users in part one, users in part two).
 A split is recorded in a file that belongs with the data. It holds the key, the sizes, and a keyed digest of the users'
 identifiers in order: a later evaluation uses the same split on the same users in the same order, or refuses. What may
 be published is the receipt's line: the sizes and the SHA-256 of the key.
+
+The file also keeps **what was asked of it**: ``remember`` writes each request, with its epsilon, delta or rho, under a
+lock and before noise is drawn, so the sum is never less than what was spent through this file. A copy of it forgets
+what was asked of the other: only a ledger (:mod:`discreet.ledger`) does not. An interrupted write leaves the old file.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import hmac
 import json
+import math
 import os
 import secrets
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,10 +50,21 @@ from discreet.base.errors import InvalidInput
 from discreet.base.files import as_path, shortened, write_atomically
 from discreet.base.types import Integers, Mask
 from discreet.base.validation import check_open_unit
+from discreet.privacy.words import rounded_up
 from discreet.tables.read.user_subsets import Ordered
 
-_FORMAT = "discreet-split"
+_FORMAT, VERSION = "discreet-split", 2  # version 1, of 0.2.0, did not keep what was asked
 _WORDS = 16  # bytes for each position: two are equal with probability 2^-128
+
+
+class Asked(NamedTuple):
+    """A request to the users of a split: what it was, when, and what it may have cost."""
+
+    what: str
+    time: str
+    epsilon: float | None
+    delta: float
+    rho: float | None
 
 
 @dataclass(frozen=True)
@@ -55,7 +75,8 @@ class Split:
         users: How many there are.
         held_out: How many of them judge.
         key: The secret that says who.
-        identity: The column that it was made for.
+        identity: A keyed digest of the users that it was made for.
+        asked: What was asked of them, as far as this file knows.
 
     Examples:
         >>> from discreet.offline import Split
@@ -67,6 +88,7 @@ class Split:
     held_out: int
     key: bytes = field(repr=False)
     identity: str = field(repr=False)
+    asked: tuple[Asked, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def learned_from(self) -> int:
@@ -103,14 +125,29 @@ class Split:
         """The split as its file holds it."""
         facts = {
             "format": _FORMAT,
-            "version": 1,
-            "private": "keep this file with the data: it says who was held out",
+            "version": VERSION,
+            "private": "keep this file with the data: it says who was held out; a copy forgets what is asked later",
             "users": self.users,
             "held_out": self.held_out,
             "key": self.key.hex(),
             "identity": self.identity,
+            "asked": [each._asdict() for each in self.asked],
         }
         return json.dumps(facts, indent=1) + "\n"
+
+    def total(self) -> dict[str, float]:
+        """What all requests may have cost together: epsilons, deltas and rhos, added up."""
+        columns = {name: [getattr(each, name) for each in self.asked] for name in ("epsilon", "delta", "rho")}
+        return {name: math.fsum(cost for cost in costs if cost) for name, costs in columns.items()}
+
+    def sum_words(self) -> str:
+        """The sum in a sentence."""
+        spent = [f"{name} {rounded_up(cost)}" for name, cost in self.total().items() if cost]
+        times = "once" if len(self.asked) == 1 else f"{len(self.asked):,} times"
+        return (
+            f"The people of this split were asked {times}, as far as its file knows: {' and '.join(spent)} in all. A "
+            "copied file forgets, and so does a new split of the same people; only a ledger does not."
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the split to a file, which belongs with the data."""
@@ -174,10 +211,56 @@ def load_split(path: str | os.PathLike[str]) -> Split:
     file = as_path(path)
     try:
         found = json.loads(file.read_text())
-        if found["format"] == _FORMAT and found["version"] == 1:
-            split = Split(int(found["users"]), int(found["held_out"]), bytes.fromhex(found["key"]), found["identity"])
+        version = found["version"] if found["format"] == _FORMAT else None
+        if version == VERSION and type(version) is int:
+            asked = tuple(Asked(**each) for each in found["asked"])
+            key = bytes.fromhex(found["key"])
+            split = Split(int(found["users"]), int(found["held_out"]), key, found["identity"], asked)
+            split.total()
             if 1 <= split.held_out < split.users and len(split.key) == 32 and isinstance(split.identity, str):
                 return split
     except (OSError, ValueError, KeyError, TypeError):
-        pass
+        version = None
+    if type(version) is int and version != VERSION:
+        raise InvalidInput(
+            f"{shortened(file)} is a split of version {version}, and those of version {VERSION} keep what was asked: "
+            "train again with --holdout and another file for --split"
+        )
     raise InvalidInput(f"{shortened(file)} is not a recorded split: give the file that train --holdout wrote")
+
+
+def remember(
+    split: Split, path: str | os.PathLike[str] | None, what: str, epsilon: float | None, delta: float,
+    rho: float | None,
+) -> Split:  # fmt: skip
+    """The split with one more request, written to its file if it has one: before the noise of the answer is drawn."""
+    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    asked = Asked(what, time, epsilon, delta, rho)
+    if path is None:
+        return replace(split, asked=(*split.asked, asked))
+    with _alone(as_path(path)) as file:
+        now = load_split(file)
+        if now != split:
+            raise InvalidInput(f"{shortened(file)} has become another split meanwhile: run the command again")
+        now = replace(now, asked=(*now.asked, asked))
+        now.save(file)
+    return now
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[Path]:
+    """One process at a time: the lock is on the file itself, so one that was replaced meanwhile is opened again."""
+    import fcntl
+
+    while True:
+        try:
+            handle = os.open(file, os.O_RDONLY)
+        except OSError as error:
+            raise InvalidInput(f"cannot read {shortened(file)}: {error.strerror or 'the system refused'}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if file.exists() and os.path.samestat(os.fstat(handle), file.stat()):
+                yield file
+                return
+        finally:
+            os.close(handle)
