@@ -101,12 +101,11 @@ def matrix(
     """Run every learner under every trust model and draw the table; cells that cannot work say why."""
     check_outputs(folder=out)
     _check_matrix(epsilon, delta, episodes, runs, seed)
-    from discreet.base.files import write_atomically
+    from discreet.base.files import folder_for, write_atomically
     from discreet.reproduce.matrix import MODELS, draw_matrix, run_matrix, write_matrix
     from discreet.reproduce.run import open_executor
 
-    out.mkdir(parents=True, exist_ok=True)
-    with open_executor(executor) as pool:
+    with folder_for(out), open_executor(executor) as pool:
         done = run_matrix(
             out, pool, epsilon=epsilon, delta=delta, episodes=episodes, runs=runs, seed=seed, progress=True
         )
