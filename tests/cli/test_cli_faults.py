@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from discreet.base.policies import load_policy
+import discreet as library
+from discreet.base.errors import InvalidInput
+from discreet.base.policies import load_policy, uniform_policy
 
 COLUMNS = ["--user", "u", "--step", "t", "--state", "s", "--action", "a", "--reward", "r"]
 SIZES = {"--states": "2", "--actions": "2", "--horizon": "2"}
@@ -170,3 +174,125 @@ def test_what_the_machine_cannot_do_is_one_sentence(discreet, monkeypatch, error
     assert outcome.code == 2
     assert outcome.err.startswith("discreet: ")
     assert outcome.err.count("\n") == 1
+
+
+# What writing a file asks of the system, in any order; the clean-up afterwards is not struck.
+CALLS = ("open", "posix_fallocate", "write", "ftruncate", "fchmod", "fsync", "link", "replace", "mkdir")
+FULL, STOPPED = OSError(28, "No space left on device"), KeyboardInterrupt()
+
+
+class Faults:
+    """The call with this number fails; ``struck`` is its name."""
+
+    def __init__(self, at: int, error: BaseException, patch: pytest.MonkeyPatch) -> None:
+        self.left, self.error, self.struck = at, error, ""
+        for name in CALLS:
+            patch.setattr(os, name, partial(self._call, name, getattr(os, name)))
+
+    def _call(self, name, real, *arguments, **keywords):
+        self.left -= 1
+        if self.left == -1:
+            self.struck = name
+            raise self.error
+        return real(*arguments, **keywords)
+
+
+def listing(folder: Path) -> dict[str, int]:
+    return {str(file.relative_to(folder)): file.stat().st_size for file in folder.rglob("*")}
+
+
+def fails_at_every_call(act, folder: Path, error: BaseException) -> int:
+    """Let every call fail in turn: nothing is left, or all of it where only the folder was to be synced; then it works.
+
+    ``act`` gives whether it succeeded.
+    """
+    before, at = listing(folder), 0
+    while True:
+        with pytest.MonkeyPatch.context() as patch:
+            faults = Faults(at, error, patch)
+            done = act()
+        if not faults.struck:
+            assert done
+            return at
+        after = listing(folder)
+        if after != before:
+            assert faults.struck in ("open", "fsync"), (at, faults.struck, after)
+            assert not any(".discreet-" in name or size == 0 for name, size in after.items()), (at, after)
+            for name in sorted(set(after) - set(before), reverse=True):
+                (folder / name).rmdir() if (folder / name).is_dir() else (folder / name).unlink()
+        at += 1
+
+
+@pytest.mark.parametrize("error", [FULL, STOPPED], ids=["full", "stopped"])
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        (["ledger", "key", "key.pem"], 5),
+        (["ledger", "open", "budget.db", "--dataset", "people", "--epsilon", "1"], 3),
+        (["study", "new", "study.toml"], 15),
+        (["study", "new", "study.toml", "--model", "shuffle"], 30),
+        (["worlds", "--json", "worlds.json"], 4),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_fault_at_any_write_leaves_nothing_behind_and_the_next_attempt_works(
+    discreet, tmp_path, monkeypatch, words, calls, error
+):
+    monkeypatch.chdir(tmp_path)
+
+    def act() -> bool:
+        outcome = discreet(*words)
+        if outcome.code:
+            assert outcome.code == (2 if error is FULL else 130)
+            assert outcome.err.count("\n") == 1
+            if error is STOPPED and not listing(tmp_path):
+                assert outcome.err == "discreet: interrupted, nothing was written\n"
+        return outcome.code == 0
+
+    assert fails_at_every_call(act, tmp_path, error) >= calls
+
+
+@pytest.mark.parametrize("error", [FULL, STOPPED], ids=["full", "stopped"])
+@pytest.mark.parametrize("what", ["a result", "a policy", "a split", "a receipt"])
+def test_what_python_writes_is_whole_or_not_there(tmp_path, error, what, fit):
+    result, split, facts = fit
+    written = {
+        "a result": lambda: result.save(tmp_path / "new" / "folder"),
+        "a policy": lambda: uniform_policy(library.Shape(2, 2, 2)).save(tmp_path / "policy.json"),
+        "a split": lambda: split.save(tmp_path / "split.json"),
+        "a receipt": lambda: facts.receipt(tmp_path / "receipt.html"),
+    }
+
+    def act() -> bool:
+        try:
+            written[what]()
+        except (InvalidInput, KeyboardInterrupt):
+            return False
+        return True
+
+    assert fails_at_every_call(act, tmp_path, error) >= 4
+
+
+@pytest.fixture(scope="module")
+def fit(tmp_path_factory):
+    """A result, a split and something with a receipt."""
+    from discreet.tables.evaluation.split import draw_split
+    from discreet.tables.read.user_subsets import ordered
+
+    rows = tmp_path_factory.mktemp("rows") / "rows.csv"
+    rows.write_text("u,t,s,a,r\n" + "".join(f"{u},{t},{u % 2},{t % 2},1\n" for u in range(50) for t in range(2)))
+    columns = {"user": "u", "step": "t", "state": "s", "action": "a", "reward": "r"}
+    table = library.data.read(rows, **columns, states=2, actions=2, horizon=2)
+    result = library.simulate(library.worlds.river_swim(states=3, horizon=3), "ucbvi", episodes=20)
+    return result, draw_split(ordered(table), 0.4), library.offline.train(table, epsilon=1.0)
+
+
+def test_a_ledger_that_does_not_fit_on_the_disk_is_not_there(tmp_path):
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (5000, 5000))
+    code = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from discreet.cli import main; main()"
+    command = [sys.executable, "-c", code, "ledger", "open", "budget.db", "--dataset", "people", "--epsilon", "1"]
+    done = subprocess.run(command, cwd=tmp_path, preexec_fn=limit, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "cannot write 'budget.db'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0

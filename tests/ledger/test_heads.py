@@ -265,7 +265,7 @@ def test_a_head_is_signed_and_a_changed_one_is_refused(tmp_path, signed):
 
 
 def test_keys_are_not_overwritten_and_heads_are_recognised(tmp_path, signed, budget_file):
-    with pytest.raises(InvalidInput, match="never overwritten"):
+    with pytest.raises(InvalidInput, match="not overwritten"):
         ledger.make_key(tmp_path / "key.pem")
     file = tmp_path / "head.json"
     file.write_text(json.dumps(signed[1]))

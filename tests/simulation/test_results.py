@@ -119,7 +119,7 @@ def test_wrong_paths_are_refused_before_anything_is_written(result, tmp_path):
     with pytest.raises(InvalidInput, match="is a folder"):
         check_writable(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidInput, match="cannot write results"):
+    with pytest.raises(InvalidInput, match="cannot write"):
         result.save(tmp_path / "file")
     assert os.listdir(tmp_path) == ["file"]
 

@@ -3,14 +3,16 @@
 A file is written under a temporary name in the folder of its target, brought to the disk (fsync) and then renamed: a
 reader sees the old file or the new one, also after a power cut. Temporary names are unique, whichever thread or process
 asks for them. A new file gets the mode that the user's umask leaves, an existing one keeps its own, and a private one
-is its owner's alone. ``reserve`` takes the room for several files *before* a release, so that a full disk stops it
-while no noise has been drawn, and not after the budget was spent.
+is its owner's alone. A key is ``new``: it gets its name only where there was none, by a link. ``reserve`` takes the
+room for several files *before* a release, so that a full disk stops it while no noise has been drawn, and not after the
+budget was spent.
 
 Whatever the operating system refuses becomes one sentence that names the file.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -22,6 +24,22 @@ from discreet.base.errors import InvalidInput
 
 _PREFIX = ".discreet-"  # short, so that a temporary name is not too long where its target's is not
 _BLOCK = 1 << 20
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # file systems without hard links
+_WRITTEN: list[Path | str] = []  # by this process so far
+
+
+def written() -> tuple[str, ...]:
+    """What this process has written so far, in order, for whoever must say it after an interruption."""
+    return tuple(shortened(each) if isinstance(each, Path) else each for each in _WRITTEN if _is_there(each))
+
+
+def _is_there(what: Path | str) -> bool:
+    return isinstance(what, str) or what.exists()
+
+
+def note_written(what: Path | str) -> None:
+    """A file was written, or something else, such as an entry of a ledger."""
+    _WRITTEN.append(what)
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -100,13 +118,15 @@ def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[tuple[st
             raise InvalidInput(f"{other} and {option} name the same file {shortened(file)}: give two names")
 
 
-def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, private: bool = False) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], content: str | bytes, *, private: bool = False, new: bool = False
+) -> None:
     """Write a temporary file beside the target and rename it: readers see the old file or the new one.
 
-    A ``private`` one can be read by its owner alone.
+    A ``private`` one can be read by its owner alone; a ``new`` one never replaces another, whoever is faster.
     """
     file = check_writable(path)
-    room = Room(file, 0, private=private)
+    room = Room(file, 0, private=private, new=new)
     try:
         room.write(content)
     finally:
@@ -116,19 +136,21 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, priv
 class Room:
     """Space on the disk for one file that is still to be written; ``write`` fills it and gives it its name."""
 
-    def __init__(self, file: Path, size: int, *, private: bool = False) -> None:
-        self.file, self._written = file, False
+    def __init__(self, file: Path, size: int, *, private: bool = False, new: bool = False) -> None:
+        self.file, self._written, self._new = file, False, new
         self._temporary = file.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         try:
             self._handle = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
         except OSError as error:
             raise _cannot_write(file, error) from None
-        self._mode = None if private else _permissions(file)
         try:
+            self._mode = None if private else _permissions(file)
             _fill(self._handle, size)
-        except OSError as error:
+        except BaseException as error:
             self.close()
-            raise _cannot_write(file, error) from None
+            if isinstance(error, OSError):
+                raise _cannot_write(file, error) from None
+            raise
 
     def write(self, content: str | bytes) -> None:
         """Write the file, whole, and give it its name."""
@@ -142,19 +164,37 @@ class Room:
             if self._mode is not None:
                 os.fchmod(self._handle, self._mode)
             os.fsync(self._handle)
-            os.replace(self._temporary, self.file)
+            if self._new:
+                name_new(self._temporary, self.file)
+            else:
+                os.replace(self._temporary, self.file)
             self._written = True
+            note_written(self.file)
         except OSError as error:
             raise _cannot_write(self.file, error) from None
         _sync_folder(self.file.parent)
 
     def close(self) -> None:
-        """Give the space back if nothing was written."""
+        """Give the space back if nothing was written, and the temporary name."""
         with suppress(OSError):
             os.close(self._handle)
-        if not self._written:
+        if self._new or not self._written:
             with suppress(OSError):
                 os.unlink(self._temporary)
+
+
+def name_new(temporary: Path, file: Path) -> None:
+    """Give a file that is written its name, if nothing has that name: whoever is second is refused."""
+    try:
+        os.link(temporary, file)
+    except FileExistsError:
+        raise there_already(file) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(file):
+            raise there_already(file) from None
+        os.replace(temporary, file)
 
 
 @contextmanager
@@ -196,6 +236,48 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def folder_for(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to write into, made if need be; what was made here goes again if nothing came into it."""
+    folder = as_path(path)
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except BaseException as error:
+        for each in missing:  # the innermost first
+            with suppress(OSError):
+                each.rmdir()
+        if isinstance(error, OSError):
+            raise _cannot_write(folder, error) from None
+        raise
+
+
+@contextmanager
+def folder_beside(file: Path) -> Iterator[Path]:
+    """A folder to make something in that gets a name beside it, on the same disk; it goes with all that is left."""
+    room, before = file.parent / f"{_PREFIX}{secrets.token_hex(8)}", len(_WRITTEN)
+    try:
+        room.mkdir(0o700)
+        yield room
+    except BaseException as error:
+        del _WRITTEN[before:]  # it goes
+        if isinstance(error, OSError):
+            raise _cannot_write(file, error) from None
+        raise
+    finally:
+        for each in room.iterdir() if room.exists() else ():
+            each.unlink()
+        with suppress(OSError):
+            room.rmdir()
+    _sync_folder(file.parent)
+
+
+def there_already(file: Path) -> InvalidInput:
+    """The error for a file that must be new."""
+    return InvalidInput(f"{shortened(file)} is there already, and is not overwritten: choose another name")
 
 
 def _cannot_write(file: Path, error: OSError) -> InvalidInput:

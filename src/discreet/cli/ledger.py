@@ -42,14 +42,14 @@ def open_budget(
     """Declare a data set and its budget, once; makes the ledger where there is none."""
     from discreet.cli.output import check_outputs, write_json
     from discreet.ledger.budget import make_budget
-    from discreet.ledger.database import opened, transaction
+    from discreet.ledger.database import founded, transaction
     from discreet.ledger.spending import check_data_set, open_data_set
 
     budget, name = make_budget(epsilon=epsilon, delta=delta, rho=rho, mode=mode), check_data_set(dataset)
     if declaration is not None and not _is_hash(declaration):
         raise InvalidInput("--declaration takes the 64 hexadecimal digits that a receipt shows as its declaration")
     check_outputs(json_file=json_file)
-    with opened(ledger, new=True) as connection:
+    with founded(ledger) as connection:
         with transaction(connection):
             open_data_set(connection, name, budget, declaration=declaration)
         found = _account(connection, name)

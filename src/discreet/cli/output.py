@@ -19,6 +19,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.base.files import written
 
 STDOUT = Path("-")  # where --json - goes
 _BETWEEN = 3  # letters between two columns of a table
@@ -38,6 +39,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, quiet: bool = False, **keywords: Any) -> None:
+        before = written()
         try:
             with _voice(quiet, piped=any(keywords.get(name) == STDOUT for name in _JSON)), _patience(command.__name__):
                 command(*arguments, **keywords)
@@ -51,13 +53,22 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
             typer.echo(f"discreet: {_beyond(error)}", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            typer.echo("discreet: interrupted, nothing was written", err=True)
+            typer.echo(f"discreet: {_interrupted(before)}", err=True)
             raise typer.Exit(130) from None
 
     own = inspect.signature(command, eval_str=True)
     option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_QUIET)
     setattr(wrapped, "__signature__", own.replace(parameters=[*own.parameters.values(), option]))  # noqa: B010
     return wrapped
+
+
+def _interrupted(before: Sequence[str]) -> str:
+    """What stands on the disk after an interruption: whole files only, and their names."""
+    names = list(dict.fromkeys(written()[len(before) :]))
+    if not names:
+        return "interrupted, nothing was written"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"interrupted; written before, and whole: {', '.join(names[:3])}{more}"
 
 
 def _as_typed(message: str, parameters: Iterable[str]) -> str:

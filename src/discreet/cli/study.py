@@ -130,6 +130,7 @@ def tokens(
     declared, database, _places = _opened(study, db)
     if declared.shuffled:
         database = _shuffler_database(study, db)
+    from discreet.base.files import there_already
     from discreet.study.service import rounds
     from discreet.study.service.reports import token_digest
     from discreet.study.service.sealing import write_secret
@@ -138,7 +139,7 @@ def tokens(
     if not declared.invited:
         raise InvalidInput("this study is open to everybody: set tokens = true in [users] to invite participants")
     if out.exists():
-        raise InvalidInput(f"{str(out)!r} is there already, and is not overwritten: choose another name")
+        raise there_already(out)
     made = new_tokens(number)
     database.prepare()
     write_secret(out, "".join(f"{token}\n" for token in made).encode())
@@ -146,6 +147,9 @@ def tokens(
     try:
         with database.plainly(), link.writing():
             rounds.add_tokens(link, [token_digest(token) for token in made])
+    except BaseException:
+        out.unlink(missing_ok=True)  # nobody is invited by tokens that the database does not know
+        raise
     finally:
         link.close()
     typer.echo(f"{number:,} tokens in {out}: give each participant one, and keep no list of who has which")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from discreet.base.errors import InvalidInput, MissingExtra, unknown_name
-from discreet.base.files import as_path, check_writable, shortened
+from discreet.base.files import as_path, check_writable, folder_beside, name_new, note_written, shortened
 from discreet.ledger.chain import Entry
 
 _WAIT = 60  # seconds that a spender waits for others
@@ -196,6 +196,7 @@ def transaction(connection: Connection) -> Iterator[None]:
         raise Unsure("the ledger did not confirm the transaction: look whether it holds the entry") from None
     if not _is_sqlite(connection) and done.statusmessage != "COMMIT":
         raise InvalidInput("the ledger has rolled the transaction back: nothing was spent")
+    note_written("an entry of the ledger")
 
 
 @contextmanager
@@ -216,10 +217,38 @@ def opened(ledger: str | os.PathLike[str], *, new: bool = False) -> Iterator[Con
         ...         ledger.verify(books).entries
         0
     """
-    address = isinstance(ledger, str) and ledger.startswith(_ADDRESSES)
-    named = "the ledger at the PostgreSQL address" if address else f"ledger {shortened(ledger)}"
+    named = "the ledger at the PostgreSQL address" if _is_address(ledger) else f"ledger {shortened(ledger)}"
+    with _opened(ledger, new, named) as connection:
+        yield connection
+
+
+@contextmanager
+def founded(ledger: str | os.PathLike[str]) -> Iterator[Connection]:
+    """As ``opened`` with ``new``, but a new file gets its name when the block has ended well; else nothing is left."""
+    if _is_address(ledger) or as_path(ledger).exists():
+        with opened(ledger, new=True) as connection:
+            yield connection
+        return
+    file = check_writable(ledger)
+    with folder_beside(file) as room:
+        try:
+            with _opened(room / file.name, True, f"ledger {shortened(file)}") as connection:
+                yield connection
+        except Unsure:
+            raise InvalidInput(
+                f"cannot write {shortened(file)}: the disk did not take it, and nothing is left"
+            ) from None
+        name_new(room / file.name, file)
+
+
+def _is_address(ledger: str | os.PathLike[str]) -> bool:
+    return isinstance(ledger, str) and ledger.startswith(_ADDRESSES)
+
+
+@contextmanager
+def _opened(ledger: str | os.PathLike[str], new: bool, named: str) -> Iterator[Connection]:
     try:
-        connection = _postgres(str(ledger)) if address else _sqlite(ledger, new)
+        connection = _postgres(str(ledger)) if _is_address(ledger) else _sqlite(ledger, new)
         try:
             if new:
                 with transaction(connection):

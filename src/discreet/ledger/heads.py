@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.base.errors import InvalidInput, MissingExtra
-from discreet.base.files import as_path, check_writable, shortened
+from discreet.base.files import as_path, check_writable, shortened, there_already, write_atomically
 from discreet.ledger import database
 from discreet.ledger.chain import canonical
 from discreet.ledger.database import Connection
@@ -43,22 +43,13 @@ def make_key(path: str | os.PathLike[str]) -> str:
     """
     serialization, ed25519 = _cryptography()
     file = check_writable(path)
+    if file.exists():
+        raise there_already(file)
     key = ed25519.Ed25519PrivateKey.generate()
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise InvalidInput(
-            f"{shortened(file)} is there already, and a key is never overwritten: choose another name"
-        ) from None
-    except OSError as error:
-        raise InvalidInput(f"cannot write {shortened(file)}: {error.strerror or error}") from None
-    with os.fdopen(handle, "wb") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
+    write_atomically(file, text, private=True, new=True)
     return public_digits(key.public_key())
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from discreet import RESULTS_SINCE as __version__
-from discreet.base.files import write_atomically
+from discreet.base.files import folder_for, write_atomically
 from discreet.reproduce.figure import Job, Measured, Task
 
 Runs = dict[str, dict[str, Any]]  # by the number of the run, as text, which JSON keys are
@@ -131,9 +131,9 @@ def keep_runs(task: Task, folder: Path, new: Mapping[str, Any]) -> dict[str, Any
     """Add runs to the file of their task, and return all that it now holds."""
     before = load_record(task, folder)
     whole = {"ran": what_runs(task.job), **new} if before is None else joined(before, new)
-    folder.mkdir(parents=True, exist_ok=True)
     record = {"task": task.as_dict(), "version": __version__, **whole}
-    write_atomically(place(task, folder), _one_line_a_run(record))
+    with folder_for(folder):
+        write_atomically(place(task, folder), _one_line_a_run(record))
     return record
 
 

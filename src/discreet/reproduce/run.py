@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from discreet.base.errors import InvalidInput, MissingExtra, Unsupported
-from discreet.base.files import write_atomically
+from discreet.base.files import folder_for, write_atomically
 from discreet.base.registry import Registry
 from discreet.base.shape import LayeredShape
 from discreet.base.types import Floats
@@ -66,13 +66,9 @@ def reproduce(
         with open_executor(executor) as pool:
             return reproduce(figure, scale=scale, out=out, seed=seed, executor=pool, progress=progress)
     folder = Path(out) / figure.slug / scale
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {str(folder)!r}: {error.strerror}") from None
     size = replace(figure.scales[scale], seed=seed)
     tasks = figure.tasks(size)
-    with progress_bar(figure.name, sum(task.runs for task in tasks), progress) as tick:
+    with folder_for(folder), progress_bar(figure.name, sum(task.runs for task in tasks), progress) as tick:
         results = run_tasks(tasks, Path(out) / "runs", executor, tick)
     found = results if figure.jobs else figure.measure(size)
     verdicts = figure.verdicts(found)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from discreet.base.errors import InvalidInput
-from discreet.base.files import write_atomically
+from discreet.base.files import folder_for, write_atomically
 from discreet.base.notebook import counted, facts_html, one_line
 from discreet.base.policies import AnyPolicy
 from discreet.base.types import Floats, Integers
@@ -389,12 +389,8 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
 
 
 def _save(facts: dict[str, Any], folder: str | os.PathLike[str]) -> None:
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write results to {str(path)!r}: {error.strerror}") from None
-    write_atomically(path / "result.json", json.dumps(facts, indent=1))
+    with folder_for(folder) as path:
+        write_atomically(path / "result.json", json.dumps(facts, indent=1))
 
 
 def standard_error(values: Floats) -> float:

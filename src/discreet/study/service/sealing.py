@@ -20,15 +20,13 @@ import hashlib
 import hmac
 import os
 import re
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from discreet.base.errors import InvalidInput, MissingExtra, unknown_name
-from discreet.base.files import shortened
+from discreet.base.files import shortened, write_atomically
 
 _PURPOSES = ("record", "state", "message")
 _LENGTH = 32
@@ -147,22 +145,8 @@ class KeyFolder:
 
 
 def write_secret(file: Path, content: bytes) -> None:
-    """Write a file that only its owner may read: whole, synced, or not at all."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".discreet-")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, file)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        sync_folder(file.parent)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {shortened(file)}: {error.strerror or 'the system refused'}") from None
+    """Write a new file that only its owner may read: whole, synced, or not at all."""
+    write_atomically(file, content, private=True, new=True)
 
 
 def read_secret(file: Path, remedy: str) -> bytes:

@@ -19,12 +19,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from discreet.base.errors import InvalidInput, unknown_name
-from discreet.base.files import check_writable, shortened, write_atomically
+from discreet.base.files import check_writable, there_already, write_atomically
 from discreet.base.validation import check_count
 from discreet.ledger.heads import make_key
 from discreet.study.service.declaration import MODELS, file_name
@@ -94,13 +95,22 @@ def new_study(path: str | os.PathLike[str], model: str = "local") -> Places:
     places, apart = places_of(file), shuffler_folder(file)
     for taken in (file, places.signing, *([places.sealing, apart] if model == "shuffle" else [])):
         if taken.exists():
-            raise InvalidInput(f"{shortened(taken)} is there already, and is not overwritten: choose another name")
+            raise there_already(taken)
     name = re.sub("[^A-Za-z0-9-]+", "-", file.stem).strip("-")[:64] or "study"
-    keys = {"signing": make_key(places.signing)}
-    make_operator_token(places.operator)
-    if model == "shuffle":
-        keys |= {"sealing": make_sealing_key(places.sealing), "shuffler": _new_shuffler(apart / file.name)}
-    write_atomically(file, template(name, keys, model))
+    made = [file, places.signing, *([] if places.operator.exists() else [places.operator])]
+    made += [places.sealing] if model == "shuffle" else []
+    try:
+        keys = {"signing": make_key(places.signing)}
+        make_operator_token(places.operator)
+        if model == "shuffle":
+            keys |= {"sealing": make_sealing_key(places.sealing), "shuffler": _new_shuffler(apart / file.name)}
+        write_atomically(file, template(name, keys, model), new=True)
+    except BaseException:  # all of it or nothing: a key without its study would be in the way of the next attempt
+        for each in made:
+            each.unlink(missing_ok=True)
+        if model == "shuffle":
+            shutil.rmtree(apart, ignore_errors=True)
+        raise
     return places
 
 
