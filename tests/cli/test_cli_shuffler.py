@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import stat
 
@@ -14,6 +15,8 @@ from discreet.study.service.declaration import parse_study, read_study
 from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
+
+UNSAID = {"local_epsilon = 60": 'local_epsilon = ""'}
 
 
 def run(*words: object) -> int:
@@ -39,7 +42,12 @@ def test_new_keeps_the_keys_of_the_parties_apart(tmp_path, capsys):
     assert (apart / "walks.operator").read_text() != places_of(file).operator.read_text()
     study = read_study(file)
     assert study.shuffled
-    assert study.declaration["shuffle"] == {"dropouts": 0.0, "colluding": 0.0, "address": ""}
+    assert study.declaration["shuffle"] == {
+        "dropouts": 0.0,
+        "colluding": 0.0,
+        "local_epsilon": "",
+        "address": "",
+    }
     file.unlink()
     assert run("study", "new", file, "--model", "shuffle") == 2
     assert "not overwritten" in capsys.readouterr().err
@@ -123,6 +131,8 @@ def test_a_crowd_needs_the_address_of_the_shuffler(tmp_path, capsys):
         ("dropouts = 0.0", "dropouts = 1.0", "leave nobody"),
         ("dropouts = 0.0", "dropouts = -0.1", "at least 0"),
         ('address = ""', 'address = "shuffler"', "looks like https://"),
+        ("local_epsilon = 60", 'local_epsilon = "nothing"', 'is a number, or "none"'),
+        ("local_epsilon = 60", "local_epsilon = 0", "above 0"),
         ("delta = 1e-5", "delta = 0.0", "delta must be above 0"),
         ("options = { blocks = 3 }", "options = { colluding = 0.1 }", "stands in [shuffle]"),
         ("reports_per_user = 1", "reports_per_user = 2", "a shuffle study with reports_per_user above 1"),
@@ -143,7 +153,61 @@ def test_shares_go_into_the_noise_and_into_the_hash(tmp_path):
     text = declared(tmp_path, ONE).read_text()
     one, two = parse_study(text), parse_study(text.replace("colluding = 0.0", "colluding = 0.5"))
     assert one.hash != two.hash
-    assert prepare(two).alone < prepare(one).alone  # fewer hide her, so she says the truth less often
+    assert prepare(two).least_alone < prepare(one).least_alone  # fewer hide her, so she says the truth less often
+
+
+def test_what_is_left_if_both_act_together_is_declared_and_large_enough(tmp_path, capsys):
+    """Without it nothing starts; ``study check`` says what to write, and the hash that this gives."""
+    file = declared(tmp_path, ONE, UNSAID)
+    second = shuffler_folder(file) / file.name
+    for command, where in (("serve", file), ("shuffler", second)):
+        assert run(command, where) == 2
+        assert "does not say what is left if coordinator and shuffler act together: write" in capsys.readouterr().err
+    assert run("study", "check", file, "--runs", "0") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    (least,) = re.findall(r"write local_epsilon = ([\d.]+) in \[shuffle\]", said)
+    assert f"if both collude local epsilon {least} is left for all she sends" in said
+    text = file.read_text()
+    file.write_text(text.replace('local_epsilon = ""', f"local_epsilon = {least}"))
+    assert run("study", "check", file, "--runs", "0") == 0
+    assert capsys.readouterr().out.split()[0] == said.split()[0]  # the hash
+    file.write_text(text.replace('local_epsilon = ""', f"local_epsilon = {float(least) - 0.1}"))
+    assert run("study", "check", file, "--runs", "0") == 2
+    assert f"so devices would refuse: write {least}" in capsys.readouterr().err
+    file.write_text(text.replace('local_epsilon = ""', 'local_epsilon = "none"'))
+    assert run("study", "check", file, "--runs", "0") == 0
+    assert 'nothing is left: local_epsilon is "none"' in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("change", [ONE, {}])
+def test_honest_rounds_of_every_size_keep_what_participants_are_promised(tmp_path, change):
+    """Devices take the laws of every size of batch, and of policies with many items, at the least bound."""
+    import numpy as np
+
+    from discreet.base.policies import Policy, StochasticPolicy
+    from discreet.client.reports import read_round
+    from discreet.client.study import read_study as read_for_device
+    from discreet.study.service.study_mechanism import completed, policy_message, prepare
+
+    made = prepare(completed(parse_study(declared(tmp_path, change, UNSAID).read_text())))
+    promised, study = made.promise()["alone"], made.study
+    assert promised["epsilon"] == study.local_epsilon == made.least_alone
+    assert f"(local epsilon {study.local_epsilon:g})" in promised["words"]
+    device = read_for_device({"study": dict(study.declaration), "report": made.report_kind()}, study.hash)
+    for policy in (Policy(np.zeros((2, 2), int)), StochasticPolicy(np.full((2, 2, 2), 0.5))):
+        for users in range(1, made.largest_batch + 1):
+            told = {"study": study.hash, "round": 1, "policy": policy_message(policy), "wanted": users}
+            read_round(told | {"laws": made.laws(policy, users)}, device)
+
+
+def test_a_rehearsal_fills_in_what_is_left(tmp_path, capsys):
+    from discreet.cli.crowd_service import _copied
+
+    file = declared(tmp_path, ONE, UNSAID)
+    (tmp_path / "copy").mkdir()
+    copy = read_study(_copied(file, tmp_path / "copy"))
+    assert copy.local_epsilon > 1
+    assert f"local_epsilon = {copy.local_epsilon} is taken for this rehearsal" in capsys.readouterr().err
 
 
 def test_several_reports_behind_a_shuffler_are_refused(tmp_path):

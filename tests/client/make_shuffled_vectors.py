@@ -2,11 +2,13 @@
 
     python tests/client/make_shuffled_vectors.py        # writes tests/client/shuffled_vectors.json
 
-``settings`` are studies with a policy and laws, as a service states them; a vector has the number of its ``setting``, a
-``record``, the ``tape`` that is read, in hexadecimal, and the ``result``: the numbers that are sent, in order, before
-each of them is sealed. ``terms`` is the hash that a device of each setting sends beside them. ``sealed`` are messages
-that were sealed to a key whose private part is given: enc || ciphertext in base64url, to be opened by other programs.
-The steps are stated in ``discreet.client.counters``, ``discreet.client.one_item`` and ``discreet.client.sealing``.
+``settings`` are studies with a policy and laws, as a service states them; where ``local_epsilon`` is a number, the law
+is the least noisy one that keeps it, and must be ``refused`` if its threshold is one less. A vector has the number of
+its ``setting``, a ``record``, the ``tape`` that is read, in hexadecimal, and the ``result``: the numbers that are sent,
+in order, before each of them is sealed. ``terms`` is the hash that a device of each setting sends beside them.
+``sealed`` are messages that were sealed to a key whose private part is given: enc || ciphertext in base64url, to be
+opened by other programs. The steps are stated in ``discreet.client.counters``, ``discreet.client.one_item`` and
+``discreet.client.sealing``.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def settings(source: random.Random) -> list[tuple[Any, Any]]:
                 rewards = source.choice(((0, 1), (-1.0, 1.0)))
                 declared = toy.declaration(*shape, model="shuffle", start=start, early_end=early_end, rewards=rewards)
                 declared["keys"]["sealing"] = declared["keys"]["signing"]
-                declared["shuffle"] = {"address": "", "colluding": 0.0, "dropouts": 0.0}
+                declared["shuffle"] = {"address": "", "colluding": 0.0, "dropouts": 0.0, "local_epsilon": "none"}
+                if source.random() < 0.7:
+                    declared["shuffle"]["local_epsilon"] = round(8 * source.random() + 0.01, 3)
                 report = form | {
                     "groups": shape[2] if separate else 1, "masked": source.random() < 0.7, "early_end": early_end,
                 }  # fmt: skip
@@ -66,7 +70,10 @@ def _policy(answer: Any, source: random.Random) -> Any:
     policy = toy.random_policy(study, source, stochastic=source.random() < 0.4)
     known = read_policy(policy, study)
     size = (counters_of if study.kind.name == "answered-bits" else numbered)(study, known).size
-    lie = source.randrange(1, WHOLE // (2 if study.kind.name == "answered-bits" else size))
+    response = "unary" if study.kind.name == "answered-bits" else "kary"
+    lie = source.randrange(1, WHOLE // (2 if response == "unary" else size))
+    if study.per_step is not None:
+        lie = toy.least_threshold(size, response, study.per_step)
     return toy.policy_answer(study, policy, 1) | {
         "wanted": source.randrange(1, 500), "laws": [{"items": size, "lie": str(lie)}],
     }  # fmt: skip
@@ -93,6 +100,11 @@ def make() -> dict[str, Any]:
         "settings": [
             {"study": answer, "policy": policy, "terms": hash}
             for (answer, policy), hash in zip(places, terms, strict=True)
+        ],
+        "refused": [
+            {"setting": index, "laws": [law | {"lie": str(int(law["lie"]) - 1)} for law in policy["laws"]]}
+            for index, (answer, policy) in enumerate(places)
+            if toy.read(answer).per_step is not None
         ],
         "vectors": [vector(index, *places[index], source) for index in order],
         "sealed": [

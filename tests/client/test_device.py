@@ -476,6 +476,24 @@ def test_without_the_package_for_signatures_the_remedy_is_named(monkeypatch):
     trusting.begin()
 
 
+def test_invitations_do_not_travel_in_the_clear():
+    """Neither when an episode begins, nor when one that began over https is sent by somebody else's address."""
+    stub, store = Stub(), MemoryStore()
+    stub.open_round()
+    device = device_of(stub, store, token="abc")
+    device.begin()
+    live(device)
+    device.finish()
+    stub.private = False
+    for act in (device_of(stub, token="abc").begin, device_of(stub, store, token="abc").send):
+        with pytest.raises(Refused, match="invitation, and the address begins with http"):
+            act()
+    assert not sent(stub)
+    device_of(stub).begin()  # what is randomised may be read by anybody
+    stub.private = True
+    assert device_of(stub, store, token="abc").send() == 0
+
+
 def test_answers_that_are_no_json_objects_are_refused():
     class Strange:
         private = True

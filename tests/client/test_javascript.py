@@ -85,14 +85,8 @@ def test_thresholds_are_accepted_as_by_python():
     for _ in range(100):
         items, response = source.choice((2, 3, 48, 10**6)), source.choice(("kary", "unary"))
         epsilon, parts = source.choice((source.random(), 10 * source.random(), 1e-3, 60.0)), source.randrange(1, 9)
-        most, refused = Fraction(epsilon) / parts, 0
-        smallest = (1 << 62) // (items if response == "kary" else 2)
-        while smallest - refused > 1:
-            middle = (smallest + refused) // 2
-            if keeps(Law(items, middle), response, most):
-                smallest = middle
-            else:
-                refused = middle
+        most = Fraction(epsilon) / parts
+        smallest = toy.least_threshold(items, response, most)
         for threshold in (smallest - 1, smallest, smallest + 1):
             asked.append(json.dumps([items, str(threshold), response, epsilon, parts]))
             wanted.append(str(keeps(Law(items, threshold), response, most)).lower())
@@ -106,7 +100,7 @@ def shuffled_setting(source: random.Random):
     shape = source.choice(((2, 2, 3), (3, 2, 2), (2, 3, 1)))
     early_end, start = source.random() < 0.5, source.choice((None, 0))
     declared = toy.declaration(*shape, model="shuffle", start=start, early_end=early_end)
-    declared["keys"]["sealing"], declared["shuffle"] = toy.NO_KEY, {"address": ""}
+    declared["keys"]["sealing"], declared["shuffle"] = toy.NO_KEY, {"address": "", "local_epsilon": "none"}
     report = {"groups": source.choice((1, shape[2])), "masked": source.random() < 0.7, "early_end": early_end}
     bits = {
         "kind": "answered-bits",

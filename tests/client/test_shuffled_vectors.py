@@ -57,6 +57,16 @@ def test_the_client_gives_every_result_and_reads_every_byte():
         assert round_.terms == setting["terms"]
 
 
+def test_laws_that_keep_less_than_what_is_left_without_a_shuffler_are_refused():
+    """One unit of 2^-62 below the smallest threshold."""
+    assert len(SHARED["refused"]) > 20
+    for each in SHARED["refused"]:
+        setting = SHARED["settings"][each["setting"]]
+        study = toy.read(setting["study"])
+        with pytest.raises(Refused, match="does not keep epsilon"):
+            read_round(setting["policy"] | {"laws": each["laws"]}, study)
+
+
 def test_every_record_of_a_round_gives_as_many_messages():
     numbers: dict[int, set[int]] = {}
     for vector in SHARED["vectors"]:
@@ -82,6 +92,7 @@ def setting_of(kind: str, lie: int):
         if study.kind.name == kind and study.horizon == 3 and not study.early_end:
             (law,) = setting["policy"]["laws"]
             policy = setting["policy"] | {"laws": [law | {"lie": str(lie)}]}
+            study = study._replace(alone=None)
             record = toy.random_record(study, policy["policy"], source, 3)
             return study, read_round(policy, study), [(s, a, float(study.rewards[1])) for s, a, _r in record]
     raise AssertionError(kind)

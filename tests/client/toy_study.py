@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 from typing import Any
 
-from discreet.client.exact import Tape
+from discreet.client.exact import WHOLE, Tape
+from discreet.client.laws import Law, keeps
 from discreet.client.policy import items_of, reaches, read_policy
 from discreet.client.study import Study, read_study
 from discreet.client.words import canonical, digest
@@ -93,6 +95,18 @@ def policy_answer(study: Study, policy: dict[str, Any], number: int = 0) -> Any:
         asked = [not study.kind.masked or reaches(study, known, *row) for row in rows]
         answer["questions"] = [(1 + 7 * row % 5) * may for row, may in enumerate(asked)]
     return answer
+
+
+def least_threshold(items: int, response: str, most: Fraction) -> int:
+    """The smallest threshold that keeps this part of epsilon."""
+    refused, kept = 0, WHOLE // (items if response == "kary" else 2)
+    while kept - refused > 1:
+        middle = (kept + refused) // 2
+        if keeps(Law(items, middle), response, most):
+            kept = middle
+        else:
+            refused = middle
+    return kept
 
 
 def head(study: Study, policy: Any, number: int, previous: str = "", key: Any = None) -> dict[str, Any]:

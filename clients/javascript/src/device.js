@@ -38,7 +38,6 @@ export class Device {
   #turn = Promise.resolve();
   #service;
   #store;
-  #token;
   #atOnce;
   #clock;
   #entropy;
@@ -66,11 +65,10 @@ export class Device {
     }
     checkToken(token);
     const connected = (/** @type {any} */ to) => (typeof to === "string" ? new Connection(to) : to);
-    this.#service = new Service(connected(url), studyHash, signatures ? verify : null, connected(options.shuffler ?? null));
+    this.#service = new Service(connected(url), studyHash, signatures ? verify : null, connected(options.shuffler ?? null), token);
     this.#seal = options.seal;
     this.#store = boxOf(store).then((box) => new Store(box, studyHash));
     this.#store.catch(() => {}); // said by whoever needs it
-    this.#token = token;
     this.#atOnce = options.atOnce ?? false;
     this.#clock = options.clock ?? (() => Date.now() / 1000);
     this.#entropy = options.entropy ?? systemEntropy;
@@ -204,7 +202,7 @@ export class Device {
         const body = await store.fix(row.id);
         if (body === null) continue;
         try {
-          await this.#service.send(body, this.#token);
+          await this.#service.send(body);
         } catch (error) {
           if (error instanceof Rejected) await store.close(row.id, "rejected");
           throw error;

@@ -3,8 +3,9 @@
  *
  * An item of a step, or an answer to a question, is reported with a threshold N out of W = 2^62. Between any two items
  * the probabilities of one and the same report differ at most by the factor (W - (k - 1) N) / N for one item of k, and
- * (W - N) / N for a bit of each item, and r reports about m steps each by its (r m)-th power. That factor must be at
- * most e^(epsilon / (r m)); both sides are compared in whole numbers, the exponential rounded down.
+ * (W - N) / N for a bit of each item, and r reports about m steps each by its (r m)-th power; answered bits of shuffled
+ * studies have the second one for each of the m bits that two records can set differently. That factor must be at most
+ * e^(epsilon / (r m)); both sides are compared in whole numbers, the exponential rounded down.
  */
 import { Refused } from "./errors.js";
 import { WHOLE } from "./exact.js";

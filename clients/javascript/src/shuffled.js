@@ -1,14 +1,16 @@
 /**
- * What is different in shuffled studies, loaded by them alone: the kind of a report, the law of a round, the messages
- * that leave, and the shuffler that they go to. The device tells the shuffler what it was asked for and by which laws it
+ * What is different in shuffled studies, loaded by them alone: the kind of a report, the law of a round, which must keep
+ * what is left if both parties act together, the messages that leave, and the shuffler that they go to. The device tells the shuffler what it was asked for and by which laws it
  * has randomised it (`terms`), and the shuffler takes only what it has certified for the batch.
  */
 import { countersOf, messagesOf } from "./counters.js";
 import { Refused } from "./errors.js";
 import { WHOLE } from "./exact.js";
+import { checkLaw } from "./laws.js";
 import { messageOf, numbered } from "./one-item.js";
 import { sealed } from "./sealing.js";
-import { canonical, digest, field, whole } from "./words.js";
+import { perStep } from "./study.js";
+import { canonical, digest, field, finite, whole } from "./words.js";
 
 /** @typedef {import("./study.js").Study} Study */
 /** @typedef {import("./reports.js").Round} Round */
@@ -16,19 +18,37 @@ import { canonical, digest, field, whole } from "./words.js";
 
 const LAYOUTS = ["joint", "tables", "two-tables"];
 
-/** What a report is: one message for each counter, or one in all. @param {import("./words.js").Content} report @param {number} horizon */
-export async function readKind(report, horizon) {
-  const groups = whole(report, "groups", 1, horizon);
-  if (groups !== 1 && groups !== horizon) {
+/** What a report is: one message for each counter, or one in all; `steps` are the answers that a record can move. @param {import("./words.js").Content} report @param {Omit<Study, "kind">} study */
+export async function readKind(report, study) {
+  if (!study.alone) {
+    throw new Refused(
+      "this declaration does not say what is left if coordinator and shuffler act together (local_epsilon in [shuffle]): " +
+        "nothing is sent; ask whoever runs the study for one that does",
+    );
+  }
+  const groups = whole(report, "groups", 1, study.horizon);
+  if (groups !== 1 && groups !== study.horizon) {
     throw new Refused("the service asks for another number of groups than one, or one for each step: nothing is sent");
   }
   const stated = await digest(report);
-  if (report.kind === "one-item") return { groups, stated };
+  if (report.kind === "one-item") return { steps: 1, groups, stated };
   const layout = field(report, "layout", "text");
   if (!LAYOUTS.includes(layout)) {
     throw new Refused(`this client answers bits of a layout of ${LAYOUTS.join(" or ")}, and is asked for another: nothing is sent`);
   }
-  return { layout, groups, firstVisits: field(report, "first_visits", "flag"), stated };
+  const firstVisits = field(report, "first_visits", "flag");
+  return { steps: mostMoved(layout, groups, firstVisits, study), layout, groups, firstVisits, stated };
+}
+
+/** How many counters two records can set differently, at most: `most_moved` of the Python client says why. @param {string} layout @param {number} groups @param {boolean} firstVisits @param {Omit<Study, "kind">} study */
+export function mostMoved(layout, groups, firstVisits, { states, actions, horizon: H }) {
+  const rows = states * actions;
+  const visits = firstVisits ? Math.min(H, rows) : H;
+  const followed = layout === "joint" ? 0 : Math.min(visits, H - 1);
+  if (layout !== "tables") return 2 * (visits + followed);
+  if (!firstVisits || groups > 1) return 2 * (2 * visits + followed);
+  const visited = Math.min(2 * H, rows);
+  return 3 * visited - Math.max(0, visited - 2 * (H - 1));
 }
 
 /** The law of a round, which must be one for all numbers that a message can hold. @param {import("./words.js").Content} answer @param {Study} study @param {Round} round @returns {Promise<Round>} */
@@ -43,6 +63,10 @@ export async function readShuffled(answer, study, round) {
       `the service does not state one law for the ${numbers.size} numbers of this round: nothing is sent, because ` +
         "messages would be misread",
     );
+  }
+  if (study.alone !== "none") {
+    const epsilon = finite(study.alone, "the field 'local_epsilon'");
+    checkLaw(law, bits ? "unary" : "kary", perStep({ ...study, epsilon }));
   }
   return { ...round, numbers, terms: await digest({ laws: answer.laws, users, report: study.kind.stated }) };
 }

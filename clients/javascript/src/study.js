@@ -3,8 +3,8 @@
  *
  * The hash is the study's name, so whoever serves it cannot change a word of it. What a report is (`report` in the
  * answer of the service) is not part of the hash, and need not be: a device reports randomised items or answers only,
- * with laws that it has checked against the declared epsilon, unless the declaration itself says that the coordinator
- * is trusted.
+ * with laws that it has checked against the declared epsilon (in shuffled studies: `local_epsilon`, what is left if both
+ * parties act together), unless the declaration itself says that the coordinator is trusted.
  */
 import { Refused } from "./errors.js";
 import { exactly } from "./exact.js";
@@ -24,6 +24,7 @@ import { digest, field, finite, whole } from "./words.js";
  * @property {string} model @property {number} epsilon @property {number} delta @property {number} cap
  * @property {number} window @property {string} key @property {string} sealing the key that messages are sealed to
  * @property {string} shuffler where they are sent, if the declaration says so @property {Kind} kind
+ * @property {any} alone as the declaration says it: what is left if both parties act together, or "none" (shuffled)
  */
 /** @typedef {import("./words.js").Content} Content */
 
@@ -71,11 +72,12 @@ export async function readStudy(answer, agreed) {
     key: field(keys, "signing", "text"),
     sealing: shuffled ? field(keys, "sealing", "text") : "",
     shuffler: shuffled ? field(field(declaration, "shuffle", "object"), "address", "text") : "",
+    alone: declaration.shuffle?.local_epsilon,
   };
   return Object.freeze({ ...study, kind: await kindOf(field(answer, "report", "object"), study) });
 }
 
-/** What an item or answer may cost: the agreed epsilon, shared by all reports and their steps, exactly. @param {Study} study @returns {import("./exact.js").Fraction} */
+/** What an item or answer may cost: the agreed epsilon, shared by all reports and their steps, exactly. @param {Pick<Study, "epsilon" | "cap" | "kind">} study @returns {import("./exact.js").Fraction} */
 export function perStep({ epsilon, cap, kind }) {
   const [mantissa, power] = exactly(epsilon);
   const parts = BigInt(cap) * BigInt(kind.steps);
@@ -106,7 +108,7 @@ async function kindOf(report, study) {
     throw new Refused("service and declaration differ in whether records may end early: nothing is sent");
   }
   const masked = field(report, "masked", "flag");
-  if (shuffled) return { ...kind, masked, ...(await (await import("./shuffled.js")).readKind(report, study.horizon)) };
+  if (shuffled) return { ...kind, masked, ...(await (await import("./shuffled.js")).readKind(report, study)) };
   const response = field(report, "response", "text");
   if (response !== "kary" && response !== "unary") {
     throw new Refused("this client answers by kary or unary response, and is asked for another: nothing is sent");

@@ -60,8 +60,9 @@ export class Service {
   /** @type {Promise<import("./study.js").Study> | null} */
   #study = null;
 
-  /** @param {Asks} connection @param {string} agreed @param {import("./heads.js").Verify | null} verify null: signatures are not checked @param {Asks | null} shuffler */
-  constructor(connection, agreed, verify, shuffler) {
+  /** @param {Asks} connection @param {string} agreed @param {import("./heads.js").Verify | null} verify null: signatures are not checked @param {Asks | null} shuffler @param {string | null} token */
+  constructor(connection, agreed, verify, shuffler, token) {
+    this.token = token;
     this.shuffler = shuffler;
     this.connection = connection;
     this.agreed = agreed;
@@ -101,15 +102,15 @@ export class Service {
     return listed.map((/** @type {any} */ head) => known(head, "object", "a head"));
   }
 
-  /** Send a report, with an invitation where there are any; resolves when the service says that it was accepted. In shuffled studies it goes to the shuffler, and never to the coordinator. @param {string} body @param {string | null} token */
-  async send(body, token) {
+  /** Send a report, with an invitation where there are any; resolves when the service says that it was accepted. In shuffled studies it goes to the shuffler, and never to the coordinator. @param {string} body */
+  async send(body) {
     const study = await this.study();
     let [to, path] = [this.connection, "/v1/reports"];
     if (study.model === "shuffle") {
       const { shufflerOf } = await import("./shuffled.js");
       [to, path] = [shufflerOf(this.shuffler, study, (url) => new Connection(url)), "/v1/sealed"];
     }
-    const answer = await to.ask("POST", path, body, token);
+    const answer = await to.ask("POST", path, body, this.token);
     let accepted = false;
     const content = checked(answer);
     try {
@@ -122,10 +123,8 @@ export class Service {
 
   async #agreedStudy() {
     const study = await readStudy(read(await this.#fetch("/v1/study")), this.agreed);
-    if (study.model === "central" && !this.connection.private) {
-      throw new Refused(
-        "this study collects records as they are, and over http anybody on the way could read them: take the https address",
-      );
+    if (!this.connection.private && (study.model === "central" || (study.model === "local" && this.token !== null))) {
+      throw new Refused("over http anybody on the way could read the record or the invitation: take the https address");
     }
     return study;
   }

@@ -8,7 +8,7 @@ import { Device, MemoryBox, Refused, Rejected, Unreachable } from "../src/index.
 import { platformVerify } from "../src/heads.js";
 import { perStep } from "../src/study.js";
 import { Connection } from "../src/transport.js";
-import { canonical, digest } from "../src/words.js";
+import { Float, canonical, digest } from "../src/words.js";
 import { Stub, json, lawsOf, readToy, threshold } from "./helpers/toy.js";
 
 const folder = () => mkdtempSync(join(tmpdir(), "device-"));
@@ -480,6 +480,10 @@ test("records do not travel in the clear, and addresses are addresses", async ()
   const stub = await opened({ model: "central" });
   stub.private = false;
   await refuses(deviceOf(stub).begin(), /https/);
+  const local = await opened();
+  local.private = false;
+  await refuses(deviceOf(local, { token: "abc" }).begin(), /over http .* invitation/);
+  await deviceOf(local).begin(); // what is randomised may be read by anybody
   const isPrivate = (url) => new Connection(url).private;
   assert.deepEqual(["http://study.example.org", "https://a/b", "http://127.0.0.1:80", "http://[::1]:8"].map(isPrivate), [false, true, true, true]);
   for (const url of ["study.example.org", "ftp://a", "http://", "https://a?b=c", "http://a:x", "http://[a", "https://me:pw@a"]) {
@@ -511,8 +515,8 @@ test("stores that are none are refused, and any box can be one", async () => {
 const BITS = { kind: "answered-bits", layout: "joint", groups: 1, masked: true, early_end: false, first_visits: false };
 
 /** A shuffled study: nothing of it reaches the coordinator but requests for study, policy and heads. */
-async function shuffledStub(address = "") {
-  const stub = await Stub.make({ model: "shuffle", address });
+async function shuffledStub(address = "", alone = "none") {
+  const stub = await Stub.make({ model: "shuffle", address, alone });
   Object.assign(stub.answer.report, BITS);
   stub.study = await readToy(stub.answer);
   await stub.openRound();
@@ -537,6 +541,14 @@ test("messages of a shuffled study go to the shuffler, sealed one by one, bound 
   assert.deepEqual(sent.messages.map((text) => Buffer.from(text, "base64url").readUInt32LE(48) >> 1), [...Array(24).keys()]);
   assert.equal(Buffer.from(asked[0][1]).toString(), `discreet message 1\n${stub.study.hash}\n0`);
   assert.equal(Buffer.from(asked[0][0]).toString("hex"), stub.answer.study.keys.sealing);
+});
+
+test("shuffled studies that do not say what is left if both parties act together are refused", async () => {
+  for (const alone of ["", 0]) await refuses(shuffledStub("", alone), /act together \(local_epsilon in \[shuffle\]\): nothing is sent/);
+  const begun = async (alone) => deviceOf(await shuffledStub("", alone), { seal: inTheClear }).begin();
+  await refuses(begun("all"), /'local_epsilon' must be a number/);
+  await refuses(begun(new Float(-1)), /does not keep epsilon/);
+  await begun(new Float(1e-9)); // bits that are almost coins
 });
 
 test("shuffled studies are refused without an address, over http, or with another law than one for all counters", async () => {

@@ -68,7 +68,7 @@ test("the thresholds that the server states are accepted, and slightly smaller o
 });
 
 test("every shared vector of shuffled studies gives its messages and reads its whole tape", async () => {
-  const { settings, vectors } = shared("shuffled_vectors.json");
+  const { settings, vectors, refused } = shared("shuffled_vectors.json");
   const kinds = new Set();
   for (const vector of vectors) {
     const setting = settings[vector.setting];
@@ -84,6 +84,10 @@ test("every shared vector of shuffled studies gives its messages and reads its w
   }
   assert.deepEqual([...kinds].sort(), ["answered-bits", "one-item"]);
   assert.ok(vectors.length >= 200);
+  for (const { setting, laws } of refused) {
+    await assert.rejects(readRound({ ...settings[setting].policy, laws }, settings[setting].read), /does not keep epsilon/);
+  }
+  assert.ok(refused.length > 20);
 });
 
 test("a wrong byte changes reports: the vectors can fail", async () => {

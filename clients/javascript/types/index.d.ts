@@ -71,6 +71,8 @@ export interface Study {
   readonly key: string;
   readonly sealing: string;
   readonly shuffler: string;
+  /** Shuffled studies: the local epsilon that is left if both parties act together, or "none". */
+  readonly alone: unknown;
   readonly kind: {
     readonly name: string;
     readonly steps: number;

@@ -70,10 +70,10 @@ def crowd(
     chosen = _tabular(o.choose_world(world, shorthands, world_option, homogeneous))
     from discreet.client.errors import ClientError
     from discreet.study.service.declaration import file_name, read_study
-    from discreet.study.service.study_mechanism import prepare
+    from discreet.study.service.study_mechanism import completed, prepare
 
     declared = read_study(file_name(study))
-    mechanism = prepare(declared)
+    mechanism = prepare(declared if url is not None else completed(declared))
     people = declared.total if users is None else users
     invited = (
         []

@@ -3,13 +3,14 @@
 A shuffled study has two parties, so two processes are started, each with its own files in a folder of its own.
 
 The copy has the key of the study where it lies beside the declaration; otherwise it gets a new one, and so another
-hash. Where people are invited, the copy has invitations of its own. Nothing of the rehearsal touches the database, the
-head or the round keys of the real study.
+hash; so does one that does not say its ``local_epsilon`` yet. Where people are invited, the copy has invitations of its
+own. Nothing of the rehearsal touches the database, the head or the round keys of the real study.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import socket
 import subprocess
@@ -113,8 +114,20 @@ def _with_two_parties(copy: Path, text: str, study: Study) -> str:
     make_operator_token(places.operator)
     text = text.replace(study.sealing_key.hex(), make_sealing_key(places_of(copy).sealing))
     text = text.replace(study.shuffler_key, make_key(places.signing))
+    if study.local_epsilon == "":
+        text = _with_local_epsilon(text, study)
     second.write_text(text)
     return text
+
+
+def _with_local_epsilon(text: str, study: Study) -> str:
+    """The least number that can stand there: a rehearsal needs one, and says so."""
+    from discreet.study.service.study_mechanism import completed
+
+    stated = f"local_epsilon = {completed(study).local_epsilon}"
+    typer.echo(f"[shuffle] says nothing of both parties together: {stated} is taken for this rehearsal", err=True)
+    text = re.sub(r"(?m)^local_epsilon\s*=.*\n", "", text)
+    return re.sub(r"(?m)^(\[shuffle\].*)$", rf"\1\n{stated}", text, count=1)
 
 
 def _invited(copy: Path, people: int) -> tuple[str, ...]:

@@ -59,10 +59,11 @@ def check(
     runs: Annotated[int, typer.Option(help="Runs of the rehearsal in each world; 0 leaves it out.", min=0)] = 2,
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
-    declared = read_declared(study)
+    found = read_declared(study)
     from discreet.study.service.study_check import device_cost, instead_of, noise_of, rehearsed
-    from discreet.study.service.study_mechanism import prepare
+    from discreet.study.service.study_mechanism import completed, prepare
 
+    declared = completed(found)
     mechanism = prepare(declared)
     cost = device_cost(mechanism)
     cost.check()
@@ -79,6 +80,11 @@ def check(
                 + f"{cost.received:,} bytes received, {cost.sent:,} sent, {cost.milliseconds:.2g} ms of work"),
         ]
     )  # fmt: skip
+    if declared is not found:
+        typer.echo(
+            f"write  local_epsilon = {mechanism.alone:g}  in [shuffle] of {study}, as is taken here: the hash is then "
+            "the one above, and without it serve and shuffler do not start"
+        )
     if (usual := instead_of(mechanism)) is not None:
         typer.echo(f"auto took a recipe that can be served; for such rounds it would take {usual[0]!r}, but {usual[1]}")
     rows = [[e.statistic, f"{e.sd_release:.3g}", f"{e.sd_end:.3g}"] for e in calibration.errors]
@@ -107,13 +113,13 @@ def _promised(mechanism: Mechanism) -> list[tuple[str, str]]:
 
 
 def _alone(mechanism: Mechanism) -> str:
-    """What is left to a participant if shuffler and coordinator put together what they see."""
+    """What is left to a participant if shuffler and coordinator act together."""
     left = mechanism.alone
     if left is None:
-        return "nothing is left: true values leave the device without randomness of their own"
+        return 'nothing is left: local_epsilon is "none", and devices take any law'
     from discreet.privacy.words import rounded_up
 
-    return f"local epsilon {rounded_up(left)} is left, by the randomness of the device, for all it sends"
+    return f"local epsilon {rounded_up(left)} is left for all she sends: her device refuses every law that says more"
 
 
 def tokens(

@@ -109,6 +109,7 @@ class Device:
         if planned is not None and self._clock() < planned:
             raise Refused("the time that was drawn for this visit has not come yet: call begin() then")
         study = self.study
+        self._service.check_way(self._token)
         if self.reports >= study.cap:
             raise _used_up(study)
         round_, head = self._agreed_round()

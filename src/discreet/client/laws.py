@@ -7,9 +7,12 @@ factor
     one item of k:    (W - (k - 1) N) / N          a bit for each item:    (W - N) / N,
 
 and r reports about m steps each by its (r m)-th power (m = 1 for answers). So all reports of a person are
-epsilon-private if that factor is at most e^(epsilon / (r m)). Both sides are compared as exact fractions, with the
-exponential rounded *down*: the standard library's ``decimal`` gives it correctly rounded, and one unit of its last
-place is taken off. What the service says about epsilon is not needed for this, only what the person agreed to.
+epsilon-private if that factor is at most e^(epsilon / (r m)). Answered bits of shuffled studies, the true one or the
+other with N of the W numbers, have the second factor for each of the m bits that two records can set differently.
+
+Both sides are compared as exact fractions, with the exponential rounded *down*: the standard library's ``decimal``
+gives it correctly rounded, and one unit of its last place is taken off. What the service says about epsilon is
+not needed for this, only what the person agreed to.
 """
 
 from __future__ import annotations
@@ -44,9 +47,9 @@ def read_law(content: Any) -> Law:
     return Law(items, int(lie))
 
 
-def check_law(law: Law, response: str, most: Fraction) -> None:
-    """Refuse a law that loses more than its part of epsilon, or that is none."""
-    if not keeps(law, response, most):
+def check_law(law: Law, response: str, most: Fraction | None) -> None:
+    """Refuse a law that loses more than its part of epsilon, or that is none; without a part nothing is agreed to."""
+    if most is not None and not keeps(law, response, most):
         raise Refused(
             f"the service states a law of {law.items:,} items that does not keep epsilon {float(most):g}, which is its "
             "part of what was agreed to: nothing is sent; ask whoever runs the study"

@@ -11,7 +11,7 @@ answer is randomised by its law.
 
 **Shuffled** studies. One message for every counter (kind "answered-bits", :mod:`discreet.client.counters`), or one item
 (kind "one-item", :mod:`discreet.client.one_item`). They are sealed one by one (:mod:`discreet.client.sealing`) before
-they leave.
+they leave. Whatever a coordinator asks for, and a shuffler confirms, the law must keep the declared ``local_epsilon``.
 
 **Central** studies (kind "record"). All H steps as [state, action, reward bit], and [-1, -1, -1] after the end.
 
@@ -87,6 +87,7 @@ def _shuffled(answer: dict[str, Any], study: Study, number: int, policy: Policy,
             f"the service does not state one law for the {numbers.size:,} numbers of this round: nothing is sent, "
             "because messages would be misread"
         )
+    check_law(laws[0], "unary" if bits else "kary", study.per_step)
     terms = digest({"laws": answer["laws"], "users": users, "report": study.kind.stated})
     return Round(number, policy, laws, (), numbers, terms)
 

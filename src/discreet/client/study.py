@@ -4,9 +4,10 @@ The declaration is public and fixed: shape of the problem, trust model, epsilon,
 the key that signs policies. Its hash is its name, so whoever serves it cannot change a word of it. What a report is
 (``report`` in the answer of the service) is not part of the hash, and need not be: a device reports randomised items or
 answers only, with laws that it has checked against the declared epsilon, unless the declaration itself says that the
-coordinator is trusted (``model = "central"``), or that a shuffler is (``model = "shuffle"``): then the device tells the
-shuffler what it was asked for and by which laws it has randomised it, and the shuffler takes only what it has certified
-for the batch.
+coordinator is trusted (``model = "central"``). In shuffled studies (``model = "shuffle"``) laws are checked against the
+declared ``local_epsilon``, which is what is left if coordinator and shuffler act together ("none": nothing is, and any
+law is taken); and the device tells the shuffler what it was asked for and by which laws it has randomised it, so that
+the shuffler takes only what it has certified for the batch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Kind(NamedTuple):
 
     Or the answer to one question about a first visit (:mod:`discreet.client.asked`), randomised by ``response``; its
     ``steps`` are one. In shuffled studies: answered bits, one message each, of counters in a ``layout``
-    (:mod:`discreet.client.counters`), or one item in one message (:mod:`discreet.client.one_item`).
+    (:mod:`discreet.client.counters`), or one item in one message (:mod:`discreet.client.one_item`); ``steps`` are then
+    the bits that two records can set differently, or one.
     """
 
     name: str
@@ -62,11 +64,16 @@ class Study(NamedTuple):
     kind: Kind
     sealing: str = ""  # shuffled: the key that messages are sealed to
     shuffler: str = ""  # shuffled: where they are sent, if the declaration says so
+    alone: float | None = None  # shuffled: the local epsilon that is left if both parties act together; None: nothing
 
     @property
-    def per_step(self) -> Fraction:
-        """What an item or answer may cost: the agreed epsilon, shared by all reports and their steps, exactly."""
-        return Fraction(self.epsilon) / (self.cap * self.kind.steps)
+    def per_step(self) -> Fraction | None:
+        """What an item or answer may cost: the agreed epsilon, shared by all reports and their steps, exactly.
+
+        In shuffled studies the part of what is left without a shuffler; None: nothing is, so it may cost anything.
+        """
+        agreed = self.alone if self.model == "shuffle" else self.epsilon
+        return None if agreed is None else Fraction(agreed) / (self.cap * self.kind.steps)
 
 
 def read_study(answer: dict[str, Any], agreed: str) -> Study:
@@ -86,6 +93,7 @@ def read_study(answer: dict[str, Any], agreed: str) -> Study:
         raise Refused("this study has more states, actions and steps than a device can report on")
     low, high = _range(problem)
     model = field(privacy, "model", str)
+    shuffle = field(declaration, "shuffle", dict) if model == "shuffle" else {}
     study = Study(
         hash=found,
         title=field(declaration, "title", str),
@@ -105,7 +113,8 @@ def read_study(answer: dict[str, Any], agreed: str) -> Study:
         key=field(field(declaration, "keys", dict), "signing", str),
         kind=Kind(""),
         sealing=field(field(declaration, "keys", dict), "sealing", str) if model == "shuffle" else "",
-        shuffler=field(field(declaration, "shuffle", dict), "address", str) if model == "shuffle" else "",
+        shuffler=field(shuffle, "address", str) if model == "shuffle" else "",
+        alone=_alone(shuffle) if model == "shuffle" else None,
     )
     return study._replace(kind=_kind(field(answer, "report", dict), study))
 
@@ -147,13 +156,43 @@ def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
         raise Refused("the service and the declaration differ in whether records may end early: nothing is sent")
     stated = digest(report)
     if name == "one-item":
-        return Kind(name, masked=masked, groups=groups, stated=stated)
+        return Kind(name, 1, masked=masked, groups=groups, stated=stated)
     layout, first = field(report, "layout", str), field(report, "first_visits", bool)
     if layout not in _LAYOUTS:
         raise Refused(
             f"this client answers bits of a layout of {' or '.join(_LAYOUTS)}, and the service asks for {layout[:30]!r}"
         )
-    return Kind(name, masked=masked, layout=layout, groups=groups, first_visits=first, stated=stated)
+    bits = most_moved(layout, groups, first, study)
+    return Kind(name, bits, masked=masked, layout=layout, groups=groups, first_visits=first, stated=stated)
+
+
+def most_moved(layout: str, groups: int, first_visits: bool, study: Study) -> int:
+    """How many counters of a layout two records can set differently, at most (:mod:`discreet.client.counters`).
+
+    A record sets one joint counter, or a visit, a transition and a reward bit of 1, or a transition and a reward bit,
+    at each step that counts; only horizon - 1 steps have a successor. All of it may differ. Where first visits are
+    counted in three tables, a row has at most three differences whether one record visits it or both, and there are
+    rows - 2 (horizon - 1) at least without one of successors.
+    """
+    H, rows = study.horizon, study.states * study.actions
+    visits = min(H, rows) if first_visits else H
+    followed = min(visits, H - 1)
+    if layout == "tables" and first_visits and groups == 1:
+        visited = min(2 * H, rows)
+        return 3 * visited - max(0, visited - 2 * (H - 1))
+    return 2 * {"joint": visits, "tables": 2 * visits + followed, "two-tables": visits + followed}[layout]
+
+
+def _alone(shuffle: dict[str, Any]) -> float | None:
+    stated = shuffle.get("local_epsilon")
+    if stated == "none":
+        return None
+    if stated is None or isinstance(stated, str):
+        raise Refused(
+            "this declaration does not say what is left if coordinator and shuffler act together (local_epsilon in "
+            "[shuffle]): nothing is sent; ask whoever runs the study for one that does"
+        )
+    return number(shuffle, "local_epsilon")
 
 
 def _named(problem: dict[str, Any], name: str) -> tuple[int, tuple[str, ...] | None]:

@@ -150,6 +150,7 @@ class Service:
 
         In shuffled studies it goes to the shuffler, and never to the coordinator.
         """
+        self.check_way(token)
         if self.study().model == "shuffle":
             answer = self._to_shuffler().ask("POST", "/v1/sealed", body, token)
         else:
@@ -160,6 +161,14 @@ class Service:
             accepted = False
         if not accepted:
             raise _not_the_service(answer)
+
+    def check_way(self, token: str | None) -> None:
+        """Refuse a way to the coordinator on which an invitation could be read and used up by others."""
+        if token is not None and self.study().model != "shuffle" and not self._connection.private:
+            raise Refused(
+                "you hold an invitation, and the address begins with http: anybody on the way could read it and use "
+                "it; take the https address"
+            )
 
     def _to_shuffler(self) -> Asks:
         if self._shuffler is None:

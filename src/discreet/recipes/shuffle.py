@@ -179,7 +179,7 @@ def without_shuffler(privatizer: Privatizer) -> Guarantee:
     """
     (outer,) = privatizer.channels
     channel = outer.rewards if isinstance(outer, ArmRewardsChannel) else outer
-    largest = _largest(privatizer.schedule, privatizer.users or 1)
+    largest = largest_batch(privatizer)
     if isinstance(channel, ResponseChannel):
         return channel.unshuffled(largest)
     if isinstance(channel, ItemChannel):
@@ -190,8 +190,9 @@ def without_shuffler(privatizer: Privatizer) -> Guarantee:
     )
 
 
-def _largest(schedule: Schedule, users: int) -> int:
+def largest_batch(privatizer: Privatizer) -> int:
     """The largest batch that the schedule may have, also where batches begin elsewhere because users were missing."""
+    schedule, users = privatizer.schedule, privatizer.users or 1
     if isinstance(schedule, OpeningThenGrowing):
         return schedule.largest(users)
     return max(sizes(_in_turn(schedule), users))

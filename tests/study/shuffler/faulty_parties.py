@@ -58,6 +58,7 @@ def study_of(**changes: Any) -> Study:
             },
             "users": {"number": USERS, **changes},
             "learner": {"name": "ucbvi"},
+            "shuffle": {"local_epsilon": 60.0},
             "keys": {"signing": public, "shuffler": public, "sealing": RoundKey(_SEALING).public.hex()},
         }
     )  # fmt: skip

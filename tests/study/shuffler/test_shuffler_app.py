@@ -77,7 +77,7 @@ def test_a_study_runs_over_http(tmp_path):
         assert other.get("/v1/status").status_code == other.get("/metrics").status_code == 403
         assert run_to_the_end(parties, random.Random(1)) == 12
         page = client.get("/").text
-        assert "If the shuffler and the coordinator put together what they see" in page.replace("&#x27;", "'")
+        assert "If the shuffler and the coordinator act together" in page.replace("&#x27;", "'")
         assert "none of them may side with the coordinator or fail to randomise, and nobody checks" in page
         operator = {"authorization": f"Bearer {OPERATOR}"}
         status = other.get("/v1/status", headers=operator).json()

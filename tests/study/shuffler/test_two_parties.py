@@ -341,12 +341,15 @@ def test_what_was_told_to_answer_other_bits_is_not_mixed_in(tmp_path):
 
 def test_laws_that_are_not_certified_are_refused_by_the_shuffler_itself(parties):
     told = parties.coordinator.policy
-    parties.coordinator.policy = lambda: told() | {"wanted": 5}
+    parties.coordinator.policy = lambda: told() | {"wanted": 3}
     with pytest.raises(InvalidInput, match="other laws than those that are certified"):
         parties.shuffler.refresh()
-    for users in (0, 13, 1 << 40, "4", True):
-        parties.coordinator.policy = lambda users=users: told() | {"wanted": users}
-        with pytest.raises((InvalidInput, Refused), match=r"more than the study has|cannot be followed"):
+    for users in (0, 5, 12, 13, 1 << 40, "4", True):  # with the law of such a batch, too: the schedule has none above 4
+        laws = parties.coordinator.mechanism.laws(_told(told()), users) if type(users) is int and 0 < users < 99 else []
+        parties.coordinator.policy = lambda users=users, laws=laws: (
+            told() | {"wanted": users, "laws": laws or told()["laws"]}
+        )
+        with pytest.raises((InvalidInput, Refused), match=r"or of more than 4|cannot be followed"):
             parties.shuffler.refresh()
 
 

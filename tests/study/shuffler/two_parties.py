@@ -26,6 +26,7 @@ SMALL = {
     "horizon = 6": "horizon = 2",
     "number = 20000": "number = 12",
     'recipe = "auto"': 'recipe = "shuffle/first-visit-tables-randomised-response"',
+    'local_epsilon = ""': "local_epsilon = 60",
     "options = {}\n\n[shuffle]": "options = { blocks = 3 }\n\n[shuffle]",
 }
 

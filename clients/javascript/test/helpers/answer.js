@@ -1,5 +1,6 @@
 /** Answers questions of another program, line by line: canonical texts, whether laws keep an epsilon, shuffled messages. */
 import { createInterface } from "node:readline";
+import { Refused } from "../../src/errors.js";
 import { Tape, exactly, given } from "../../src/exact.js";
 import { keeps } from "../../src/laws.js";
 import { readRound } from "../../src/reports.js";
@@ -15,6 +16,16 @@ const asked = {
     const source = given(unhex(tape));
     const plain = record.map((step) => step.map((value) => (value instanceof Float ? value.value : value)));
     return JSON.stringify([shuffledMessages(study, round, plain, new Tape(source)), source.read, round.terms]);
+  },
+  taken: async (text) => {
+    const { study, policy } = parse(text);
+    try {
+      await readRound(policy, await readToy(study));
+      return true;
+    } catch (error) {
+      if (error instanceof Refused) return false;
+      throw error;
+    }
   },
   canonical: (text) => canonical(parse(text)),
   keeps: (text) => {

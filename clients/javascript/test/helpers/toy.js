@@ -23,7 +23,7 @@ export function declaration(changes = {}) {
     learner: { name: "ucbvi", options: {}, seed: 1 },
     reporting: { window },
     keys: { signing: key, ...(model === "shuffle" ? { sealing: "ab".repeat(32) } : {}) },
-    ...(model === "shuffle" ? { shuffle: { address: changes.address ?? "" } } : {}),
+    ...(model === "shuffle" ? { shuffle: { address: changes.address ?? "", local_epsilon: changes.alone ?? "none" } } : {}),
   };
 }
 

@@ -40,6 +40,7 @@ from discreet.study.service.reports import (
     Incoming,
     ReportFormat,
     RoundRules,
+    is_same,
     plain_fingerprint,
     token_digest,
 )
@@ -205,7 +206,7 @@ class Coordinator:
                 row = rounds.last_round(link)
             answers: list[Answer] = [
                 Accepted(each.round)
-                if each.id in known and known[each.id][:2] == (each.round, each.fingerprint)
+                if each.id in known and each.fingerprint is not None and is_same(each, known[each.id])
                 else unsure
                 for each in incoming
             ]
@@ -305,6 +306,8 @@ class Coordinator:
             with self._closer as link:
                 closed = closing.close(link, self._desk, live, ending=ending)
                 self._live = None if closed is None else closed.live
+                if closed is not None:
+                    link.forget()
         except Unsure:
             pass  # the database is read again below, and nothing is repeated
         before = self.published.row.number

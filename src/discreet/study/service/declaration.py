@@ -121,6 +121,12 @@ class Study:
         """Shuffled studies: the public key of the shuffler, which signs batches, in hexadecimal digits."""
         return str(self.declaration["keys"]["shuffler"])
 
+    @property
+    def local_epsilon(self) -> float | str:
+        """Shuffled studies: the local epsilon that is left if both parties act together, "none", or "": not said."""
+        stated: float | str = self.declaration["shuffle"]["local_epsilon"]
+        return stated
+
     @cached_property
     def shape(self) -> Shape:
         """States, actions, steps and rewards, as mechanisms and learners take them."""
@@ -293,6 +299,12 @@ def _address(name: str, value: Any) -> str:
     return text
 
 
+def _local_epsilon(name: str, value: Any) -> float | str:
+    if isinstance(value, str) and value not in ("", "none"):
+        raise InvalidInput(f'{name} of [shuffle] is a number, or "none" if nothing is left, got {shown(value)}')
+    return value if isinstance(value, str) else check_epsilon(name, value)
+
+
 def _at_least_zero(name: str, value: Any) -> int:
     return check_count(name, value, at_least=0)
 
@@ -361,7 +373,11 @@ _SECTIONS: dict[str, dict[str, tuple[Check, Any]]] = {
 }
 _SHARES = ("dropouts", "colluding")
 _SHUFFLED_SECTIONS: dict[str, dict[str, tuple[Check, Any]]] = {
-    "shuffle": {**dict.fromkeys(_SHARES, (check_not_negative, 0.0)), "address": (_address, "")},
+    "shuffle": {
+        **dict.fromkeys(_SHARES, (check_not_negative, 0.0)),
+        "local_epsilon": (_local_epsilon, ""),
+        "address": (_address, ""),
+    },
     "keys": {**_SECTIONS["keys"], "sealing": (_public_key, _MISSING), "shuffler": (_public_key, _MISSING)},
 }
 

@@ -34,7 +34,7 @@ from discreet.mechanisms.trajectories import Trajectories
 from discreet.study.service import rounds
 from discreet.study.service.chain_heads import Mark, check_nothing_lost
 from discreet.study.service.declaration import Study
-from discreet.study.service.rounds import ReportRow
+from discreet.study.service.rounds import FORGOTTEN, ReportRow
 from discreet.study.service.study_database import Link
 from discreet.study.service.study_mechanism import Mechanism
 from discreet.study.service.wire_messages import Accepted, Bits, Items, Record, Refused
@@ -157,6 +157,11 @@ class Incoming(NamedTuple):
     content: bytes | None
 
 
+def is_same(report: Incoming, known: Sequence[Any]) -> bool:
+    """Whether a report is the one of this round and fingerprint that has its id; once counted nobody can tell."""
+    return known[0] == report.round and (report.fingerprint is None or known[1] in (report.fingerprint, FORGOTTEN))
+
+
 class Admission:
     """Decides about a batch of reports, inside its transaction."""
 
@@ -205,8 +210,11 @@ class Admission:
         if self._study.invited and (report.token not in self._used or (known is not None and known[2] != report.token)):
             return Refused("token", "this token is not one of the study's")
         if known is not None:
-            same = known[0] == report.round and report.fingerprint in (known[1], None)
-            return Accepted(report.round) if same else Refused("conflict", "another report has this id already")
+            return (
+                Accepted(report.round)
+                if is_same(report, known)
+                else Refused("conflict", "another report has this id already")
+            )
         if self._ended is not None or self._room <= 0:
             return Refused("ended", ENDED)
         if report.content is None or report.fingerprint is None or report.round in self._given_up:
@@ -235,7 +243,7 @@ def token_digest(token: str) -> str:
 
 
 def plain_fingerprint(content: bytes) -> str:
-    """Tells two randomised reports apart; there is nothing to hide about them."""
+    """Tells two randomised reports apart as long as the content itself lies beside it."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from discreet.study.service.study_database import Link
 
 GIVEN_UP = ("abandoned", "lost")  # rounds that take no late reports, and whose reports nobody looks for
+FORGOTTEN = ""  # the fingerprint of a report that was counted: it is known by its id alone
 _AT_ONCE = 500  # parameters of a query
 _ROUND = "SELECT number, policy, head, public_key, wanted, served, opened, closed, how FROM rounds"
 
@@ -179,8 +180,13 @@ def waiting_reports(link: Link) -> list[tuple[int, bytes]]:
 
 
 def mark_counted(link: Link, number: int) -> None:
-    """All waiting reports were counted by the closing of this round; their content goes, their ids stay."""
-    link.run("UPDATE reports SET counted = ?, content = NULL WHERE counted IS NULL", number)
+    """All waiting reports were counted by the closing of this round; their ids stay, their content goes.
+
+    So do their fingerprints: whoever has the hash of a report of a few bits finds it by trying all of them.
+    """
+    link.run(
+        f"UPDATE reports SET counted = ?, content = NULL, fingerprint = '{FORGOTTEN}' WHERE counted IS NULL", number
+    )
     link.run("UPDATE batches SET counted = ?, content = NULL WHERE counted IS NULL", number)
 
 

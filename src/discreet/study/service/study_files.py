@@ -201,6 +201,7 @@ _OF_MODEL: dict[str, tuple[tuple[str, str], ...]] = {
 [shuffle]
 dropouts = 0.0                 # the share of a batch that may fail to send; the noise makes up for it
 colluding = 0.0                # the share of a batch that may tell the coordinator what it sent
+local_epsilon = ""             # what is left if both act together: as  discreet study check  says, or "none"
 address = ""                   # where devices find the shuffler, such as "https://shuffler.example.org"
 
 [users]

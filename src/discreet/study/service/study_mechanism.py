@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.base.errors import DiscreetError, Unsupported, of_kind
+from discreet.base.errors import DiscreetError, InvalidInput, Unsupported, of_kind
 from discreet.base.policies import MIXED, AnyPolicy, Policy, StochasticPolicy
 from discreet.base.streams import COINS, stream
 from discreet.base.types import NDArray
@@ -45,13 +45,14 @@ from discreet.recipes.auto import Score, choose
 from discreet.recipes.predicted_regret import expected_regret
 from discreet.recipes.recipe import TABULAR
 from discreet.recipes.registry import build, find, recipes
-from discreet.recipes.shuffle import without_shuffler
+from discreet.recipes.shuffle import largest_batch, without_shuffler
 from discreet.recipes.targets import Privacy
 from discreet.study.dashboard.page_words import SEEN
 from discreet.study.service.declaration import Study
 
 _LOCAL, _ASKED, _ITEM = "local/sampled-step", "local/asked-first-visit", "shuffle/sampled-item"
 BY_DEVICES = frozenset({_LOCAL, _ASKED})  # local recipes that devices have randomisers for
+_ROOM = 1.005
 _WEAK = 8.0  # a local epsilon above which nobody should rely on it
 
 
@@ -97,16 +98,41 @@ class Mechanism:
         return self.terms(anything, users).messages
 
     @cached_property
-    def alone(self) -> float | None:
-        """Shuffled studies: the epsilon that is left to a participant if both parties collude; None: nothing is left.
+    def largest_batch(self) -> int:
+        """Shuffled studies: no batch of the schedule has more users; the shuffler takes none that has."""
+        return largest_batch(self.privatizer)
 
-        It is that of everything that her device sends, in the batch that lets it answer most truthfully.
+    @property
+    def alone(self) -> float | None:
+        """Shuffled studies: the local epsilon that is left if both parties act together; None: nothing is left.
+
+        It is what the declaration says, because devices refuse every law that does not keep it, whoever asks.
         """
-        try:
-            left = without_shuffler(self.privatizer)
-        except Unsupported:
-            return None
-        return left.epsilon
+        declared = self.study.local_epsilon
+        return None if isinstance(declared, str) else declared
+
+    @cached_property
+    def least_alone(self) -> float:
+        """The least ``local_epsilon`` that a declaration can have: the laws of the schedule's batches need it.
+
+        In the largest batch devices answer most truthfully. Laws are calibrated one by one, and that of a smaller batch
+        may lose a little more (.13% were seen), so there is half a percent on top.
+        """
+        return float(rounded_up(without_shuffler(self.privatizer).epsilon * _ROOM, 3))
+
+    def check_local_epsilon(self) -> None:
+        """Refuse a shuffled study that does not say what is left if both act together, or less than there is."""
+        declared, least = self.study.local_epsilon, self.least_alone
+        if declared == "":
+            raise InvalidInput(
+                f"[shuffle] of this study does not say what is left if coordinator and shuffler act together: write  "
+                f'local_epsilon = {least:g}  there, or "none" if nothing is promised then'
+            )
+        if isinstance(declared, float) and declared < least:
+            raise InvalidInput(
+                f"local_epsilon = {declared:g} in [shuffle] is less than batches of {self.largest_batch:,} people "
+                f"need, so devices would refuse: write {least:g}, or more blocks in the options of the recipe"
+            )
 
     def first(self, noise: NoiseSource) -> tuple[Intake, Any]:
         """The intake and the state of the learner before the first report."""
@@ -155,12 +181,13 @@ class Mechanism:
     def _left(self) -> str:
         left = self.alone
         if left is None:
-            return "If the shuffler and the coordinator put together what they see, nothing of this promise is left."
+            return "If the shuffler and the coordinator act together, nothing of this promise is left."
         odds = f"no outcome becomes more than e^{rounded_up(left)} times as likely"
         weak = ", which protects next to nothing" if left > _WEAK else ""
         return (
-            "If the shuffler and the coordinator put together what they see, what is left is the randomness of your "
-            f"own device: {odds} (local epsilon {rounded_up(left)}){weak}."
+            "If the shuffler and the coordinator act together, whatever they ask for, what is left is the randomness "
+            f"of your own device, which refuses to send anything that says more: {odds} (local epsilon "
+            f"{rounded_up(left)}){weak}."
         )
 
     def report_kind(self) -> dict[str, Any]:
@@ -227,7 +254,20 @@ def prepare(study: Study, recipe: str | None = None) -> Mechanism:
             f"recipe {privatizer.recipe!r} is not one of the shuffle model: name one of that, or declare its own model"
         )
     part = drawn(privatizer.guarantee, simulated=False)
-    return Mechanism(study, privatizer, learner, part, _composed(part, privatizer.recipe, study))
+    made = Mechanism(study, privatizer, learner, part, _composed(part, privatizer.recipe, study))
+    if study.shuffled:
+        made.check_local_epsilon()
+    return made
+
+
+def completed(study: Study) -> Study:
+    """The study; a shuffled one that does not say its ``local_epsilon`` with the least that it can have."""
+    if not study.shuffled or study.local_epsilon != "":
+        return study
+    plain = dict(study.declaration)
+    promises_nothing = replace(study, declaration={**plain, "shuffle": {**plain["shuffle"], "local_epsilon": "none"}})
+    least = prepare(promises_nothing).least_alone
+    return replace(study, declaration={**plain, "shuffle": {**plain["shuffle"], "local_epsilon": least}})
 
 
 def policy_message(policy: AnyPolicy) -> dict[str, Any]:

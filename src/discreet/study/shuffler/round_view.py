@@ -67,8 +67,11 @@ def look(coordinator: Coordinator, mechanism: Mechanism, last: RoundView | None)
 def view_of(answer: dict[str, Any], head: Head, mechanism: Mechanism) -> RoundView:
     """What the devices of a round must send; refused if the coordinator asks for anything else."""
     users = answer.get("wanted")
-    if type(users) is not int or not 1 <= users <= mechanism.study.total:
-        raise InvalidInput("the coordinator wants a batch of no users, or of more than the study has: nothing is taken")
+    if type(users) is not int or not 1 <= users <= mechanism.largest_batch:
+        raise InvalidInput(
+            f"the coordinator wants a batch of no users, or of more than {mechanism.largest_batch:,}, which is the "
+            "largest that the schedule of this study has: nothing is taken"
+        )
     policy = policy_from(answer["policy"])
     laws = mechanism.laws(policy, users)
     if answer.get("laws") != laws:
