@@ -14,6 +14,8 @@ from discreet.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+ERRATA = (ROOT / "docs" / "errata.md").read_text()
+PEERS = (ROOT / "docs" / "peers.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -60,22 +62,42 @@ def gaussian_delta(epsilon: float, shift: float) -> float:
 @pytest.mark.parametrize(
     ("value", "printed"),
     [
-        ((2 / 3 + 2 / 3 + 1 / 3) * tree_levels(20_000) / math.log2(20_000), "**1.75 epsilon**"),
-        (4 / 3 + 48 / (3 * 4), "**5.33 epsilon**"),
-        (gaussian_delta(20, math.sqrt(4 * 2**2 + 2 * (2 - 1) ** 2) / 0.468), "**0.986**"),
+        ((2 / 3 + 2 / 3 + 1 / 3) * tree_levels(20_000) / math.log2(20_000), "epsilon 1.75 |"),
+        (4 / 3 + 48 / (3 * 4), "epsilon 5.333 |"),
+        (gaussian_delta(20, math.sqrt(4 * 2**2 + 2 * (2 - 1) ** 2) / 0.468), "delta 0.986 |"),
         (0.1 * math.sqrt(4 * math.log(24 / 0.1)), None),  # that deviation: c H / epsilon
-        ((2 * 1 + 1 * 2) / 5, "**0.8 rho**"),
-        ((3 * 9 / 4 + 2 * 57) / 5, "**24.15 rho**"),
-        (6 / 3, "**2 epsilon**"),
-        (1 - (1 - 2**-4) ** 3, "**delta at least 0.176**"),
+        ((2 * 1 + 1 * 2) / 5, "at most 0.8 |"),
+        ((3 * 9 / 4 + 2 * 57) / 5, "at most 24.15 |"),
+        (0.9 * 6 / 3, "epsilon 1.8 |"),
+        (1 - (1 - 2**-4) ** 3, "delta at least 0.176 |"),
     ],
 )
-def test_numbers_of_the_claims_follow_from_their_formulas(value, printed):
+def test_numbers_of_the_errata_follow_from_their_formulas(value, printed):
     if printed is None:
         assert value == pytest.approx(0.468, abs=5e-4)
         return
     number = re.search(r"\d+(\.\d+)?", printed)
     assert number
-    assert printed in README
+    assert printed in ERRATA
     decimals = len(number[1] or ".") - 1
     assert f"{value:.{decimals}f}" == number[0]
+
+
+def test_it_is_short_and_the_first_screen_says_what_it_is_not_for():
+    assert len(README.split()) <= 700
+    first = " ".join(README[: README.index("<picture>")].split())
+    for words in ("neural networks", "continuous states", "finite", "thousands", "alpha", "no external review"):
+        assert words in first
+
+
+def test_how_much_faster_it_is_stands_on_the_page_of_peers():
+    """The README rounds the ratios of docs/peers.md down, to two digits, and the page says when and with what."""
+    ratios = [
+        float(number.replace(",", "")) for number in re.findall(r"rlberry-scool \|(?:[^|]*\|){3} ([\d,.]+)x", PEERS)
+    ]
+    said = [float(number.replace(",", "")) for number in re.findall(r"([\d,]+) times", README)]
+    assert len(ratios) == len(said) == 2
+    for ratio, words in zip(ratios, said, strict=True):
+        unit = 10 ** (math.floor(math.log10(ratio)) - 1)
+        assert words == math.floor(ratio / unit) * unit
+    assert re.search(r"\(commit [0-9a-f]{7}, \d+ \w+ 20\d\d\)", PEERS)

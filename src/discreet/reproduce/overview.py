@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from discreet.reproduce.drawing import TITLES
 from discreet.reproduce.figure import SCALES, VERSIONS, Figure
-from discreet.reproduce.page import IDLE, SIGNS, line_of
+from discreet.reproduce.page import IDLE, KEPT, SIGNS, line_of
 from discreet.reproduce.verdicts import CONFIDENCE, Effect
 
 _WORDS = {"better": "less than stated"}
@@ -91,7 +91,7 @@ def write_overview(figures: Iterable[Figure], out: Path) -> str:
             "```",
             "",
             "Every run is kept in `runs`, in a small file for every line, with its seed: the same command redraws a "
-            "figure from them, and adds the runs that are missing.",
+            f"figure from them, and adds the runs that are missing. {KEPT}",
             "",
             line_of(("figure", "episodes × runs", "statement", *(TITLES[version] for version in VERSIONS))),
             "|---" * (3 + len(VERSIONS)) + "|",

@@ -28,6 +28,7 @@ _HOW = (
 )
 SIGNS = {"holds": "✓", "fails": "✗", "undecided": "·", "better": "↓", "not measured": "—"}
 IDLE = "uniform play passes too"
+KEPT = "Runs that are kept are not drawn again: a learner that has changed since may give other numbers today."
 
 
 def write_page(figure: Figure, results: Mapping[str, Measured], verdicts: Verdicts, scale: str, seed: int) -> str:
@@ -43,6 +44,7 @@ def write_page(figure: Figure, results: Mapping[str, Measured], verdicts: Verdic
             "",
             f"```console\ndiscreet reproduce {figure.name} --scale {scale} --seed {seed}\n```",
             "",
+            *((KEPT, "") if figure.jobs else ()),
             *_pictures(figure),
             *(_of_jobs(figure, results, verdicts) if figure.jobs else _of_statements(figure, verdicts)),
             "",
