@@ -49,7 +49,7 @@ def run(command: str, *more: str) -> str:
 def measured(command: str, options: str) -> str:
     """The row of a table: mean regret and its standard error, the worst run, the gap of what is recommended.
 
-    Learners of a table have no regret: the mean gap of their policy, its error, and the worst. Adversaries leave no gap.
+    Learners of a table have no regret: the mean gap of their policy, its error, the worst. Adversaries leave no gap.
     """
     found = json.loads(run(f"{command} {options}", "--quiet", "--json", "-"))
     gaps, regret = found["final_gap"], found["regret"]
