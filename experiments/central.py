@@ -2,7 +2,7 @@
 
 ``flagship``   RiverSwim-6, horizon 20, 20,000 episodes at (1, 1e-5) and at pure epsilon 1, and RiverSwim-4, horizon 6
 ``epsilon``    regret as epsilon falls, and the order non-private <= central <= local
-``counters``   a million releases of 2,000 counters by the tree, the refined tree and the matrix mechanism
+``counters``   a million releases of 2,000 counters by the tree and the matrix mechanism
 
 Seeds are those of the published tables. Knobs were chosen with other seeds, by one compromise over RiverSwim with 4 to
 8 states and random worlds. Every row is a mean over runs with its standard error.
@@ -25,7 +25,7 @@ from discreet.base.streams import NOISE, stream
 from discreet.learners import UCBPO, UCBVI
 from discreet.mechanisms.sums.accumulator import advance
 from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.tree import RefinedTree, Tree, refined_cost
+from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import Gaussian, GridGaussian
 from discreet.recipes.targets import Privacy
 from discreet.worlds import river_swim
@@ -98,9 +98,7 @@ def counters(releases: int = 1_000_000, size: int = 2_000) -> None:
     print(f"\n{releases:,} releases of {size:,} counters, Gaussian noise\n")
     print("| accumulator | seconds | largest resident memory, GB | sd of the last release at (1, 1e-5), L2 = 1 |")
     print("|---|---|---|---|")
-    makers: dict[str, Callable[[int], Tree | RefinedTree | Matrix]] = {
-        "tree": Tree, "refined tree": RefinedTree, "matrix": Matrix
-    }  # fmt: skip
+    makers: dict[str, Callable[[int], Tree | Matrix]] = {"tree": Tree, "matrix": Matrix}
     for name, make in makers.items():
         accumulator = make(releases)
         cells, draws = np.zeros(size), stream(0, 0, NOISE)
@@ -114,13 +112,12 @@ def counters(releases: int = 1_000_000, size: int = 2_000) -> None:
         print(f"| {name} | {seconds:.0f} | {memory:.2f} | {_deviation(accumulator):.1f} |", flush=True)
 
 
-def _deviation(accumulator: Tree | RefinedTree | Matrix) -> float:
+def _deviation(accumulator: Tree | Matrix) -> float:
     """Of a count in the last release, for a user who moves one counter by one."""
     unit = 3.7304  # the deviation of Gaussian noise at (1, 1e-5) and L2 sensitivity 1
     if isinstance(accumulator, Tree):
         return unit * math.sqrt(accumulator.levels * accumulator.users.bit_count())
-    shown = accumulator.column_norm if isinstance(accumulator, Matrix) else math.sqrt(refined_cost(accumulator.levels))
-    return unit * shown * math.sqrt(accumulator.errors()[-1])
+    return unit * accumulator.column_norm * math.sqrt(accumulator.errors()[-1])
 
 
 PARTS: dict[str, Callable[[], None]] = {

@@ -355,12 +355,8 @@ def _pairs_of_cells(self, honest, size):
     return np.repeat(honest(self, size // 2 + 1), 2)[:size]
 
 
-def _every_node_at_half(honest):
-    return lambda self, draw: honest(self, lambda: draw() / 2)
-
-
-def _refined_forgets(self, own):
-    return own
+def _mixes_silently(honest):
+    return lambda self, matrix, law, size, noise: honest(self, matrix, law, size, Silent(noise))
 
 
 def device(owner, says):
@@ -429,7 +425,7 @@ LAPLACE, GAUSSIAN = "central/joint-histogram-laplace", "central/joint-histogram-
 FIRST, TABLES = "central/first-visit-laplace", "central/three-tables-laplace"
 LOCAL, STEP = "local/joint-histogram-laplace", "local/sampled-step"
 ASKED = "local/asked-first-visit"
-TREE, REFINED = "central/three-tables-laplace-tree", "central/three-tables-refined-tree"
+TREE = "central/three-tables-laplace-tree"
 FOCUSED, MATRIX = "central/focused-first-visit-laplace", "central/first-visit-matrix"
 LOSSES, BITS = "central/loss-tables", "shuffle/joint-histogram-binomial"
 ANSWERED = "shuffle/joint-histogram-randomised-response"
@@ -443,14 +439,10 @@ MUTANTS = (
     Mutant("a focused block gets no noise", FOCUSED, COUPLING, silenced(focused.FocusedRun), shape=POOLED),
     Mutant(
         "the matrix mechanism publishes without noise", MATRIX, COUPLING,
-        method(continual, "_steps", lambda honest: lambda channel, noise: honest(channel, Silent(noise))), shape=POOLED,
+        method(continual._Mixed, "__init__", _mixes_silently), shape=POOLED,
     ),
     Mutant("a tree draws no noise", TREE, COUPLING, silenced(tree.TreeRun)),
     Mutant("a tree draws noise for every other node", TREE, COUPLING, method(tree.TreeRun, "add", _tree_every_other)),
-    Mutant(
-        "a refined tree's nodes get half of their noise", REFINED, COUPLING,
-        method(tree.RefinedNoise, "step", _every_node_at_half),
-    ),
     Mutant("a heavy-tailed tree draws no noise", "central/heavy-tailed", COUPLING, silenced(ClippedRewardsRun),
            shape=TAILS),
     Mutant("shuffled bits carry no noise", BITS, COUPLING, silenced(shuffled.ShuffledRun)),
@@ -502,8 +494,6 @@ MUTANTS = (
         ThreeTables, "sensitivity", lambda honest: lambda self: Sensitivity.unit_shifts(3, 3))),
     Mutant("a tree is taken to have one level less", TREE, COUPLING,
            returns(tree.Tree, "levels", property(lambda self: self.users.bit_length() - 1))),
-    Mutant("a refined tree is taken to show a user once", REFINED, COUPLING,
-           returns(tree.RefinedTree, "sensitivity", _refined_forgets)),
     Mutant("the column norm of the matrix is forgotten", MATRIX, COUPLING,
            returns(Matrix, "column_norm", property(lambda self: 1.0)), shape=POOLED),
     Mutant("a loss table is taken to move one entry less", "central/loss-tables-gaussian", COUPLING, method(

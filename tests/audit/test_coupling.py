@@ -14,8 +14,7 @@ from discreet.audit.noise_coupling import Offence, share_of
 from discreet.audit.stages import coupling_of
 from discreet.mechanisms.additive import AdditiveRun
 from discreet.mechanisms.sums.tree import EqualLawTree, Tree
-from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.recipes.registry import build
 
 # Bounded noise has losses on a wide range, which take most of a minute to convolve; "auto" never takes it.
@@ -95,16 +94,6 @@ def test_noise_that_is_topped_up_costs_nothing(tree):
     channel = replace(privatizer.channels[0], accumulator=tree(USERS))
     found = share_of(coupled(play(replace(privatizer, channels=(channel,)))), privatizer.guarantee)
     assert found.of_stated == pytest.approx(1.0)
-
-
-def test_the_refined_tree_is_a_linear_map_of_its_draws():
-    """Its covariance gives less loss than the nodes would, and a plain tree's nodes give exactly what they should."""
-    privatizer = privatizers("central/three-tables-refined-tree")[0]
-    own = np.sqrt(10)  # six cells up and four down of three tables over two steps, or the reverse
-    nodes = Gaussian(privatizer.channels[0].law.sigma).profile(Sensitivity(100, own * np.sqrt(4), 1))
-    found = coupled(play(privatizer))
-    assert 0.8 < found.mu / nodes.mu < 0.99
-    assert found.epsilon(1e-5) < privatizer.guarantee.epsilon
 
 
 def test_a_release_that_shows_more_than_its_cells_is_an_offence(monkeypatch):

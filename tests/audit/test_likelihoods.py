@@ -1,4 +1,4 @@
-"""Transcripts of matrix mechanism, refined tree and focused blocks: the law of their losses; broken ones convicted."""
+"""Transcripts of matrix mechanism and focused blocks: the law of their losses; broken ones convicted."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import pytest
 from scipy.stats import kstest
 
 from discreet.audit.audit import audit
-from discreet.audit.likelihoods import MatrixTranscript, RefinedTranscript
+from discreet.audit.likelihoods import MatrixTranscript
 from discreet.audit.trials import exact_profile, known_transcript
 from discreet.base.shape import Shape
 from discreet.base.streams import stream
 from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.tree import RefinedTree
-from discreet.noise import Gaussian, GridGaussian
+from discreet.noise import GridGaussian
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central
 
@@ -37,19 +36,6 @@ def test_losses_have_the_law_of_a_gaussian_mechanism_at_the_column_norm(releases
             assert kstest((losses - sign * forgotten**2 / 2) / forgotten, "norm").pvalue < 1e-4
 
 
-@pytest.mark.parametrize(("releases", "shown"), [(1, 1.0), (2, 1.8), (7, 2.5619047619), (12, 3.3148459384)])
-def test_losses_of_a_refined_tree_have_the_law_that_its_covariance_gives(releases, shown):
-    """Of the first user, at 1e-4; a user who showed in one node of every level would have larger ones: rejected."""
-    tree = RefinedTree(releases)
-    transcript, mu = RefinedTranscript(tree, Gaussian(3.0), CELLS), np.sqrt(6.0 * shown) / 3.0
-    for side, sign in ((0, 1.0), (1, -1.0)):
-        losses = transcript.sample(side, 20_000, stream(4, side, 0))[:, 0]
-        assert kstest((losses - sign * mu**2 / 2) / mu, "norm").pvalue > 1e-4
-        if releases > 1:
-            nodes = np.sqrt(6.0 * tree.levels) / 3.0
-            assert kstest((losses - sign * nodes**2 / 2) / nodes, "norm").pvalue < 1e-4
-
-
 def test_many_trials_are_the_trials_of_several_parts():
     transcript = MatrixTranscript(Matrix(2), GridGaussian(3.0, 32), tuple(np.tile(cells, 40_000) for cells in CELLS))
     assert transcript.sample(0, 3, stream(0, 0, 0)).shape == (3, 1)
@@ -67,7 +53,6 @@ def halved(channel):
     [
         ("central/first-visit-matrix", 0.05),
         ("central/joint-histogram-matrix", 0.05),
-        ("central/three-tables-refined-tree", 0.05),
         ("central/focused-first-visit-laplace", 0.0),
         ("central/focused-first-visit-gaussian", 0.05),
     ],

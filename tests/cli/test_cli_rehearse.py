@@ -10,11 +10,6 @@ SMALL = ("--episodes", "300", "--runs", "2", "--threads", "1", "--epsilon", "1")
 ARMS = ("--states", "1", "--actions", "3", "--horizon", "1")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.simulation.rehearsal_cache.cache_folder", lambda: tmp_path / "kernels")
-
-
 def test_a_shape_is_rehearsed_and_the_winner_is_told_how_to_be_used(discreet, tmp_path):
     file = tmp_path / "rehearsal.json"
     outcome = discreet(

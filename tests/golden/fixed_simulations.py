@@ -62,7 +62,7 @@ ONLINE = {
             (RIVER, learners.UCBPO, "central", False, 2_000,
              ("joint-histogram-gaussian", "first-visit-gaussian", "three-tables-gaussian",
               "focused-first-visit-gaussian", "first-visit-matrix", "joint-histogram-matrix")),
-            (RIVER, learners.UCBVI, "central", False, 60, ("three-tables-gaussian-tree", "three-tables-refined-tree")),
+            (RIVER, learners.UCBVI, "central", False, 60, ("three-tables-gaussian-tree",)),
             (RIVER, learners.OBI, "local", True, 1_000,
              ("joint-histogram-laplace", "first-visit-laplace", "three-tables-laplace", "sampled-step",
               "asked-first-visit", "three-tables-randomised-response")),

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.base.errors import Unsupported
 from discreet.base.policies import Policy, uniform_policy
 from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.schedule import EveryEpisode
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.noise import Gaussian
 from discreet.noise.calibration import calibrate_noise
@@ -18,7 +16,7 @@ from discreet.recipes.registry import build
 from discreet.simulation.episode_loop import compiles
 
 WORLD = discreet.worlds.river_swim(states=3, horizon=4)
-MATRIX, TREE = "central/first-visit-matrix", "central/three-tables-refined-tree"
+MATRIX = "central/first-visit-matrix"
 LEFT, RIGHT = (Context(Policy(np.full((4, 3), action, np.int64))) for action in (0, 1))
 
 
@@ -26,7 +24,7 @@ def made(recipe, episodes=200, **options):
     return build(discreet.Central(1.0, 1e-5, recipe=recipe, options=options), WORLD.shape, episodes)
 
 
-@pytest.mark.parametrize("recipe", [MATRIX, "central/joint-histogram-matrix", TREE])
+@pytest.mark.parametrize("recipe", [MATRIX, "central/joint-histogram-matrix"])
 def test_the_guarantee_is_the_gaussian_one_at_the_factorisations_own_norm(recipe):
     privatizer = made(recipe)
     channel = privatizer.channels[0]
@@ -47,10 +45,9 @@ def test_a_row_advances_only_while_the_policy_plays_it():
     np.testing.assert_allclose(variance[:, 0], channel.accumulator.errors()[1])
 
 
-@pytest.mark.parametrize("recipe", [MATRIX, TREE])
-def test_released_noise_has_the_stated_variance_and_width(recipe):
+def test_released_noise_has_the_stated_variance_and_width():
     """400 runs of 6 cells: a sample variance is within 15% (5 standard errors), a wrong one of 2/3 or 3/2 is not."""
-    privatizer = made(recipe, episodes=6)
+    privatizer = made(MATRIX, episodes=6)
     channel = privatizer.channels[0]
     rng = np.random.default_rng(1)
     ends = []
@@ -65,18 +62,10 @@ def test_released_noise_has_the_stated_variance_and_width(recipe):
     assert (np.abs(ends) > width).mean() == pytest.approx(0.1, abs=0.035)
 
 
-def test_a_tree_refuses_a_mask():
-    channel = made(TREE).channels[0]
-    run = channel.start(WORLD.shape, SimulatedNoise(np.random.default_rng(0)), masked=True)
-    with pytest.raises(Unsupported, match="masked=False"):
-        run.add(np.zeros(channel.encoder.size), 1, RIGHT)
-
-
 def test_a_release_after_every_user_runs_in_the_compiled_loop_when_it_may():
     learner = discreet.learners.UCBVI()
     assert compiles(learner, made(MATRIX, blocks=200, masked=False))
     assert not compiles(learner, made(MATRIX, blocks=200))
-    assert isinstance(made(TREE).schedule, EveryEpisode)
     per_step = build(
         discreet.Central(1.0, 1e-5, recipe="central/joint-histogram-matrix", options={"blocks": 50, "masked": False}),
         WORLD.with_time(homogeneous=False).shape,
@@ -110,13 +99,6 @@ def test_the_grid_costs_next_to_nothing():
     own = channel.encoder.sensitivity().l2 * channel.accumulator.column_norm
     continuous = calibrate_noise(Gaussian, Sensitivity(1e6, own, 1), epsilon=1.0, delta=1e-5)
     assert continuous.sigma < channel.law.sigma < 1.001 * continuous.sigma
-
-
-def test_the_refined_tree_is_for_simulation_only():
-    channel = made(TREE).channels[0]
-    run = channel.start(WORLD.shape, SecureNoise(), masked=False)
-    with pytest.raises(Unsupported, match="simulation only"):
-        run.add(np.zeros(channel.encoder.size), 1, RIGHT)
 
 
 def test_auto_takes_the_matrix_where_a_delta_is_given_and_focused_blocks_where_it_is_not():

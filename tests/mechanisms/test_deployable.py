@@ -107,7 +107,6 @@ def test_users_who_come_back_are_refused_where_releases_share_noise(recipe):
             discreet.Local(1.0, 1e-5, recipe="local/three-tables-bounded"),
             "take recipe 'local/sampled-step' or 'local/asked-first-visit'",
         ),
-        (discreet.Central(1.0, 1e-5, recipe="central/three-tables-refined-tree"), "ContinualChannel between rounds"),
         (discreet.Central(1.0, recipe="local/sampled-step"), "ReportChannel between rounds; take recipe 'central/foc"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.recipe,

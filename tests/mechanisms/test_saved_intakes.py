@@ -414,9 +414,6 @@ def test_what_cannot_be_saved_or_collected_says_so():
     shuffled = build(discreet.Shuffle(1.0, 1e-3, recipe="shuffle/first-visit-binomial"), SWIM.shape, TOTAL)
     with pytest.raises(Unsupported, match="is for simulation"):
         shuffled.take_in(SimulatedNoise(tape()), TOTAL).save()
-    refined = build(discreet.Central(1.0, 1e-5, recipe="central/three-tables-refined-tree"), SWIM.shape, TOTAL)
-    with pytest.raises(Unsupported, match="refined tree is for simulation"):
-        refined.take_in(SimulatedNoise(tape()), TOTAL).save()
     stream_of = Channel(ThreeTables(SWIM.shape), DiscreteLaplace(1.0), EachAlone())
     with pytest.raises(Unsupported, match="EachAlone cannot be saved"):
         Privatizer("x", SWIM.shape, (stream_of,), EveryEpisode(), nothing()).take_in(SimulatedNoise(tape()), 5).save()

@@ -16,7 +16,7 @@ from discreet.audit.audit import audit
 from discreet.base.errors import DiscreetError, InvalidInput
 from discreet.base.shape import Shape
 from discreet.mechanisms.sums.matrix import Matrix
-from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from discreet.noise.binomial import BinomialNoise
 from discreet.noise.bounded import BoundedNoise
@@ -249,6 +249,6 @@ def test_a_message_is_short_whatever_is_given():
 
 def test_whole_numbers_of_numpy_become_ordinary_ones():
     n = np.int64(50)
-    assert [tree(n).levels for tree in (Tree, EqualLawTree, RefinedTree, EvenTree)] == [6, 6, 6, 6]
+    assert [tree(n).levels for tree in (Tree, EqualLawTree, EvenTree)] == [6, 6, 6]
     assert type(Matrix(n).releases) is int
     assert build(Central(1.0), SHAPE, n).users == 50

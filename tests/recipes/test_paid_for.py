@@ -21,7 +21,7 @@ from discreet.recipes.targets import Central, Local
 
 SHAPE = Shape(2, 2, 1, homogeneous=True)
 LAYERS = layered_shape((1, 2, 1), 2)
-TREES = ("central/three-tables-laplace-tree", "central/three-tables-gaussian-tree", "central/three-tables-refined-tree")
+TREES = ("central/three-tables-laplace-tree", "central/three-tables-gaussian-tree")
 
 
 class Nobody:

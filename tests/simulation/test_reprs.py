@@ -49,7 +49,7 @@ def things(tmp_path_factory):
         "mixture": discreet.Mixture((labelled, labelled), [0.25, 0.75]),
         "audit": discreet.audit("broken/noise-halved", discreet.Shape(2, 2, 2), trials=2_000),
         "rehearsal": discreet.rehearse(
-            WORLD, PRIVACY, episodes=20, recipes=["central/joint-histogram-gaussian"], runs=2, remember=False
+            WORLD, PRIVACY, episodes=20, recipes=["central/joint-histogram-gaussian"], runs=2
         ),
     }
 

@@ -74,7 +74,7 @@ def test_a_comparison_is_one_table(result, library):
 
 def test_a_rehearsal_is_a_table_of_candidates(library):
     found = discreet.rehearse(
-        WORLD, discreet.Central(1.0), episodes=20, recipes=["central/joint-histogram-laplace"], runs=2, remember=False
+        WORLD, discreet.Central(1.0), episodes=20, recipes=["central/joint-histogram-laplace"], runs=2
     )
     frame = found.to_frame(library)
     assert frame.shape[0] == 1

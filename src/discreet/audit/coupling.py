@@ -9,16 +9,11 @@ releases are compared in full: estimates, variances, public tables.
 A session that adds no noise, adds a block twice, lets the replaced user decide which law is drawn or which rows are
 asked about, or shows her more often than was paid for, is found at once. What the check cannot see is a law whose
 *samples* are wrong: :mod:`discreet.audit.samplers` tests those.
-
-Where a release mixes several draws (the refined tree) there are many moves, and the least of them counts: the releases
-are then a linear map of Gaussian draws, which is read off the running session, and a user who shifts them by s loses
-mu = |s| in the metric of their covariance.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
@@ -33,14 +28,13 @@ from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
 from discreet.mechanisms.additive import AdditiveRun
 from discreet.mechanisms.bandit import ArmRewardsRun
-from discreet.mechanisms.continual import ContinualChannel, ContinualRun
+from discreet.mechanisms.continual import ContinualRun
 from discreet.mechanisms.focused import FocusedRun
 from discreet.mechanisms.mechanism import ChannelRun
 from discreet.mechanisms.release import Release, Request
 from discreet.mechanisms.session import Privatizer, Session
 from discreet.mechanisms.shuffled import ShuffledRun
-from discreet.mechanisms.sums.tree import RefinedTree
-from discreet.privacy.profiles import GaussianProfile, Profile
+from discreet.privacy.profiles import Profile
 from discreet.problems.adversarial.mechanisms import SampledLayerRun
 from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun
 
@@ -237,47 +231,4 @@ def _same(first: Release, second: Release) -> bool:
 
 def coupled(play: Play) -> Profile:
     """The privacy that a session gave to the replaced user in this transcript."""
-    if any(_mixes(channel) for channel in play.privatizer.channels):
-        return _as_linear_map(play)
     return profile_of_moves(moves_of(play))
-
-
-def _mixes(channel: object) -> bool:
-    return isinstance(channel, ContinualChannel) and isinstance(channel.accumulator, RefinedTree)
-
-
-def _as_linear_map(play: Play) -> GaussianProfile:
-    """All releases as a linear map of Gaussian draws: mu^2 = s (A A^T)^-1 s / sigma^2, cell by cell."""
-    tape, first, _ = play.written
-    last = len(first.cells) - 1
-    keys = sorted(tape.record)
-    sizes = {len(tape.record[key].values) for key in keys}
-    laws = {tape.record[key].law for key in keys}
-    if len(laws) != 1 or len(sizes) != 1:
-        raise Offence("a tree draws nodes of different laws or sizes")
-    (law,), (size,) = laws, sizes
-    columns = []
-    for key in keys:
-        moved, _ = play.again(False, {key: np.full(size, _PROBE)}, last)
-        columns.append([(new[0] - old[0]) / _PROBE for new, old in zip(moved.cells, first.cells, strict=True)])
-    influence = np.array(columns)  # (draws, releases, cells)
-    second, _ = play.again(True, {}, last)
-    shift = np.array([b[0] - a[0] for a, b in zip(first.cells, second.cells, strict=True)])  # (releases, cells)
-    squared = 0.0
-    for cell in np.flatnonzero(np.abs(shift).max(axis=0) > _SMALL):
-        map_of_noise = influence[:, :, cell].T
-        needed, *_ = np.linalg.lstsq(map_of_noise, shift[:, cell], rcond=None)
-        if np.abs(map_of_noise @ needed - shift[:, cell]).max() > 1e-3:
-            raise Offence("the releases tell the two populations apart, and no noise can hide it")
-        squared += float(needed @ needed)
-    if not _same_variances(first, second):
-        raise Offence("the stated variances depend on the replaced user")
-    return GaussianProfile(math.sqrt(squared / float(law.variance)))
-
-
-def _same_variances(first: Transcript, second: Transcript) -> bool:
-    return all(
-        np.array_equal(a.statistics[name].variance, b.statistics[name].variance)
-        for a, b in zip(first.releases, second.releases, strict=True)
-        for name in a.statistics
-    )

@@ -13,9 +13,6 @@ The matrix mechanism publishes noisy mixtures, each with independent noise of it
 (:mod:`discreet.mechanisms.sums.matrix`). Given the transcript so far, all that differs between the two sides are the
 mixtures themselves, so the ratio of a whole transcript is the sum, over all releases and cells, of the ratios of the
 noise that each side would need. The mixtures are computed by the code that runs in earnest, floors included.
-
-A refined tree's releases are turned into innovations, what each adds to its prediction from those before: independent
-Gaussian numbers (:mod:`discreet.mechanisms.sums.tree`), whose ratios add up.
 """
 
 from __future__ import annotations
@@ -31,22 +28,14 @@ from discreet.audit.neighbours import shift_sensitivity
 from discreet.base.compiled import dispatch, kernel
 from discreet.base.errors import of_kind
 from discreet.base.streams import USERS, Stream, next_word, stream
-from discreet.base.types import Floats, Integers
+from discreet.base.types import Floats
 from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.sums.accumulator import TotalArrays, advance
 from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing
-from discreet.mechanisms.sums.tree import (
-    RefinedTree,
-    RefinedTreeArrays,
-    Tree,
-    TreeArrays,
-    lowest_digit,
-    refined_innovations,
-    refined_variances,
-)
+from discreet.mechanisms.sums.tree import Tree, TreeArrays
 from discreet.mechanisms.trajectories import Trajectories
-from discreet.noise import DiscreteLaplace, Gaussian, GridGaussian, Laplace, RandomizedResponse, add_noise
+from discreet.noise import DiscreteLaplace, GridGaussian, Laplace, RandomizedResponse, add_noise
 from discreet.noise.shuffled_histogram import ShuffledItems
 from discreet.noise.shuffled_randomized_response import ShuffledResponse
 from discreet.papers.published_mechanism import Part
@@ -123,11 +112,6 @@ def _restart_total(accumulator: TotalArrays) -> None:
 @_restart.implement(TreeArrays)
 def _restart_tree(accumulator: TreeArrays) -> None:
     accumulator.current[0] = accumulator.prefix.shape[0] - 1
-
-
-@_restart.implement(RefinedTreeArrays)
-def _restart_refined(accumulator: RefinedTreeArrays) -> None:
-    pass  # a node is written before it is read
 
 
 @kernel
@@ -210,56 +194,6 @@ class MatrixTranscript:
             total += log_ratio(*(law.log_probability(published - one) for one in mixed))
             released += unmixing.step(everywhere, published)
         return np.asarray(total.reshape(trials, width).sum(axis=1))
-
-
-@dataclass(frozen=True)
-class RefinedTranscript:
-    """All releases of a refined tree, restricted to the cells in which two records differ."""
-
-    tree: RefinedTree
-    law: Gaussian
-    cells: tuple[Floats, Floats]  # the two encodings, where they differ
-    known: bool = True
-
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        """Log-likelihood ratios of transcripts."""
-        width, releases = len(self.cells[0]), self.tree.users
-        chunk = max(1, _AT_ONCE // (width * releases))
-        law, arrays, parts = self.law.kernel(), self.tree.arrays(width), []
-        for start in range(0, trials, chunk):
-            released = np.empty((min(chunk, trials - start), releases, width))
-            _play(arrays, law, self.cells[side], self.cells[0], self.cells[1], draws, released)
-            parts.append(self._ratios(released))
-        return np.concatenate(parts)[:, None]
-
-    def _ratios(self, released: Floats) -> Floats:
-        first, second = self.cells
-        plays_first = released[:, :-1, :1] > 0.5
-        others = np.cumsum(np.where(plays_first, first, second), axis=1)
-        own = released.copy()
-        own[:, 1:] -= others
-        # What is left are her own cells and noise. Her cells are in every release, so each innovation is that of ones.
-        found, moved = self._innovations(own), self._innovations(np.ones((1, self.tree.users, 1)))
-        variances = self.law.variance * refined_innovations(self.tree.levels)[self._lowest]
-        squares = (found - second * moved) ** 2 - (found - first * moved) ** 2
-        return np.asarray((squares.sum(axis=2) / (2 * variances)).sum(axis=1))
-
-    @property
-    def _lowest(self) -> Integers:
-        return np.array([lowest_digit(t) for t in range(1, self.tree.users + 1)])
-
-    def _innovations(self, sums: Floats) -> Floats:
-        """What release t of noisy sums adds to its prediction: the node that closed, less what its inside tells."""
-        v, found = refined_variances(self.tree.levels), np.empty_like(sums)
-        nodes = np.zeros((self.tree.levels, *found[:, 0].shape))
-        for t in range(1, self.tree.users + 1):
-            low = lowest_digit(t)
-            node = sums[:, t - 1] - sum(nodes[i] for i in range(low + 1, self.tree.levels) if t >> i & 1)
-            predicted = np.zeros_like(node)
-            for i in range(1, low + 1):
-                predicted = (1 - v[i]) * (nodes[i - 1] + predicted)
-            found[:, t - 1], nodes[low] = node - predicted, node
-        return found
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from discreet.audit.likelihoods import (
     ItemTranscript,
     LayerTranscript,
     MatrixTranscript,
-    RefinedTranscript,
     ResponseTranscript,
     RewardNodes,
     Together,
@@ -49,10 +48,8 @@ from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.shuffled import ShuffledChannel
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.sums.blocks import Blocks, EachAlone, Once, Total
-from discreet.mechanisms.sums.matrix import Matrix
 from discreet.mechanisms.sums.tree import EvenTree, Tree
 from discreet.mechanisms.trajectories import Trajectories
-from discreet.noise import Gaussian, GridGaussian
 from discreet.noise.distribution import Law
 from discreet.papers.published_mechanism import Setting
 from discreet.privacy.profiles import NearGaussianProfile, Profile, PureProfile, ZeroConcentratedProfile, compose
@@ -130,16 +127,12 @@ def _(channel: ShuffledChannel) -> Profile:
 
 @likelihood_of.register
 def _(channel: ContinualChannel) -> Pair:
-    if isinstance(channel.accumulator, Matrix):
-        return _mixtures(channel, channel.accumulator)
-    return RefinedTranscript(channel.accumulator, of_kind(Gaussian, channel.law), _differing_cells(channel.encoder))
+    return _mixtures(channel)
 
 
 @profile_of.register
 def _(channel: ContinualChannel) -> Profile:
-    if isinstance(channel.accumulator, Matrix):
-        return _mixtures(channel, channel.accumulator).profile
-    return channel.law.profile(channel.accumulator.sensitivity(worst_pair(channel.encoder).sensitivity))
+    return _mixtures(channel).profile
 
 
 @likelihood_of.register
@@ -340,8 +333,8 @@ def _additive(channel: Channel, releases: int) -> AdditiveTranscript:
     return AdditiveTranscript(channel, _differing_cells(channel.encoder), releases)
 
 
-def _mixtures(channel: ContinualChannel, matrix: Matrix) -> MatrixTranscript:
-    return MatrixTranscript(matrix, of_kind(GridGaussian, channel.law), _differing_cells(channel.encoder))
+def _mixtures(channel: ContinualChannel) -> MatrixTranscript:
+    return MatrixTranscript(channel.accumulator, channel.law, _differing_cells(channel.encoder))
 
 
 def _differing_cells(encoder: Encoder) -> tuple[Floats, Floats]:

@@ -1,17 +1,15 @@
 """Continual counting: sums that are released again and again, with Gaussian noise that hardly grows.
 
-A recipe here releases prefix sums after every user or every block by a factorisation of the matrix of prefix sums: the
-buffered square root (:mod:`discreet.mechanisms.sums.matrix`) or the refined binary tree. Blocks of independent noise
-add up to t draws after t blocks; these carry a number of draws that grows like a logarithm of t, squared. They pay for
-it with more noise in the first few releases, because all later ones show the same user again.
+A recipe here releases prefix sums after every user or every block by a factorisation of the matrix of prefix sums, the
+buffered square root (:mod:`discreet.mechanisms.sums.matrix`). Blocks of independent noise add up to t draws after t
+blocks; these carry a number of draws that grows like a logarithm of t, squared. They pay for it with more noise in the
+first few releases, because all later ones show the same user again.
 
 **Formal guarantees.** One user moves the whole sequence of noisy vectors by at most the column norm of the
-factorisation times the L2 sensitivity of her own vector, and for the matrix mechanism by a stated slack more, because
-it mixes counts in whole steps of a grid before noise from that grid is added (:mod:`discreet.noise.discrete_gaussian`):
-discrete noise, which can be shipped. What is published are these noisy mixtures; releases are computed from them. The
-refined tree's factorisation is the Cholesky factor of its releases' covariance (:mod:`discreet.mechanisms.sums.tree`);
-its noise is continuous, for simulation only. With the policy mask every row has a clock that stands still
-while no step of the public policy plays the row.
+factorisation times the L2 sensitivity of her own vector, and by a stated slack more, because the mechanism mixes
+counts in whole steps of a grid before noise from that grid is added (:mod:`discreet.noise.discrete_gaussian`):
+discrete noise, which can be shipped. What is published are these noisy mixtures; releases are computed from them. With
+the policy mask every row has a clock that stands still while no step of the public policy plays the row.
 """
 
 from __future__ import annotations
@@ -19,11 +17,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
-from discreet.base.errors import Unsupported
 from discreet.base.saved_arrays import Saved, copies
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers
@@ -32,8 +28,8 @@ from discreet.mechanisms.mechanism import PlainRun, Tabular, WidthOf, asked_rows
 from discreet.mechanisms.release import Estimate, MixedBlocks
 from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing, exponential_sum
-from discreet.mechanisms.sums.tree import RefinedNoise, RefinedTree, next_release
-from discreet.noise import Gaussian, GridGaussian
+from discreet.mechanisms.sums.tree import next_release
+from discreet.noise import GridGaussian
 
 
 @dataclass(frozen=True)
@@ -41,18 +37,16 @@ class ContinualChannel(Tabular):
     """Counts whose prefix sums are released with correlated noise."""
 
     encoder: Encoder
-    law: Gaussian | GridGaussian
-    accumulator: Matrix | RefinedTree
+    law: GridGaussian
+    accumulator: Matrix
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ContinualRun:
         """Begin a run."""
         return ContinualRun(self, shape, noise, masked)
 
     @cached_property
-    def mixing(self) -> MixedBlocks | None:
-        """The matrix's own mixing, with one draw in every published number; a tree's nodes span several blocks."""
-        if not isinstance(self.accumulator, Matrix):
-            return None
+    def mixing(self) -> MixedBlocks:
+        """The matrix's own mixing, with one draw in every published number."""
         sums = exponential_sum(self.accumulator.releases)
         one_draw = np.full(row_shape(self.encoder.shape), self.law.variance)
         nothing = estimated(self.encoder, np.zeros(self.encoder.size), one_draw)
@@ -78,7 +72,7 @@ class ContinualRun(PlainRun):
         self._channel, self._shape, self._masked = channel, shape, masked
         self._values, self._clock = np.zeros(size), np.zeros(row_shape(shape), np.int64)
         self._errors = channel.accumulator.errors()
-        self._steps = _steps(channel, noise)
+        self._mixed = _Mixed(channel.accumulator, channel.law, size, noise)
 
     def add(self, tally: Floats, users: int, context: Context) -> None:
         """Take in what was counted since the last release; the clocks of the rows that are released move on."""
@@ -87,25 +81,20 @@ class ContinualRun(PlainRun):
         for clock in np.unique(self._clock[rows]):
             next_release(int(clock), len(self._errors) - 1)
         where = np.flatnonzero(encoder.rows_to_cells(rows) & encoder.possible())
-        self._values[where] += self._steps.step(where, tally[where])
+        self._values[where] += self._mixed.step(where, tally[where])
         self._clock += rows
 
     def save(self) -> Saved:
         """Releases, clocks and what was published are public. Mixed counts are raw, and stay secret to the end."""
-        mixed = self._mixed()
+        mixed = self._mixed
         public = copies(values=self._values, clock=self._clock, buffers=mixed.unmixing.buffers)
         return Saved(public, copies(past=mixed.mixing.past))
 
     def load(self, saved: Saved) -> None:
         """Go on with these mixtures."""
-        mixed, public = self._mixed(), saved.public
+        mixed, public = self._mixed, saved.public
         self._values, self._clock = public["values"].copy(), public["clock"].copy()
         mixed.unmixing.buffers, mixed.mixing.past = public["buffers"].copy(), saved.secret["past"].copy()
-
-    def _mixed(self) -> _Mixed:
-        if not isinstance(self._steps, _Mixed):
-            raise Unsupported("a refined tree is for simulation and cannot be saved: take a recipe with a matrix")
-        return self._steps
 
     def estimates(self) -> dict[str, Estimate]:
         """The noise of a row is that of the release which its clock has reached."""
@@ -114,21 +103,14 @@ class ContinualRun(PlainRun):
     def width_now(self) -> WidthOf:
         """The quantile of Gaussian noise, and what the grid can add."""
         channel, errors = self._channel, self._errors[self._clock]
-        law, drift = channel.law, channel.accumulator.drift if isinstance(channel.accumulator, Matrix) else 0.0
+        law, drift = channel.law, channel.accumulator.drift
         return lambda cells, tail: np.sqrt(errors * cells) * law.sum_quantile(1, tail) + cells * drift
-
-
-class _Steps(Protocol):
-    """How the release of some cells changes from one of their releases to the next."""
-
-    def step(self, where: Integers, counts: Floats) -> Floats:
-        """The change of the release of these cells, given what was counted between."""
 
 
 class _Mixed:
     """Counts mixed over releases, noised, and unmixed."""
 
-    def __init__(self, matrix: Matrix, law: Gaussian | GridGaussian, size: int, noise: NoiseSource) -> None:
+    def __init__(self, matrix: Matrix, law: GridGaussian, size: int, noise: NoiseSource) -> None:
         self.mixing, self.unmixing = Mixing(matrix, size), Unmixing(matrix, size)
         self._law, self._noise = law, noise
 
@@ -136,25 +118,3 @@ class _Mixed:
         """Publish the noisy mixture, and compute from it what the release gains."""
         published = noisy(self.mixing.step(where, counts), self._law, 1, self._noise)
         return self.unmixing.step(where, published)
-
-
-class _Grown:
-    """Counts with the noise of a refined tree, whose cells share one clock."""
-
-    def __init__(self, tree: RefinedTree, law: Gaussian | GridGaussian, cells: int, noise: NoiseSource) -> None:
-        self._tree, self._everywhere = RefinedNoise(tree, cells), cells
-        self._law, self._noise = law, noise
-
-    def step(self, where: Integers, counts: Floats) -> Floats:
-        """What was counted, and how the noise changes."""
-        if len(where) != self._everywhere:
-            raise Unsupported(
-                "a node of the tree spans several policies, so no single one may mask it: set masked=False"
-            )
-        return counts + self._tree.step(lambda: self._noise.draw(self._law, 1, self._everywhere))
-
-
-def _steps(channel: ContinualChannel, noise: NoiseSource) -> _Steps:
-    if isinstance(channel.accumulator, Matrix):
-        return _Mixed(channel.accumulator, channel.law, channel.encoder.size, noise)
-    return _Grown(channel.accumulator, channel.law, int(np.count_nonzero(channel.encoder.possible())), noise)

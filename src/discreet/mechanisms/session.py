@@ -64,7 +64,7 @@ from discreet.mechanisms.schedule import (
 )
 from discreet.mechanisms.sparse import SparseChannel
 from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource
-from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, RefinedTree, Tree
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
 from discreet.mechanisms.trajectories import Users
 from discreet.privacy.certificate import facts_of
 from discreet.privacy.derivation import Fact, Reason
@@ -167,7 +167,7 @@ class Privatizer:
     def check_users(self, total_users: int) -> None:
         """Refuse more users than it was built for, or more than a release after every one of them was paid for."""
         accumulators = (channel.accumulator for channel in self.channels if isinstance(channel, Accumulated))
-        trees = (tree.users for tree in accumulators if isinstance(tree, Tree | EqualLawTree | EvenTree | RefinedTree))
+        trees = (tree.users for tree in accumulators if isinstance(tree, Tree | EqualLawTree | EvenTree))
         every = trees if isinstance(self.schedule, EveryEpisode) else ()
         built = min((users for users in (self.users, *every) if users is not None), default=total_users)
         if total_users > built:

@@ -2,8 +2,8 @@
 
 * Focused blocks (:mod:`discreet.mechanisms.focused`) answer for the rows that are worth asking about, with that much
   less noise.
-* The matrix mechanism and the refined tree (:mod:`discreet.mechanisms.continual`) release prefix sums of all users so
-  far, with noise that hardly grows.
+* The matrix mechanism (:mod:`discreet.mechanisms.continual`) releases prefix sums of all users so far, with noise that
+  hardly grows.
 
 Both choose the number of blocks by the regret that it is expected to cost (:mod:`discreet.recipes.predicted_regret`).
 """
@@ -26,10 +26,9 @@ from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.mechanisms.focused import FocusedChannel, RowEncoder, row_numbers
 from discreet.mechanisms.mechanism import counts_per_row
 from discreet.mechanisms.release import OPENING
-from discreet.mechanisms.schedule import Equal, EveryEpisode, Schedule, sizes
+from discreet.mechanisms.schedule import Equal, EveryEpisode, sizes
 from discreet.mechanisms.session import Privatizer, unnamed
 from discreet.mechanisms.sums.matrix import Matrix, fraction_bits
-from discreet.mechanisms.sums.tree import RefinedTree
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, GridGaussian
 from discreet.noise.calibration import calibrate_noise
 from discreet.noise.discrete_gaussian import SMOOTHED
@@ -107,7 +106,6 @@ def _focused_recipe(law: str) -> Recipe:
 
 def prefix_sums(
     encode: Callable[[Shape], Encoder],
-    accumulate: Callable[[int], Matrix | RefinedTree],
     privacy: Privacy,
     shape: Shape,
     episodes: int,
@@ -116,28 +114,22 @@ def prefix_sums(
     """Prefix sums of an encoder's counts, calibrated to a target."""
     encoder = encode(shape)
     calibrate = partial(calibrate_noise, Gaussian, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-    schedule: Schedule = EveryEpisode()
-    if "blocks" in options:
-        alone = calibrate(encoder.sensitivity()).variance * counts_per_row(encoder)
-        schedule = blocks_of(options, shape, encoder, episodes, partial(square_root, alone), WEIGHED_SUMS)
+    alone = calibrate(encoder.sensitivity()).variance * counts_per_row(encoder)
+    schedule = blocks_of(options, shape, encoder, episodes, partial(square_root, alone), WEIGHED_SUMS)
     releases = len(sizes(schedule, episodes))
-    accumulator, name_of_counts = accumulate(releases), f"{encoder.name} counts in {releases} releases"
-    if isinstance(accumulator, Matrix):
-        # A user counts in a cell at most once a step.
-        accumulator = replace(accumulator, bits=fraction_bits(episodes * shape.horizon))
-        name_of_counts += f", mixed in steps of 2^-{accumulator.bits}"
+    # A user counts in a cell at most once a step.
+    accumulator = replace(Matrix(releases), bits=fraction_bits(episodes * shape.horizon))
+    name_of_counts = f"{encoder.name} counts in {releases} releases, mixed in steps of 2^-{accumulator.bits}"
     sensitivity = accumulator.sensitivity(encoder.sensitivity())
-    law = calibrate(sensitivity)
-    if isinstance(accumulator, Matrix):
-        law = GridGaussian.as_private_as(law, accumulator.bits)
-    mixed = accumulator.mixed(encoder.sensitivity()) if isinstance(accumulator, Matrix) else None
+    law = GridGaussian.as_private_as(calibrate(sensitivity), accumulator.bits)
+    mixed = accumulator.mixed(encoder.sensitivity())
     release = from_mechanism(law, sensitivity, delta=privacy.delta, name=name_of_counts, mixed=mixed)
     release = post_process(release, "prefix sums are computed from the noisy counts alone")
     # The compiled loop adds noise to all cells alike, so it must not serve sums over cells that are known zeros.
     alike = encoder.possible().all() or isinstance(encoder, ThreeTables)
     if releases == episodes:
         schedule = EveryEpisode() if alike else Equal(releases)
-    masked = bool(options.get("masked", False))
+    masked = bool(options["masked"])
     return unnamed(shape, (ContinualChannel(encoder, law, accumulator),), schedule, billboard(release), masked, options)
 
 
@@ -145,7 +137,7 @@ def _matrix_recipe(name: str, encoder: str, encode: Callable[[Shape], Encoder], 
     """A recipe of prefix sums; ``pooled``: whether "auto" may take it where all steps share one table."""
     summary = f"{encoder} counts, square-root matrix mechanism with discrete Gaussian noise, released by blocks"
     return Recipe(
-        f"central/{name}", "central", summary, partial(prefix_sums, encode, Matrix),
+        f"central/{name}", "central", summary, partial(prefix_sums, encode),
         encoder=encoder, law="gaussian", accumulator="matrix",
         options={"blocks": None, "opening": 0.0, "masked": True}, options_for={OPENING: {"opening": None}},
         suits=lambda _privacy, shape: pooled or not shape.homogeneous,
@@ -158,10 +150,4 @@ RECIPES = (
     _matrix_recipe("joint-histogram-matrix", "joint-histogram", JointHistogram),
     _matrix_recipe("two-tables-matrix", "two-tables", TwoTables, pooled=False),
     _matrix_recipe("first-visit-two-tables-matrix", "first-visit-two-tables", partial(TwoTables, first_visit=True)),
-    Recipe(
-        "central/three-tables-refined-tree", "central",
-        "three-tables counts, binary tree with Honaker's refinement and Gaussian noise (simulation only), every user",
-        partial(prefix_sums, ThreeTables, RefinedTree),
-        automatic=False, encoder="three-tables", law="gaussian", accumulator="refined tree",
-    ),
 )  # fmt: skip

@@ -12,9 +12,8 @@ the worlds that are rehearsed in: give worlds that you believe in.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,7 +32,6 @@ from discreet.recipes.registry import recipes as all_recipes
 from discreet.recipes.targets import NoPrivacy, Privacy
 from discreet.simulation.progress import progress_bar
 from discreet.simulation.rehearsal import Candidate, Rehearsal, Rehearsed
-from discreet.simulation.rehearsal_cache import remembered
 from discreet.simulation.simulate import AnyWorld, simulate, world_of_run
 from discreet.worlds.family import World, WorldFamily
 from discreet.worlds.random_worlds import worlds_of_shape
@@ -55,7 +53,6 @@ def rehearse(
     seed: int = 0,
     threads: int | None = None,
     progress: bool = False,
-    remember: bool = True,
 ) -> Rehearsal:
     """Compare recipes, learners and knobs at a target on public worlds, and say which to use.
 
@@ -74,13 +71,12 @@ def rehearse(
         seed: The seed of all randomness.
         threads: Runs side by side; one per core by default.
         progress: Show how far it is.
-        remember: Keep results on disk and find them again.
 
     Examples:
         >>> import discreet
         >>> world = discreet.worlds.river_swim(states=3, horizon=3)
         >>> found = discreet.rehearse(
-        ...     world, discreet.Central(1.0), episodes=50, runs=2, remember=False,
+        ...     world, discreet.Central(1.0), episodes=50, runs=2,
         ...     recipes=["central/first-visit-laplace"]
         ... )
         >>> found.best.candidate.privacy.recipe
@@ -97,9 +93,13 @@ def rehearse(
     rows = []
     with progress_bar("rehearsing", len(candidates) * len(worlds), progress) as tick:
         for candidate, privatizer in candidates:
-            regret = [
-                _regret(world, candidate, privatizer, episodes, runs, seed, threads, remember, tick) for world in worlds
-            ]
+            regret = []
+            for world in worlds:
+                played = simulate(
+                    world, candidate.learner, privatizer, episodes=episodes, runs=runs, seed=seed, threads=threads
+                )
+                regret.append(played.total_regret)
+                tick(1)
             releases = len(sizes(privatizer.schedule, episodes))
             shares = np.array(regret) / uniform[:, None]
             rows.append(Rehearsed(candidate, shares, releases, privatizer.guarantee.statement()))
@@ -214,31 +214,3 @@ def _considered(target: Privacy, shape: Shape) -> list[Recipe]:
 
 def _values(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-
-
-def _regret(
-    world: AnyWorld, candidate: Candidate, privatizer: Privatizer, episodes: int, runs: int, seed: int,
-    threads: int | None, remember: bool, tick: Callable[[int], None],
-) -> list[float]:  # fmt: skip
-    """The regret of every run, computed or found again."""
-
-    def compute() -> list[float]:
-        played = simulate(
-            world, candidate.learner, privatizer, episodes=episodes, runs=runs, seed=seed, threads=threads
-        )
-        return [float(value) for value in played.total_regret]
-
-    parts = {
-        "worlds": [_instance(world, seed, run) for run in range(runs)], "learner": candidate.learner,
-        "target": candidate.privacy, "episodes": episodes, "runs": runs, "seed": seed,
-    }  # fmt: skip
-    recipe = find(candidate.privacy.recipe, candidate.privacy.model)
-    found = remembered(parts, compute) if remember and _is_ours(recipe) else compute()
-    tick(1)
-    return found
-
-
-def _is_ours(recipe: Recipe) -> bool:
-    """Whether the code of a recipe is that of this package, which results are found by."""
-    function: Any = recipe.build.func if isinstance(recipe.build, partial) else recipe.build
-    return str(function.__module__).startswith("discreet.")

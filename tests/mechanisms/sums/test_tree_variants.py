@@ -1,85 +1,17 @@
-"""Honaker's refinement and the equal-law tree: the law of their noise, and that counts are exact without it."""
+"""The equal-law tree: the law of its noise, and that counts are exact without it; what an even tree is charged."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import pytest
 
-from discreet.base.streams import NOISE, stream
-from discreet.mechanisms.sums.accumulator import SimulatedNoise, advance, draws_at
-from discreet.mechanisms.sums.tree import (
-    EqualLawTree,
-    EvenTree,
-    RefinedNoise,
-    RefinedTree,
-    lowest_digit,
-    refined_cost,
-    refined_variances,
-)
-from discreet.noise import DiscreteLaplace, Gaussian, NoNoise
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.mechanisms.sums.accumulator import SimulatedNoise
+from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree
+from discreet.noise import DiscreteLaplace, NoNoise
 
 ROWS, SIZE = (1, 2, 1), 4
 EVERYTHING = np.ones(ROWS, bool), np.ones(SIZE, bool)
-
-
-def test_refined_variances_follow_inverse_variance_weighting():
-    np.testing.assert_allclose(refined_variances(4), [1, 2 / 3, 4 / 7, 8 / 15])
-
-
-def test_refined_noise_has_the_stated_variance_at_every_release():
-    """Unit draws, 4,000 cells: the standard error of a sample variance is 0.022 times it; 5 of them are allowed."""
-    n, cells = 21, 4000
-    rng = np.random.default_rng(5)
-    noise, total = RefinedNoise(RefinedTree(n), cells), np.zeros(cells)
-    for t in range(1, n + 1):
-        total = total + noise.step(lambda: rng.normal(size=cells))
-        assert total.var() == pytest.approx(RefinedTree(n).errors()[t], rel=0.11)
-    # the wrong law, a plain tree, is told apart by the same tolerance
-    assert RefinedTree(n).errors()[8] < 0.89 * 1.0
-
-
-def test_on_average_the_refinement_saves_what_is_stated():
-    digits = sum(t.bit_count() for t in range(1, 2**12)) / (2**12 - 1)
-    assert RefinedTree(2**12 - 1).errors()[1:].mean() / digits == pytest.approx(0.56, abs=0.01)
-
-
-def test_the_compiled_refined_tree_has_the_law_of_the_plain_one():
-    n, cells = 13, 4000
-    tree = RefinedTree(n)
-    arrays, noise, draws = tree.arrays(cells), np.zeros(cells), stream(2, 0, NOISE)
-    for t in range(1, n + 1):
-        advance(arrays, t, Gaussian(1.0).kernel(), noise, draws)
-        assert noise.var() == pytest.approx(tree.errors()[t], rel=0.11)
-        assert draws_at(arrays, t) == pytest.approx(tree.errors()[t])
-
-
-def shown_of_users(releases):
-    """mu^2 of every user for a deviation of one: from the covariance of all releases, read off the running code."""
-    draws = sum(lowest_digit(t) + 1 for t in range(1, releases + 1))
-    each = iter(np.eye(draws))
-    noise = RefinedNoise(RefinedTree(releases), draws)
-    of_draws = np.cumsum([noise.step(lambda: next(each)) for _ in range(releases)], axis=0)
-    prefixes = np.tril(np.ones((releases, releases)))
-    whitened = np.linalg.solve(np.linalg.cholesky(of_draws @ of_draws.T), prefixes)
-    assert np.abs(np.triu(whitened, 1)).max() < 1e-12  # a mixture of users who came before: valid adaptively
-    return (whitened**2).sum(axis=0)
-
-
-@pytest.mark.parametrize("releases", [1, 2, 3, 4, 7, 8, 11, 16, 31, 63, 100, 255])
-def test_a_refined_tree_is_charged_for_what_its_releases_show(releases):
-    shown = shown_of_users(releases)
-    moved = RefinedTree(releases).sensitivity(Sensitivity.unit_shifts(2, 2)).l2 / 2
-    assert shown.max() <= moved**2
-    assert shown.max() == pytest.approx(moved**2, rel=1e-9)
-
-
-def test_a_refined_tree_shows_less_than_one_node_of_every_level():
-    for levels, share in ((1, 1.0), (2, 0.9), (10, 0.8557), (15, 0.8561), (30, 0.8477)):
-        assert refined_cost(levels) / levels == pytest.approx(share, abs=1e-4)
-    assert np.argmax(shown_of_users(16)) > 0  # the first user is not the one who shows the most
 
 
 def test_equal_law_releases_all_carry_as_many_draws_as_there_are_levels():

@@ -7,34 +7,8 @@ Only the noise of the current release is needed, so the tree is kept in prefix f
 nodes at digit i or above. When digit i becomes the lowest set digit of t, a fresh node is drawn once and added to the
 prefix of the next set digit: one draw and one addition per cell and user, and memory levels x cells.
 
-Two variants:
-
-* ``RefinedTree`` (Honaker 2015): a node that closes is estimated twice, by its own noisy sum and by the refined sums of
-  its two children; weighted by inverse variance its variance is v_i = 1 / (1 + 1 / (2 v_{i-1})) at level i, v_0 = 1:
-  1, 0.667, 0.571, ... -> 1/2. Averaged over releases the variance is 0.56 of the plain tree's.
-  Privacy is charged by what is released, see below.
-* ``EqualLawTree``: a fresh draw is added for every zero digit too, so that the noise of every release has the same law
-  (follow-the-leader analyses need that). The extra draws are post-processing and cost no privacy.
-
-**What a refined tree shows of a user.** A node that is a right child is never released itself, only mixed into its
-parent, so with Gaussian noise a user moves less than ``levels`` noisy numbers. Releases are prefix sums P x of the
-users' vectors and noise of covariance sigma^2 C, cell by cell. Let C = L L^T with L lower triangular (Cholesky). Then
-L^-1 times the releases are as informative, have independent noise of variance sigma^2, and number t of them is a
-mixture of users 1 to t: L^-1 P is lower triangular. So this is the Gaussian mechanism release by release, valid for
-users chosen adaptively, and user u moves it by mu^2 = (P^T C^-1 P)_uu times her own L2^2 / sigma^2.
-
-These numbers have a recursion. Take an interval of 2^i users. Let a be what the nodes released inside it show of u (as
-mu^2), let the root's innovation, what it adds to its prediction from them, have variance c_i and move by g when u moves
-by one. A leaf has a = 0, g = 1, c_0 = 1. A root is v times its own noisy sum and (1 - v) times that of its children,
-with v = v_i; the left child was released and is known, the right one is known up to its own innovation, and both are
-independent; hence
-
-    c_i = v^2 + (1 - v)^2 c_{i-1},
-    u on the left:   a + g^2 / c_{i-1} and v,        u on the right:   a and v + (1 - v) g
-
-in place of a and g. All users who were on the left last have the same g, so the largest a of them counts, and there are
-``levels`` cases to follow. The result, ``refined_cost``, is the largest a + g^2 / c of the longest interval: 12.84 with
-15 levels. It is exact: a brute-force inverse of the covariance gives the same.
+``EqualLawTree`` adds a fresh draw for every zero digit too, so that the noise of every release has the same law
+(follow-the-leader analyses need that). The extra draws are post-processing and cost no privacy.
 
 **Why even and equal-law trees are charged for every node.** Their fresh draws hide nodes, too, and with continuous
 noise the same argument would charge an even tree for 2.8 of 6 levels. But they ship whole numbers, and a sum of whole
@@ -45,8 +19,6 @@ their average shows its whole number. What all nodes cost together bounds everyt
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,7 +30,7 @@ from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers, Mask
 from discreet.base.validation import check_count
 from discreet.mechanisms.sums.accumulator import NoiseSource, advance, check_hidden, draws_at
-from discreet.noise.distribution import Law, add_noise, exchange_noise
+from discreet.noise.distribution import Law, exchange_noise
 from discreet.privacy.sensitivity import Sensitivity
 
 
@@ -67,14 +39,6 @@ class TreeArrays(NamedTuple):
 
     prefix: Floats  # (levels + 1, cells); the last row stays zero
     current: Integers  # the row of the last release
-
-
-class RefinedTreeArrays(NamedTuple):
-    """The compiled tree with refined nodes."""
-
-    variances: Floats  # (levels,)
-    nodes: Floats  # (levels, cells): the refined node of every set digit
-    scratch: Floats  # (2, cells): the node that closes, and fresh noise
 
 
 @dataclass(frozen=True)
@@ -127,82 +91,6 @@ class EqualLawTree:
     def start(self, size: int, rows: tuple[int, int, int], law: Law, noise: NoiseSource) -> EqualLawRun:
         """Begin a run."""
         return EqualLawRun(self.users, size, rows, law, noise)
-
-
-@dataclass(frozen=True)
-class RefinedTree:
-    """Binary counting with Honaker's refinement, for Gaussian noise: nodes learn from their children."""
-
-    users: int
-    name: str = "refined tree"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "users", check_count("users", self.users))
-
-    @property
-    def levels(self) -> int:
-        """The number of nodes that one user is in, at most: floor(log2 users) + 1."""
-        return self.users.bit_length()
-
-    def sensitivity(self, own: Sensitivity) -> Sensitivity:
-        """What the covariance of the releases shows of a user. For Gaussian noise: only the L2 norm is to be used."""
-        return Sensitivity(own.l1 * self.levels, own.l2 * math.sqrt(refined_cost(self.levels)), own.linf)
-
-    def errors(self) -> Floats:
-        """The noise variance of release t = 0, 1, ..., in units of the variance of one draw."""
-        digits = (np.arange(self.users + 1)[:, None] >> np.arange(self.levels)) & 1
-        return np.asarray(digits @ refined_variances(self.levels))
-
-    def arrays(self, size: int) -> RefinedTreeArrays:
-        """The compiled form, for a release after every user."""
-        return RefinedTreeArrays(refined_variances(self.levels), np.zeros((self.levels, size)), np.zeros((2, size)))
-
-
-def refined_variances(levels: int) -> Floats:
-    """v_0, v_1, ...: the variance of a refined node at every level, in units of one draw."""
-    variances = np.ones(levels)
-    for i in range(1, levels):
-        variances[i] = 1 / (1 + 1 / (2 * variances[i - 1]))
-    return variances
-
-
-def refined_innovations(levels: int) -> Floats:
-    """c_0, c_1, ...: the variance of what a refined node adds to its prediction from releases inside it."""
-    v, innovations = refined_variances(levels), np.ones(levels)
-    for i in range(1, levels):
-        innovations[i] = v[i] ** 2 + (1 - v[i]) ** 2 * innovations[i - 1]
-    return innovations
-
-
-def refined_cost(levels: int) -> float:
-    """The largest mu^2 of a user who moves by one deviation of a draw, in all releases: at most ``levels``."""
-    v, c = refined_variances(levels), refined_innovations(levels)
-    users = [(0.0, 1.0)]  # (a, g) of the users to follow
-    for i in range(1, levels):
-        shown = max(a + g * g / c[i - 1] for a, g in users)
-        users = [(shown, v[i]), *((a, v[i] + (1 - v[i]) * g) for a, g in users)]
-    return float(max(a + g * g / c[-1] for a, g in users)) * (1 + 1e-14 * levels)
-
-
-class RefinedNoise:
-    """The noise of a refined tree in plain NumPy; all cells share one clock."""
-
-    def __init__(self, tree: RefinedTree, size: int) -> None:
-        self._variances, self._releases = refined_variances(tree.levels), tree.users
-        self._nodes = np.zeros((tree.levels, size))
-        self._time, self._last = 0, np.zeros(size)
-
-    def step(self, draw: Callable[[], Floats]) -> Floats:
-        """What to add to the noise of all cells; ``draw`` gives the noise of one node."""
-        self._time = next_release(self._time, self._releases)
-        node = draw()
-        for i in range(1, lowest_digit(self._time) + 1):
-            v = self._variances[i]
-            node = v * draw() + (1 - v) * (self._nodes[i - 1] + node)
-        self._nodes[lowest_digit(self._time)] = node
-        now = sum((self._nodes[i] for i in range(len(self._nodes)) if self._time >> i & 1), np.zeros_like(node))
-        change, self._last = now - self._last, now
-        return change
 
 
 class TreeRun:
@@ -323,36 +211,6 @@ def _draws_at(tree: TreeArrays, t: int) -> int:
         digits += t & 1
         t >>= 1
     return digits
-
-
-@advance.implement(RefinedTreeArrays)
-def _advance_refined(tree: RefinedTreeArrays, t: int, law: Any, cells: Floats, stream: Stream) -> None:
-    nodes, variances, node, fresh = tree.nodes, tree.variances, tree.scratch[0], tree.scratch[1]
-    size = cells.shape[0]
-    node[:] = 0.0
-    add_noise(law, node, stream)
-    level = 0
-    # The digits below the lowest set one were set a moment ago: their nodes leave the sum and become children.
-    while (t >> level) & 1 == 0:
-        fresh[:] = 0.0
-        add_noise(law, fresh, stream)
-        left, v = nodes[level], variances[level + 1]
-        for c in range(size):
-            cells[c] -= left[c]
-            node[c] = v * fresh[c] + (1.0 - v) * (left[c] + node[c])
-        level += 1
-    for c in range(size):
-        nodes[level, c] = node[c]
-        cells[c] += node[c]
-
-
-@draws_at.implement(RefinedTreeArrays)
-def _draws_refined(tree: RefinedTreeArrays, t: int) -> float:
-    total = 0.0
-    for level in range(tree.variances.shape[0]):
-        if (t >> level) & 1:
-            total += tree.variances[level]
-    return total
 
 
 class EvenTreeRun:

@@ -60,7 +60,6 @@ from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.schedule import EveryEpisode, Growing, Schedule
 from discreet.mechanisms.session import Privatizer, unnamed
 from discreet.mechanisms.sums.blocks import Blocks
-from discreet.mechanisms.sums.matrix import Matrix
 from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
@@ -177,7 +176,7 @@ def _matrix(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> 
     def encode(shape: Shape) -> SignedFirstVisitTables:
         return _signed(Gaussian, privacy, shape, episodes, options["threshold"])
 
-    return prefix_sums(encode, Matrix, privacy, shape, episodes, options)
+    return prefix_sums(encode, privacy, shape, episodes, options)
 
 
 def _focused(law: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
