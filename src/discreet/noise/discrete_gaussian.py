@@ -56,6 +56,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -91,6 +92,7 @@ from discreet.privacy.profiles import (
     Profile,
     ZeroConcentratedProfile,
 )
+from discreet.privacy.rounding import root_up, up
 from discreet.privacy.sensitivity import Sensitivity
 
 # Beyond this many standard deviations lies less than 1e-18 of the mass (the law and its sums are sub-Gaussian).
@@ -260,16 +262,16 @@ def _unit_profile(sigma: float, cells: int) -> LossProfile:
     pmf = _sum_pmf(sigma, cells)
     start = (cells - 2 * (len(pmf) // 2)) / (2 * sigma**2)
     losses = LossDistribution(start, sigma**-2, pmf)
-    near = smoothed_profile(sigma, cells, math.sqrt(cells))
+    near = smoothed_profile(sigma, cells, root_up(Fraction(cells)))
     mu, slack = (near.mu, near.slack) if isinstance(near, NearGaussianProfile) else (math.inf, 0.0)
-    return LossProfile(losses, losses, math.inf, cells / (2 * sigma**2), mu=mu, slack=slack)
+    return LossProfile(losses, losses, math.inf, up(cells / (2 * Fraction(sigma) ** 2)), mu=mu, slack=slack)
 
 
 def smoothed_profile(
     sigma: float, l1: float, l2: float, smoothing: float = SMOOTHED
 ) -> NearGaussianProfile | ZeroConcentratedProfile:
     """The bound by smoothing for whole shifts of these norms, and rho; rho alone where the noise is too narrow."""
-    rho = (l2 / sigma) ** 2 / 2
+    rho = up((Fraction(l2) / Fraction(sigma)) ** 2 / 2)
     eta = poisson_error(smoothing)
     if sigma <= smoothing or eta >= 1:
         return ZeroConcentratedProfile(rho)

@@ -32,6 +32,7 @@ from discreet.noise.distribution import (
     word_at,
 )
 from discreet.privacy.profiles import PureProfile
+from discreet.privacy.rounding import product_up, quotient_up
 from discreet.privacy.sensitivity import Sensitivity
 
 
@@ -76,7 +77,7 @@ class KNorm:
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
         """Pure: only the largest move of a single cell matters."""
-        return PureProfile(sensitivity.linf / self.scale)
+        return PureProfile(quotient_up(sensitivity.linf, self.scale))
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent vectors; the last axis of the result is the cell."""
@@ -160,7 +161,7 @@ class DiscreteKNorm:
 
     def profile(self, sensitivity: Sensitivity) -> PureProfile:
         """Pure: only the largest move of a single cell matters."""
-        return PureProfile(sensitivity.linf / self.scale)
+        return PureProfile(quotient_up(sensitivity.linf, self.scale))
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent vectors; the last axis of the result is the cell."""
@@ -282,7 +283,7 @@ class TableNoise:
                 f"L1 {sensitivity.l1:g} at L-infinity {sensitivity.linf:g} does not say how many tables show one user: "
                 "take DiscreteLaplace"
             )
-        return PureProfile(tables * sensitivity.linf / self.scale)
+        return PureProfile(product_up(tables, quotient_up(sensitivity.linf, self.scale)))
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:
         """The noise of one table; ``size`` must be its number of cells."""

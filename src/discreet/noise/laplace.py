@@ -25,7 +25,8 @@ independent Gamma(n) variables, and its absolute value is a mixture of Gamma(1..
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import ClassVar, NamedTuple
 
@@ -55,6 +56,7 @@ from discreet.noise.exact_distribution import exact_laplace
 from discreet.noise.exact_sampler import OWN, SamplerName, check_sampler, draw_exactly, usual_sampler
 from discreet.privacy.losses import LossDistribution, convolve, repeat
 from discreet.privacy.profiles import BoundedProfile, LossProfile, Profile, PureProfile, responses_profile
+from discreet.privacy.rounding import quotient_up, up
 from discreet.privacy.sensitivity import Sensitivity
 
 
@@ -157,6 +159,13 @@ def _exchange_laplace(law: LaplaceKernel, base: Floats, old: Floats, new: Floats
 _RESOLUTION = 200
 
 
+@lru_cache(maxsize=1024)
+def _unit_profile(scale: float, cells: int) -> LossProfile:
+    exact = Fraction(scale)
+    answers = responses_profile(up(1 / exact), cells)
+    return replace(answers, bound=up(cells / exact), rho=up(cells / (2 * exact**2)))
+
+
 @lru_cache(maxsize=256)
 def _worst_shift_profile(scale: float, sensitivity: Sensitivity) -> LossProfile:
     shifts = sensitivity.shifts or ()
@@ -168,13 +177,17 @@ def _worst_shift_profile(scale: float, sensitivity: Sensitivity) -> LossProfile:
     # Symmetric noise: both signs of a shift, and both directions, have one loss distribution.
     parts = [repeat(_coordinate(magnitude // unit * per_unit, step), up + down) for magnitude, up, down in shifts]
     total = reduce(convolve, parts)
-    bound = sensitivity.l1 / scale
-    return LossProfile(total, total, bound, (sensitivity.l2 / scale) ** 2 / 2)
+    return LossProfile(
+        total, total, quotient_up(sensitivity.l1, scale), up((Fraction(sensitivity.l2) / Fraction(scale)) ** 2 / 2)
+    )
 
 
 def _by_norms(scale: float, sensitivity: Sensitivity) -> PureProfile | BoundedProfile:
     """The pure bound by the L1 norm and rho by the L2 norm; they say the same of a single cell."""
-    pure, rho = PureProfile(sensitivity.l1 / scale), (sensitivity.l2 / scale) ** 2 / 2
+    pure, rho = (
+        PureProfile(quotient_up(sensitivity.l1, scale)),
+        up((Fraction(sensitivity.l2) / Fraction(scale)) ** 2 / 2),
+    )
     return BoundedProfile(pure.bound, rho) if rho < pure.rho else pure
 
 
@@ -274,7 +287,7 @@ class DiscreteLaplace:
         """Exact for unit shifts; otherwise what the L1 and L2 norms certify."""
         check_whole_moves(sensitivity)
         if sensitivity.unit and sensitivity.cells:
-            return responses_profile(1 / self.scale, sensitivity.cells)
+            return _unit_profile(self.scale, sensitivity.cells)
         return _by_norms(self.scale, sensitivity)
 
     def draw(self, rng: np.random.Generator, size: Size) -> Floats:

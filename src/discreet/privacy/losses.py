@@ -42,7 +42,7 @@ class LossDistribution:
     def delta(self, epsilon: float) -> float:
         """The hockey-stick divergence at exp(epsilon)."""
         place = (epsilon - self.start) / self.step  # beyond all numbers where epsilon is large and a step is short
-        first = math.floor(min(max(0.0, place), float(len(self.masses))))
+        first = max(0, math.floor(min(max(0.0, place), float(len(self.masses)))) - 1)  # the place is rounded, too
         gaps = epsilon - (self.start + self.step * np.arange(first, len(self.masses)))
         return float(self.infinite + np.dot(-np.expm1(np.minimum(gaps, 0.0)), self.masses[first:]))
 

@@ -13,9 +13,10 @@ Seven kinds, from what is known about a mechanism to its curve:
 * ``LossProfile``: the whole distribution of the privacy loss, both directions.
 * ``WorstOf``: one of several mechanisms, whichever of them a public choice takes, or one of several ways to move one.
 
-**Formal guarantees.** ``delta`` never understates: closed forms carry a rounding allowance, numerical ones an absolute
-one of ``CERTIFIABLE``, which is the smallest delta that a numerical convolution is trusted to certify. ``compose`` is
-valid for adaptive composition.
+**Formal guarantees.** ``delta`` never understates, and is zero only where the truth is: closed forms are raised by what
+their terms, cancelling ones included, may have lost by rounding, numerical ones by ``CERTIFIABLE``, the smallest delta
+that a numerical convolution is trusted to certify. Parameters are sums and products rounded up. ``compose`` is valid
+for adaptive composition.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import product
 from typing import Protocol, runtime_checkable
@@ -34,11 +36,14 @@ from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.scientific import optimize, special
 from discreet.base.validation import check_count, check_delta, check_not_negative, check_number
 from discreet.privacy.losses import LossDistribution, convolve, gaussian_losses, on_grid, regrid
+from discreet.privacy.rounding import SMALLEST, product_up, root_up, sum_up
 
 # Floating point convolutions are accurate to about 1e-12 in delta; nothing below this is certified by them.
 CERTIFIABLE = 1e-10
-# Relative rounding error granted to closed forms.
-_ROUNDING = 1e-13
+# What every operation may have lost, a few times over: an operation errs by 2^-53 of its result, a function by 2^-52.
+_ROUNDED = 2.0**-49
+# Of the first of two terms whose difference is the Gaussian's delta.
+_CANCELLED = 1e-13
 
 
 @runtime_checkable
@@ -87,7 +92,7 @@ class PureProfile:
         """The delta of randomised response with this epsilon, which is the worst mechanism with that bound."""
         if epsilon >= self.bound:
             return 0.0
-        return -math.expm1(epsilon - self.bound) / (1 + math.exp(-self.bound))
+        return min(1.0, -math.expm1(epsilon - self.bound) / (1 + math.exp(-self.bound)) * (1 + _ROUNDED))
 
     def epsilon(self, delta: float) -> float:
         """The bound, or less where a delta is granted."""
@@ -96,14 +101,15 @@ class PureProfile:
             return self.bound
         inside = delta * (1 + math.exp(-self.bound))
         found = max(0.0, self.bound + math.log1p(-inside)) if inside < 1 else 0.0
-        while self.delta(found) > delta:  # the logarithm was rounded down
-            found = math.nextafter(found, math.inf)
+        step = math.ulp(self.bound)
+        while self.delta(found) > delta:  # what was rounded, or granted for rounding, is a few steps
+            found, step = min(self.bound, found + step), 2 * step
         return found
 
     @property
     def rho(self) -> float:
         """Half of the squared bound."""
-        return self.bound**2 / 2
+        return product_up(self.bound, self.bound, 0.5)
 
 
 @dataclass(frozen=True)
@@ -130,15 +136,13 @@ class GaussianProfile:
             return 0.0
         near = self.mu / 2 - epsilon / self.mu
         far = -self.mu / 2 - epsilon / self.mu
-        if near > -1:
-            first = math.exp(special.log_ndtr(near))
-            second = math.exp(epsilon + special.log_ndtr(far))
-        else:
-            # exp(epsilon) phi(far) = phi(near), so both terms share the factor phi(near) and the rest is Mills' ratio.
-            scale = 0.5 * math.exp(-near * near / 2)
-            first = scale * float(special.erfcx(-near / math.sqrt(2)))
-            second = scale * float(special.erfcx(-far / math.sqrt(2)))
-        return min(1.0, max(0.0, first - second) + _ROUNDING * first)
+        # exp(epsilon) phi(far) = phi(near), so both terms share the factor phi(near) and the rest is Mills' ratio.
+        scale = 0.5 * math.exp(-near * near / 2)
+        first = float(special.ndtr(near)) if near > -1 else scale * float(special.erfcx(-near / math.sqrt(2)))
+        second = scale * float(special.erfcx(-far / math.sqrt(2)))
+        # An error of d in ``near`` is one of |near| d in the exponent.
+        lost = _CANCELLED + _ROUNDED * (1 + abs(near)) * (abs(far) + 1)
+        return min(1.0, max(0.0, first - second) + lost * first + SMALLEST)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at this delta, by bisection; infinite if delta is zero."""
@@ -150,7 +154,7 @@ class GaussianProfile:
     @property
     def rho(self) -> float:
         """Half of the squared shift."""
-        return self.mu**2 / 2
+        return product_up(self.mu, self.mu, 0.5)
 
 
 @dataclass(frozen=True)
@@ -184,11 +188,13 @@ class ZeroConcentratedProfile:
         low, high = -600.0, 0.0
         if slope(low) >= 0:
             return 1.0
-        while slope(high) < 0 and high < 700:
+        while slope(high) < 0 and high < 688:  # beyond, products of the order overflow; any order is valid
             high += 4
         x = math.exp(optimize.brentq(slope, low, high, xtol=1e-9) if slope(high) >= 0 else high)
-        log_delta = x * ((1 + x) * self.rho - epsilon) + x * math.log(x) - (1 + x) * math.log1p(x)
-        return math.exp(min(0.0, log_delta)) * (1 + _ROUNDING)
+        # x ln x - (1 + x) ln(1 + x), as two terms of one sign; the two before them cancel if rho is small.
+        terms = x * ((1 + x) * self.rho), -x * epsilon, -x * math.log1p(1 / x), -math.log1p(x)
+        log_delta = math.fsum(terms) + _ROUNDED * math.fsum(map(abs, terms))
+        return min(1.0, math.exp(min(0.0, log_delta)) * (1 + _ROUNDED) + SMALLEST)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at this delta, by bisection; infinite if delta is zero."""
@@ -279,8 +285,10 @@ class NearGaussianProfile:
 
 def _near_gaussian(mu: float, slack: float, epsilon: float) -> float:
     """The delta of ratios of probabilities that are within e^slack of a Gaussian's."""
-    lower = math.nextafter(epsilon - slack, -math.inf) if slack > 0 else epsilon
-    return min(1.0, math.exp(slack) * GaussianProfile(mu).delta(lower))
+    if slack == 0:
+        return GaussianProfile(mu).delta(epsilon)
+    lower = math.nextafter(epsilon - slack, -math.inf)
+    return min(1.0, math.exp(slack) * (1 + _ROUNDED) * GaussianProfile(mu).delta(lower))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +332,7 @@ class LossProfile:
         numerical = numerical * (1 + 1e-12) + self.allowance
         known = ZeroConcentratedProfile(self.rho).delta(epsilon) if self.rho < math.inf else 1.0
         near = _near_gaussian(self.mu, self.slack, epsilon) if self.mu < math.inf else 1.0
-        return min(1.0, numerical, known, near, PureProfile(self.bound).delta(epsilon))
+        return max(SMALLEST, min(1.0, numerical, known, near, PureProfile(self.bound).delta(epsilon)))
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon at this delta, by bisection; the largest possible loss if delta is zero."""
@@ -375,8 +383,10 @@ def responses_profile(epsilon: float, times: int) -> LossProfile:
         times >= _FEW_ANSWERS
     ):  # logarithms of factorials are large, and rounded in proportion: so much too small at most
         masses *= 1 + 2.0**-50 * float(special.gammaln(times + 1))
-    losses = LossDistribution(-times * epsilon, 2 * epsilon, masses)
-    return LossProfile(losses, losses, times * epsilon, times * epsilon**2 / 2, allowance=0.0)
+    # Losses as much larger as their places may be rounded: next to the bound little is left of one less epsilon.
+    losses = LossDistribution(-times * epsilon * (1 - 2.0**-49), 2 * epsilon, masses)
+    bound, rho = product_up(times, epsilon), product_up(times, epsilon, epsilon, 0.5)
+    return LossProfile(losses, losses, bound, rho, allowance=0.0)
 
 
 # Grid points per root mean square of the parts' spreads. Splitting an atom adds at most step^2 / 4 to a variance, so
@@ -411,14 +421,14 @@ def compose(profiles: Iterable[Profile], *, as_given: bool = False) -> Profile:
     if len(parts) == 1:
         return parts[0]
     if all(isinstance(part, PureProfile) for part in parts):
-        return PureProfile(sum(part.bound for part in parts if isinstance(part, PureProfile)))
+        return PureProfile(sum_up(part.bound for part in parts if isinstance(part, PureProfile)))
     if all(isinstance(part, GaussianProfile) for part in parts):
-        return GaussianProfile(math.sqrt(sum(part.mu**2 for part in parts if isinstance(part, GaussianProfile))))
-    rho = sum(part.rho for part in parts)
+        return GaussianProfile(_mu_and_slack(parts)[0])
+    rho = sum_up(part.rho for part in parts)
     if all(isinstance(part, GaussianProfile | NearGaussianProfile) for part in parts):
         return NearGaussianProfile(*_mu_and_slack(parts), rho)
     if all(isinstance(part, BoundedProfile | PureProfile) for part in parts):
-        bound = sum(part.bound for part in parts if isinstance(part, BoundedProfile | PureProfile))
+        bound = sum_up(part.bound for part in parts if isinstance(part, BoundedProfile | PureProfile))
         return BoundedProfile(bound, rho) if bound < math.inf else PureProfile(bound)
     if any(math.isinf(part.bound) for part in parts if isinstance(part, PureProfile)):
         return PureProfile(math.inf)
@@ -448,7 +458,7 @@ def _compose_losses(parts: Sequence[Profile], rho: float, as_given: bool) -> Los
         return LossProfile(
             forward=reduce(convolve, (forward for forward, _ in pairs)),
             backward=reduce(convolve, (backward for _, backward in pairs)),
-            bound=sum(part.bound for part in converted),
+            bound=sum_up(part.bound for part in converted),
             rho=rho,
             allowance=max(CERTIFIABLE, sum(part.allowance for part in converted)),
             mu=mu,
@@ -478,13 +488,11 @@ def _ways(parts: Sequence[LossProfile]) -> list[tuple[bool, ...]]:
 
 def _mu_and_slack(parts: Sequence[Profile]) -> tuple[float, float]:
     """Of all parts together: squares of mu add up, and so do slacks; infinite if one of them is not near a Gaussian."""
-    squares, slack = 0.0, 0.0
-    for part in parts:
-        if not isinstance(part, GaussianProfile | NearGaussianProfile | LossProfile):
-            return math.inf, 0.0
-        squares += part.mu**2
-        slack += 0.0 if isinstance(part, GaussianProfile) else part.slack
-    return math.sqrt(squares), slack
+    known = [part for part in parts if isinstance(part, GaussianProfile | NearGaussianProfile | LossProfile)]
+    if len(known) < len(parts) or any(math.isinf(part.mu) for part in known):
+        return math.inf, 0.0
+    slack = sum_up(0.0 if isinstance(part, GaussianProfile) else part.slack for part in known)
+    return root_up(sum((Fraction(part.mu) ** 2 for part in known), Fraction(0))), slack
 
 
 def _spread(profile: Profile) -> float:
@@ -535,13 +543,13 @@ def replacing_users(profile: Profile, users: int) -> Profile:
     if m == 1:
         return profile
     if isinstance(profile, PureProfile):
-        return PureProfile(m * profile.bound)
+        return PureProfile(product_up(m, profile.bound))
     if isinstance(profile, GaussianProfile):
-        return GaussianProfile(m * profile.mu)
+        return GaussianProfile(product_up(m, profile.mu))
     if isinstance(profile, BoundedProfile):
-        return BoundedProfile(m * profile.bound, m * m * profile.rho)
+        return BoundedProfile(product_up(m, profile.bound), product_up(m, m, profile.rho))
     if isinstance(profile, ZeroConcentratedProfile | NearGaussianProfile):
-        return ZeroConcentratedProfile(m * m * profile.rho)
+        return ZeroConcentratedProfile(product_up(m, m, profile.rho))
     raise Unsupported(
         f"group privacy of a {type(profile).__name__} is not known: use Sensitivity.scaled({m}) and ask the law again"
     )

@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from discreet.base.errors import InvalidInput
 from discreet.base.validation import check_count, check_not_negative
+from discreet.privacy.rounding import product_up, root_up
 
 _SLACK = 1 + 1e-9  # for norms that were computed in floating point
 
@@ -96,7 +98,7 @@ class Sensitivity:
         down = check_count("down", down, at_least=0)
         cells = up + down
         worst = ((1, up, down),) if cells else ()
-        return cls(l1=cells, l2=math.sqrt(cells), linf=min(cells, 1), shifts=worst, unit=True, any_way=any_way)
+        return cls(l1=cells, l2=root_up(Fraction(cells)), linf=min(cells, 1), shifts=worst, unit=True, any_way=any_way)
 
     @classmethod
     def worst_shift(cls, *groups: tuple[int, int, int]) -> Sensitivity:
@@ -109,7 +111,7 @@ class Sensitivity:
         """What one user moves in ``times`` noisy sums together, each of which she moves by this much."""
         times = check_count("times", times)
         if self.shifts is None:
-            return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf)
+            return Sensitivity(product_up(self.l1, times), root_up(Fraction(self.l2) ** 2 * times), self.linf)
         groups = ((by, up * times, down * times) for by, up, down in self.shifts)
         return replace(Sensitivity.worst_shift(*groups), any_way=self.any_way)
 
@@ -122,7 +124,8 @@ class Sensitivity:
             None if self.shifts is None else tuple((m * magnitude, up, down) for magnitude, up, down in self.shifts)
         )
         unit = self.unit and self.l1 == 0
-        return Sensitivity(m * self.l1, m * self.l2, m * self.linf, shifts, unit=unit, any_way=self.any_way)
+        l1, l2, linf = (product_up(m, norm) for norm in (self.l1, self.l2, self.linf))
+        return Sensitivity(l1, l2, linf, shifts, unit=unit, any_way=self.any_way)
 
     @property
     def cells(self) -> int:
@@ -142,5 +145,5 @@ def _whole(group: tuple[int, int, int]) -> tuple[int, int, int]:
 def _norms_of(shifts: tuple[tuple[int, int, int], ...]) -> tuple[float, float, float]:
     moved = [(magnitude, up + down) for magnitude, up, down in map(_whole, shifts) if up + down]
     l1 = sum(magnitude * cells for magnitude, cells in moved)
-    l2 = math.sqrt(sum(magnitude**2 * cells for magnitude, cells in moved))
+    l2 = root_up(Fraction(sum(magnitude**2 * cells for magnitude, cells in moved)))
     return float(l1), l2, float(max((magnitude for magnitude, _ in moved), default=0))
