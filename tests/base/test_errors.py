@@ -17,7 +17,7 @@ def test_each_can_be_caught_as_ours_and_as_pythons(error, kind):
 
 
 def test_a_missing_package_is_named_with_its_extra():
-    assert str(MissingExtra("polars", "data")).endswith("pip install 'discreet[data]'")
+    assert str(MissingExtra("polars", "data")).endswith("pip install '.[data]'  in your clone of discreet")
 
 
 def test_a_misspelt_name_gets_the_nearest_and_a_strange_one_gets_all():

@@ -72,4 +72,4 @@ def test_errors_have_one_root_and_are_what_python_expects():
     assert issubclass(InvalidInput, ValueError)
     missing = MissingExtra("duckdb", "data")
     assert isinstance(missing, ImportError)
-    assert "pip install 'discreet[data]'" in str(missing)
+    assert "pip install '.[data]'" in str(missing)

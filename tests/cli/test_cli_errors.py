@@ -141,7 +141,7 @@ def test_a_missing_extra_is_named_before_any_work(discreet, tmp_path, monkeypatc
     for arguments in (("simulate", "--plot", "regret.png"), ("demo",)):
         outcome = discreet(*arguments)
         assert outcome.code == 2
-        assert "pip install 'discreet[plots]'" in outcome.err
+        assert "pip install '.[plots]' in your clone" in outcome.err
     assert not list(tmp_path.iterdir())
 
 

@@ -296,3 +296,26 @@ def test_a_ledger_that_does_not_fit_on_the_disk_is_not_there(tmp_path):
     assert "cannot write 'budget.db'" in done.stderr
     assert list(tmp_path.iterdir()) == []
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+
+
+NO_ROOM = "discreet: the system refused: No space left on device\n"
+CLOSED = "discreet: standard output is closed: open it, give --quiet or redirect it\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "code", "said"),
+    [
+        *((words, ">/dev/full", 2, NO_ROOM) for words in ("--version", "--help", "worlds", "worlds --json -")),
+        ("worlds", ">&-", 2, CLOSED),
+        ("worlds --quiet", ">&-", 0, ""),
+        *((words, "", 141, "") for words in ("--help", "worlds", "worlds --json -")),
+    ],
+)
+def test_output_that_nobody_can_take(words, where, code, said):
+    """A full device, no standard output at all, and a pipe whose reader has gone."""
+    ours = f'"{sys.executable}" -c "from discreet.cli import main; main()" {words} {where}'
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(["bash", "-c", ours], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, said)

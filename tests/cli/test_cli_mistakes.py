@@ -89,6 +89,29 @@ MISTAKES = [
     (("study", "new"), "STUDY.toml is missing"),
     # twice, or both
     (("simulate", "--learner", "ucbvi", "--learner=psrl"), "--learner was given twice, and simulate takes one"),
+    (
+        ("train", "x.csv", "--receipt", "r.json", "--receipt", "r.html"),
+        "--receipt was given twice, and train takes one",
+    ),
+    (("evaluate", "p", "--json", "a", "--out", "b"), "--json was given twice, and evaluate takes one: leave one out"),
+    # what would do nothing
+    (("recipes", "central/joint-histogram-gaussian", "--model", "local"), "--model chooses among all recipes: leave"),
+    (
+        ("simulate", "--users", "9"),
+        "--users does nothing here, because learner ucbvi acts for --episodes: leave it out",
+    ),
+    (("simulate", "--learner", "apvi", "--episodes", "9"), "--episodes does nothing here, because learner apvi is"),
+    (("simulate", "--learner", "apvi", "--users", "0"), "--users must be at least 1, got 0"),
+    (
+        (
+            "evaluate",
+            "p.json",
+            "--data",
+            "x.csv",
+            *["--user", "u", "--step", "t", "--state", "s", "--action", "a", "--holdout", "2"],
+        ),
+        "--holdout divides users where --behaviour is given: leave it out",
+    ),
     (("audit", "--recipe", "a", "--recipe", "b"), "discreet rehearse compares several"),
     (("ledger", "open", "x.db", "--dataset", "d", "--epsilon", "1", "--rho", "1"), "give one of them, not both"),
     (("reproduce", "local", "--list"), "leave it out, or leave out 'local'"),
@@ -128,6 +151,13 @@ def test_a_mistake_is_one_line_with_the_remedy(discreet, tmp_path, monkeypatch, 
     assert remedy in outcome.err
     assert "Traceback" not in outcome.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("typed", "missing"), [(("study",), "study: new"), (("ledger",), "ledger: open")])
+def test_a_group_without_a_command_shows_its_help_and_says_what_is_missing(discreet, typed, missing):
+    outcome = discreet(*typed)
+    assert (outcome.code, "Usage" in outcome.out) == (2, True)
+    assert outcome.err.startswith(f"discreet: a command is missing behind discreet {missing}")
 
 
 IN_TABLES = [
@@ -205,11 +235,10 @@ def test_there_are_fifty_of_them():
 
 
 def test_nothing_typed_is_help_and_not_an_error_line(discreet):
-    for typed in ((), ("ledger",)):
-        outcome = discreet(*typed)
-        assert outcome.code == 2
-        assert "Usage: discreet" in outcome.out + outcome.err
-        assert "discreet: " not in outcome.err
+    outcome = discreet()
+    assert outcome.code == 2
+    assert "Usage: discreet" in outcome.out + outcome.err
+    assert "discreet: " not in outcome.err
 
 
 def test_the_class_of_usage_errors_is_the_parsers():

@@ -207,4 +207,4 @@ def test_a_reader_that_has_enough_is_no_bad_input(arguments):
     os.close(reading)
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")

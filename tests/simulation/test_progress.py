@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from discreet.base.compiled import COMPILE_CLOCK, CompileClock, kernel
 from discreet.simulation import progress
 from discreet.simulation.progress import Work, notebook_cell, progress_bar, silent, still_at
 
@@ -122,6 +123,8 @@ def _once(tell, told):
         (3723, 50, "work [############------------]  50% after 1:02:03, about 1:02:03 left"),
         (61, 100, "work [########################] 100% after 1:01"),
         (61, 200, "work [########################] 100% after 1:01"),
+        (61, 4, "work [#-----------------------]   4% after 1:01"),  # too early to say
+        (60, 5, "work [#-----------------------]   5% after 1:00, about 19:00 left"),
     ],
 )
 def test_a_line_says_how_much_is_done_and_how_long_the_rest_takes(seconds, done, said):
@@ -129,6 +132,48 @@ def test_a_line_says_how_much_is_done_and_how_long_the_rest_takes(seconds, done,
     work = Work("work", 100, clock=lambda: next(times))
     work.tick(done)
     assert work.line() == said
+
+
+def test_compiling_is_no_work():
+    """A simulated minute of compiling, one compilation inside of another, then work that takes 40 seconds."""
+    now = 0.0
+    compiling = CompileClock(lambda: now)
+    work = Work("work", 100, lambda: now, compiling)
+    now = 3.0
+    compiling.begin()
+    now = 23.0
+    compiling.begin()
+    assert work.line() == "work [------------------------]   0%, compiling, once: 20 s so far"
+    compiling.end()
+    now = 63.0
+    assert work.remark() == "compiling, once: 1:00 so far"
+    compiling.end()
+    assert work.line() == "work [------------------------]   0% after 3 s"
+    now = 70.0
+    work.tick(25)
+    assert work.line() == "work [######------------------]  25% after 10 s, about 30 s left"
+    later = Work("later", 100, lambda: now, compiling)  # what was compiled before is none of its time
+    now = 80.0
+    later.tick(50)
+    assert later.remark() == "about 10 s left"
+
+
+def test_the_clock_knows_when_numba_compiles():
+    from uuid import uuid4
+
+    number = uuid4().int % 2**31  # part of the code, so that no cache knows it
+
+    @kernel
+    def add(x):
+        return x + number
+
+    before = COMPILE_CLOCK.read()
+    assert add(1) == 1 + number
+    running, after = COMPILE_CLOCK.read()
+    assert (before[0], running) == (False, False)
+    assert after > before[1]
+    assert add(2) == 2 + number
+    assert COMPILE_CLOCK.read()[1] == after
 
 
 def notebook(monkeypatch, shell):

@@ -21,6 +21,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -60,6 +61,53 @@ def before_compiling(action: Callable[[], None]) -> Callable[[], None]:
     """Do this once numba is there and before it compiles anything: for what has to be registered with it."""
     _WAITING.append(action)
     return action
+
+
+class CompileClock:
+    """Whether something is being compiled, and for how long in all: work that waits for it should not count it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock, self._under_way, self._since, self._spent = clock, RLock(), 0, 0.0, 0.0
+
+    def begin(self) -> None:
+        """A compilation begins, perhaps inside of another one."""
+        with self._lock:
+            if self._under_way == 0:
+                self._since = self._clock()
+            self._under_way += 1
+
+    def end(self) -> None:
+        """A compilation ends."""
+        with self._lock:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._spent += self._clock() - self._since
+
+    def read(self) -> tuple[bool, float]:
+        """Whether something is being compiled now, and the seconds so far."""
+        with self._lock:
+            running = self._under_way > 0
+            return running, self._spent + (self._clock() - self._since if running else 0.0)
+
+
+COMPILE_CLOCK = CompileClock()
+
+
+@before_compiling
+def _watch_compiling() -> None:
+    from numba.core.event import Listener, register
+
+    class Watch(Listener):
+        def on_start(self, event: Any) -> None:
+            del event
+            COMPILE_CLOCK.begin()
+
+        def on_end(self, event: Any) -> None:
+            del event
+            COMPILE_CLOCK.end()
+
+    watching: Any = register
+    watching("numba:compile", Watch())
 
 
 class Kernel:

@@ -88,11 +88,12 @@ class MissingExtra(DiscreetError, ImportError):
     Examples:
         >>> import discreet
         >>> print(discreet.MissingExtra("matplotlib", "plots"))
-        this needs the package 'matplotlib': install it with  pip install 'discreet[plots]'
+        this needs the package 'matplotlib': install it with  pip install '.[plots]'  in your clone of discreet
     """
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this needs the package {package!r}: install it with  pip install 'discreet[{extra}]'")
+        command = f"pip install '.[{extra}]'  in your clone of discreet"
+        super().__init__(f"this needs the package {package!r}: install it with  {command}")
 
 
 def of_kind(kind: type[T], thing: object) -> T:

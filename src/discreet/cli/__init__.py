@@ -16,8 +16,8 @@ import typer
 
 from discreet import __version__
 from discreet.base.errors import InvalidInput
-from discreet.cli.output import plain_errors
-from discreet.cli.usage import UsageError, is_help, repeated_choice, usage_sentence
+from discreet.cli.output import READER_IS_GONE, delivered, plain_errors, unwritten
+from discreet.cli.usage import UsageError, is_help, missing_command, repeated_choice, usage_sentence
 
 # Commands in the order in which the help shows them, and the modules that hold a function of their name.
 COMMANDS = {
@@ -106,22 +106,38 @@ def _run(given: Sequence[str]) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: exit code 0 on success, 2 for bad input, 130 after Ctrl-C. A mistake of usage is one line."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if sys.stdout is None:  # closed by whoever started this
+        if not {"-q", "--quiet"} & {*given}:
+            typer.echo("discreet: standard output is closed: open it, give --quiet or redirect it", err=True)
+            sys.exit(2)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a sign shows a question mark, not a traceback
             stream.reconfigure(errors="replace")
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    sys.exit(delivered(_exit_code(given)))
+
+
+def _exit_code(given: Sequence[str]) -> int:
     try:
         code = _run(given)
     except UsageError as error:
-        message = str(error).strip() if is_help(error) else f"discreet: {usage_sentence(error, given)}"
-        if message:  # help that rich drew is printed already
+        if is_help(error):  # help that rich drew is printed already
+            message = "\n".join(filter(None, (str(error).strip(), missing_command(error))))
+        else:
+            message = f"discreet: {usage_sentence(error, given)}"
+        if message:
             typer.echo(message, err=True)
-        sys.exit(2)
+        return 2
     except InvalidInput as error:
         typer.echo(f"discreet: {error}", err=True)
-        sys.exit(2)
+        return 2
     except typer.Exit as leave:
-        sys.exit(leave.exit_code)
+        return leave.exit_code
     except typer.Abort:
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 130
+    except SystemExit as leave:  # of rich and the parser, where a pipe broke
+        return READER_IS_GONE if leave.code == 1 else int(leave.code or 0)
+    except OSError as error:  # of help and version; commands say theirs themselves
+        return unwritten(error)
+    return code if isinstance(code, int) else 0

@@ -62,8 +62,12 @@ def evaluate(
         str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
     ] = None,
     holdout: Annotated[
-        float, typer.Option(metavar="SHARE", help="The share of users who judge; the others fill a table.")
-    ] = 0.35,
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="With --behaviour: the share of users who judge (.35); the others fill a table.",
+        ),
+    ] = None,
     behaviour: holdout_options.Behaviour = None,
     returns: holdout_options.Returns = None,
     split: holdout_options.SplitFile = None,
@@ -99,6 +103,8 @@ def evaluate(
     for name, given in (("--user", user), ("--step", step), ("--state", state), ("--action", action)):
         if not given:
             raise InvalidInput(f"{name} is missing: declare the columns of the table, as for train")
+    if holdout is not None and behaviour is None:
+        raise InvalidInput("--holdout divides users where --behaviour is given: leave it out, and all of them judge")
     assert data is not None
     assert state is not None
     assert action is not None
@@ -108,13 +114,14 @@ def evaluate(
         per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step, table=table,
         csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
+    from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run
 
     beside = holdout_options.recorded_beside(policy)
     used = split if split is not None else beside if beside.exists() else None
     found = run(
         opened, policy, epsilon=epsilon, delta=delta or 0.0, rho=rho, behaviour=behaviour, returns=returns,
-        split=used, holdout=holdout, ledger=ledger, dataset=dataset,
+        split=used, holdout=HOLDOUT if holdout is None else holdout, ledger=ledger, dataset=dataset,
     )  # fmt: skip
     write_json(json, found.facts)
     if plot is not None:

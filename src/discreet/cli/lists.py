@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.base.errors import check_name, unknown_name
+from discreet.base.errors import InvalidInput, check_name, unknown_name
 from discreet.cli import recipe_tables
 from discreet.cli.options import MODELS, JsonFile, complete_learner, complete_recipe, complete_world
 from discreet.cli.output import check_outputs, print_catalogue, write_json
@@ -96,6 +96,9 @@ def recipes(
     check_outputs(json_file=json)
     if model is not None and model not in MODELS:
         raise unknown_name("trust model", model, MODELS)
+    for option, given in (("--model", model is not None), ("--papers", papers), ("--markdown", markdown)):
+        if name is not None and given:
+            raise InvalidInput(f"{option} chooses among all recipes: leave it out, or leave out {name[:60]!r}")
     with without_collection():
         from discreet.papers import entries as published
         from discreet.recipes.registry import recipes as find

@@ -22,6 +22,7 @@ from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra
 from discreet.base.files import written
 
 STDOUT = Path("-")  # where --json - goes
+READER_IS_GONE = 141  # as shells say it of a program that SIGPIPE ended
 _BETWEEN = 3  # letters between two columns of a table
 # What is said to whoever writes Python, and what to whoever types.
 _TYPED = {
@@ -46,9 +47,8 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
         except DiscreetError as error:
             typer.echo(f"discreet: {_as_typed(str(error), own.parameters)}", err=True)
             raise typer.Exit(error.exit_code) from None
-        except BrokenPipeError:
-            _reader_is_gone()
-            raise typer.Exit(1) from None
+        except BrokenPipeError as error:
+            raise typer.Exit(unwritten(error)) from None
         except (MemoryError, OSError, OverflowError, RecursionError) as error:
             typer.echo(f"discreet: {_beyond(error)}", err=True)
             raise typer.Exit(2) from None
@@ -114,9 +114,23 @@ def _voice(quiet: bool, piped: bool) -> Iterator[None]:
         _REAL.reset(token)
 
 
-def _reader_is_gone() -> None:
-    """Whoever read this has enough, as ``head`` does: say nothing, also not when Python empties its buffers."""
+def delivered(code: int) -> int:
+    """The exit code once everything printed has left: Python would try it after us, and say what we do not."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return unwritten(error, said=code != 0) if code in (0, 1) or isinstance(error, BrokenPipeError) else code
+    return code
+
+
+def unwritten(error: OSError, said: bool = False) -> int:
+    """The exit code where standard output takes no more. A reader who has enough, as ``head`` does, hears nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return READER_IS_GONE
+    if not said:
+        typer.echo(f"discreet: {_beyond(error)}", err=True)
+    return 2
 
 
 def _beyond(error: BaseException) -> str:

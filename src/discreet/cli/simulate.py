@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.base.errors import InvalidInput
 from discreet.cli import options as o
 from discreet.cli.output import check_outputs, print_facts, write_json
 
@@ -24,16 +25,25 @@ def simulate(
     homogeneous: o.Homogeneous = None,
     learner: o.LearnerName = "ucbvi",
     option: o.Options = None,
-    episodes: o.Episodes = 20_000,
+    episodes: Annotated[
+        int | None,
+        typer.Option(help="How many users act, one episode each; by default 20,000.", rich_help_panel="Learning"),
+    ] = None,
     users: Annotated[
-        int, typer.Option(help="How many users a data set has (offline learners).", rich_help_panel="Learning")
-    ] = 10_000,
-    behaviour: Annotated[
-        str,
+        int | None,
         typer.Option(
-            help="The policy that collected it: uniform, mostly-first, clinicians.", rich_help_panel="Learning"
+            help="How many users a data set has (offline learners); by default 10,000.",
+            min=1,
+            rich_help_panel="Learning",
         ),
-    ] = "uniform",
+    ] = None,
+    behaviour: Annotated[
+        str | None,
+        typer.Option(
+            help="The policy that collected it: uniform (default), mostly-first, clinicians.",
+            rich_help_panel="Learning",
+        ),
+    ] = None,
     runs: Annotated[int, typer.Option(help="How many independent runs.", rich_help_panel="Learning")] = 10,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.", rich_help_panel="Learning")] = 0,
     threads: Annotated[
@@ -64,9 +74,14 @@ def simulate(
     sizes: dict[str, Any] = {"runs": runs, "seed": seed, "progress": True}
     result: SimulationResult | OfflineResult
     if LEARNERS[learner].kind == "offline":
-        result = run(chosen_world, chosen_learner, target, episodes=users, behaviour=behaviour, **sizes)
+        _refuse(f"learner {learner} is given a data set of --users", {"--episodes": episodes, "--threads": threads})
+        result = run(
+            chosen_world, chosen_learner, target, episodes=users or 10_000, behaviour=behaviour or "uniform", **sizes
+        )
     else:
-        result = run(chosen_world, chosen_learner, target, episodes=episodes, threads=threads, **sizes)
+        _refuse(f"learner {learner} acts for --episodes", {"--users": users, "--behaviour": behaviour})
+        wanted = 20_000 if episodes is None else episodes
+        result = run(chosen_world, chosen_learner, target, episodes=wanted, threads=threads, **sizes)
     if plot is not None:
         result.plot(plot)
     if save is not None:
@@ -75,3 +90,10 @@ def simulate(
     write_json(json, result.as_dict())
     print_facts(facts)
     typer.echo(f"\n{result.statement}")
+
+
+def _refuse(why: str, options: dict[str, Any]) -> None:
+    """Options of the other kind of learner, which would do nothing."""
+    for name, given in options.items():
+        if given is not None:
+            raise InvalidInput(f"{name} does nothing here, because {why}: leave it out")

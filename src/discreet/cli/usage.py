@@ -57,6 +57,13 @@ def is_help(error: Exception) -> bool:
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
+def missing_command(error: Any) -> str:
+    """What is said where a group was named without a command, and its help was shown."""
+    if error.ctx.parent is None:
+        return ""
+    return f"discreet: a command is missing behind {error.ctx.command_path}: {', '.join(error.ctx.command.commands)}"
+
+
 def _no_such_option(error: Any, arguments: Sequence[str]) -> str:
     given = str(error.option_name)[:_LONGEST]
     name, value = given.lstrip("-").replace("-", "_"), _value_of(given, arguments) or "VALUE"
@@ -153,20 +160,17 @@ def _command_behind(error: Any, arguments: Sequence[str]) -> str | None:
 
 
 def repeated_choice(command: Any, arguments: Sequence[str]) -> str | None:
-    """A choice of one that was made twice, in the hope that both are played: the parser would forget the first.
-
-    Of every other option the last one counts, as programs usually do it.
-    """
+    """An option that takes one value and was given twice: the parser would forget the first in silence."""
     for name in arguments:
         if name.startswith("-") or name not in getattr(command, "commands", {}):
             break
         command, arguments = command.commands[name], arguments[1:]
     typed = [argument.partition("=")[0] for argument in arguments[: _end_of_options(arguments)]]
     for parameter in command.params:
-        if typed.count(_named(parameter)) > 1 and _named(parameter) in _CHOICES and not parameter.multiple:
-            return (
-                f"{_named(parameter)} was given twice, and {command.name} takes one: discreet rehearse compares several"
-            )
+        names = [] if getattr(parameter, "is_flag", False) or parameter.multiple else parameter.opts
+        if sum(name.startswith("--") * typed.count(name) for name in names) > 1:
+            remedy = "discreet rehearse compares several" if _named(parameter) in _CHOICES else "leave one out"
+            return f"{_named(parameter)} was given twice, and {command.name} takes one: {remedy}"
     return None
 
 

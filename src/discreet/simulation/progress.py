@@ -2,8 +2,9 @@
 
 Work tells how much more of it is done; somebody else says so. On a terminal that is a bar of rich. In a notebook one
 line of the output is replaced twice a second. Into a file or a pipe a line is written every five seconds in the first
-minute, and every minute after that, so that a log stays short and nobody wonders whether anything happens: also while
-code is compiled, because a thread of its own does the telling.
+minute, and every minute after that, so that a log stays short and nobody wonders whether anything happens: a thread of
+its own does the telling. Compiling, which happens once, is said apart and is no work; how long the rest will take is
+said when 5% are done.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from contextvars import ContextVar
 from threading import Event, Lock, Thread
 from typing import Any
 
+from discreet.base.compiled import COMPILE_CLOCK, CompileClock
+
 FIRST_LINE, NEXT_LINE = 5.0, 60.0  # seconds, where nobody watches
 _IN_A_NOTEBOOK = 0.5
 _OFTEN = 12  # lines before they become rare
 _WIDTH = 24
+_TELLING = 0.05  # the share that must be done before anybody says how long the rest will take
 _BARS: list[None] = []  # one for each that is shown
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
@@ -87,11 +91,17 @@ def still_at(what: str) -> Iterator[None]:
 
 
 class Work:
-    """How much of something is done, and what there is to say about it."""
+    """How much of something is done, and what to say about it. Its clock stands still while code is compiled."""
 
-    def __init__(self, what: str, total: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what, self._total, self._clock = what, max(total, 1), clock
-        self._done, self._lock, self._began = 0, Lock(), clock()
+    def __init__(
+        self,
+        what: str,
+        total: int,
+        clock: Callable[[], float] = time.monotonic,
+        compiling: CompileClock = COMPILE_CLOCK,
+    ) -> None:
+        self._what, self._total, self._clock, self._compiling = what, max(total, 1), clock, compiling
+        self._done, self._lock, self._began, self._compiled = 0, Lock(), clock(), compiling.read()[1]
 
     def tick(self, amount: int) -> None:
         """So much more is done."""
@@ -100,10 +110,22 @@ class Work:
 
     def line(self) -> str:
         """One line: the share that is done, the time that it took, and how long the rest will take."""
-        share, spent = min(1.0, self._done / self._total), self._clock() - self._began
+        share, spent, remark = self._now()
         bar = "#" * round(share * _WIDTH)
-        left = f", about {_duration(spent / share - spent)} left" if 0 < share < 1 else ""
-        return f"{self._what} [{bar:-<{_WIDTH}}] {share:4.0%} after {_duration(spent)}{left}"
+        took = "" if remark.startswith("c") else f" after {_duration(spent)}"
+        return f"{self._what} [{bar:-<{_WIDTH}}] {share:4.0%}{took}{remark and f', {remark}'}"
+
+    def remark(self) -> str:
+        """That code is being compiled, or how long the rest will take, or nothing yet."""
+        return self._now()[2]
+
+    def _now(self) -> tuple[float, float, str]:
+        running, compiled = self._compiling.read()
+        apart = compiled - self._compiled
+        share, spent = min(1.0, self._done / self._total), max(0.0, self._clock() - self._began - apart)
+        if running:
+            return share, spent, f"compiling, once: {_duration(apart)} so far"
+        return share, spent, f"about {_duration(spent / share - spent)} left" if _TELLING <= share < 1 else ""
 
 
 def notebook_cell() -> Callable[[str], None] | None:
@@ -141,18 +163,22 @@ def _told_by_a_thread(tell: Callable[[], None], first: float, then: float) -> It
 @contextmanager
 def _terminal_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
+    work = Work(what, total)
+
+    class Remark(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            del task
+            return Text(work.remark())
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), Remark())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task, lock = bar.add_task(what, total=total), Lock()
 
         def tick(amount: int) -> None:
+            work.tick(amount)
             with lock:
                 bar.advance(task, amount)
 

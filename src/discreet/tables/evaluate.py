@@ -20,6 +20,7 @@ from discreet.base.files import as_path, check_writable, shortened, write_atomic
 from discreet.base.notebook import facts_html, one_line
 from discreet.base.policies import AnyPolicy, load_policy, uniform_policy
 from discreet.base.types import ArrayLike, Floats, Mask
+from discreet.base.validation import check_open_unit
 from discreet.learners.apvi import APVI
 from discreet.ledger.paying import paid
 from discreet.mechanisms.release import Release, Request
@@ -178,7 +179,7 @@ def evaluate(
     if (ledger is None) != (dataset is None):
         raise InvalidInput("a ledger holds the budgets of several data sets: give ledger= and dataset= together")
     Central(epsilon, delta, rho)  # refused before anything is read
-    budget = Budget(epsilon, delta, rho)
+    budget, holdout = Budget(epsilon, delta, rho), check_open_unit("holdout", holdout)
     check_judgeable(data.shape, limits.ends, budget, usual)
     people = ordered(data)
     recorded = load_split(split) if isinstance(split, str | os.PathLike) else split

@@ -7,6 +7,7 @@ to look at, and carries no trace of the one that caused it.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -104,6 +105,9 @@ def _named(source: str | Path, table: str | None, csv: Csv, partitions: tuple[st
     if table is not None:
         raise InvalidInput(f"table= is for databases, and {path.name!r} is none")
     kind, files = _files(path, partitions)
+    for each in files:
+        if not os.access(each.path, os.R_OK):
+            raise InvalidInput(f"{str(each.path)!r} cannot be read: no permission to read it")
     return ParquetFiles(repr(str(path)), files) if kind == "parquet" else CsvFiles(repr(str(path)), files, csv)
 
 
