@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from tests.study.service.small_studies import said
 from tests.study.shuffler.two_parties import SMALL
 
 from discreet.client import Device
@@ -31,7 +32,7 @@ PATIENCE = 60.0
 WALK = random.Random(1)
 RIVER = {
     'title = "Which reminder helps?"': 'title = "Which way does the river flow?"',
-    "What is asked and why, in a sentence or two.": "Swimmers choose a stroke at every bend of a river, six times. The "
+    "What is asked.": "Swimmers choose a stroke at every bend of a river, six times. The "
     "study learns which stroke carries people to the sea.",
     "states = 4 ": 'states = ["spring", "rapids", "bend", "sea"] ',
     "actions = 2 ": 'actions = ["drift", "swim"] ',
@@ -43,7 +44,7 @@ def declared(folder: Path, number: int, changes: Mapping[str, str] = RIVER) -> P
     """A study file with these changes of the commented one."""
     file = folder / "river.toml"
     new_study(file)
-    text = file.read_text()
+    text = said(file)
     for old, new in {**changes, "number = 20000": f"number = {number}"}.items():
         assert old in text, old
         text = text.replace(old, new)
@@ -184,6 +185,7 @@ class ShuffledStudy(LiveStudy):
     def __init__(self, folder: Path) -> None:
         file = folder / "small.toml"
         new_study(file, "shuffle")
+        said(file, 1.0)
         super().__init__(file)
         second = shuffler_folder(file) / file.name
         self.shuffler = Process(folder / "shuffler.log", "shuffler", str(second), "--coordinator", self.url)

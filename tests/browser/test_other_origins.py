@@ -91,6 +91,8 @@ def page_address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: Any, page_address: str) -> Iterator[tuple[str, str]]:
+    from tests.study.service.small_studies import said
+
     from discreet.client.errors import ClientError
     from discreet.client.transport import Connection
     from discreet.study.service.declaration import read_study
@@ -98,6 +100,7 @@ def study(tmp_path_factory: Any, page_address: str) -> Iterator[tuple[str, str]]
 
     file = tmp_path_factory.mktemp("study") / "river.toml"
     new_study(file)
+    said(file)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -15,7 +15,12 @@ def study_file(folder, **changes):
     """A small study; ``changes`` are whole lines by their key."""
     file = folder / "small.toml"
     new_study(file)
-    lines = {"states": "states = 3", "horizon": "horizon = 3", "number": "number = 60", **changes}
+    lines = {
+        "states": "states = 3",
+        "horizon": "horizon = 3",
+        "number": "number = 60",
+        **changes,
+    }
     text = [lines.get(line.split(" = ")[0], line) for line in file.read_text().splitlines()]
     file.write_text("\n".join(text) + "\n")
     return file
@@ -28,7 +33,7 @@ def test_one_command_rehearses_a_whole_study(discreet, tmp_path, model, key):
     """Central people are invited here as well; the copy has invitations of its own."""
     changes = {"model": f'model = "{model}"', "delta": f"delta = {0.0 if model == 'local' else 1e-5}"}
     if model == "central":
-        changes["tokens"] = "tokens = true"
+        changes |= {"tokens": "tokens = true", "epsilon": "epsilon = 4.0", "title": 'title = "Small"'}
     file = study_file(tmp_path, **changes)
     if not key:
         (tmp_path / "small.signing.pem").unlink()
@@ -36,6 +41,11 @@ def test_one_command_rehearses_a_whole_study(discreet, tmp_path, model, key):
     result = discreet("crowd", str(file), *WORLD, "--runs", "2", "--json", str(tmp_path / "out.json"))
     assert result.code == 0, result.err
     assert "60 acted, 60 reports were accepted" in result.out
+    unsaid = (
+        "about;" if model == "central" else "title, about and epsilon; a study starts when its file says them, and this"
+    )
+    assert f"not said yet: {unsaid}" in result.err
+    assert f"epsilon {4 if model == 'central' else 1}" in result.out
     assert "in 2 runs" in result.out
     out = json.loads((tmp_path / "out.json").read_text())
     assert out["accepted"] == out["people"][-1] == 60

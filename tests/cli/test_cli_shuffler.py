@@ -7,6 +7,7 @@ import socket
 import stat
 
 import pytest
+from tests.study.service.small_studies import said
 from tests.study.shuffler.two_parties import declared, rows
 
 from discreet.base.errors import Unsupported
@@ -113,6 +114,7 @@ def test_a_shuffler_refuses_what_it_cannot_be(tmp_path, capsys):
     assert not shuffler_places_of(second).database.exists()
     local = tmp_path / "local.toml"
     assert run("study", "new", local) == 0
+    said(local)
     shuffler_places_of(local).signing.write_bytes(places_of(local).signing.read_bytes())
     assert run("shuffler", local) == 2
     assert "this study has no shuffler" in capsys.readouterr().err

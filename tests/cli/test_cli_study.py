@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,7 +38,8 @@ def test_a_study_is_written_checked_and_invited_to(tmp_path, capsys):
     assert run("study", "check", file, "--runs", "0") == 0
     shown = capsys.readouterr().out
     assert "sha256:" in shown
-    assert "pure local differential privacy, epsilon 4" in " ".join(shown.split())
+    assert "not said yet: title, about and epsilon; a study starts when its file says them" in shown
+    assert "pure local differential privacy, epsilon 1" in " ".join(shown.split())
     assert "3 requests" in shown
     assert run("study", "tokens", file, "--number", 2, "--out", tmp_path / "tokens.txt") == 2
     assert "tokens = true" in capsys.readouterr().err
@@ -51,7 +54,12 @@ def test_auto_takes_what_can_be_served_and_says_where_it_differs(tmp_path, capsy
     file = tmp_path / "reminders.toml"
     assert run("study", "new", file) == 0
     capsys.readouterr()
-    changes = {'"local"': '"central"', "4.0": "1.0", "delta = 0.0": "delta = 1e-5", "tokens = false": "tokens = true"}
+    changes = {
+        '"local"': '"central"',
+        'epsilon = ""': "epsilon = 1.0",
+        "delta = 0.0": "delta = 1e-5",
+        "tokens = false": "tokens = true",
+    }
     for old, new in {**changes, "reports_per_user = 1": f"reports_per_user = {reports}"}.items():
         file.write_text(file.read_text().replace(old, new, 1))
     assert run("study", "check", file, "--runs", "0") == 0
@@ -182,3 +190,33 @@ def test_a_study_that_costs_a_device_too_much_is_refused():
         DeviceCost(3, MOST_BYTES, 1, 1.0).check()
     with pytest.raises(Unsupported, match="milliseconds"):
         DeviceCost(3, 1000, 100, 5000.0).check()
+
+
+@pytest.mark.parametrize(("model", "command"), [("local", "serve"), ("shuffle", "shuffler")])
+def test_a_study_that_says_nothing_yet_does_not_start(tmp_path, capsys, model, command):
+    file = tmp_path / "new.toml"
+    assert run("study", "new", file, "--model", model) == 0
+    capsys.readouterr()
+    assert run(command, file) == 2
+    assert capsys.readouterr().err.strip() == (
+        "discreet: study 'new' does not say its title, about and epsilon yet, and nobody else can: write that into its "
+        "file, then start it"
+    )
+    file.write_text(file.read_text().replace('epsilon = ""', "epsilon = 1.0").replace('title = ""', 'title = "New"'))
+    assert run(command, file) == 2
+    assert "does not say its about yet" in capsys.readouterr().err
+    assert not places_of(file).database.exists()
+
+
+def test_no_default_of_anything_is_epsilon_4():
+    """Neither a template nor an option of a command."""
+    from discreet.study.service.declaration import MODELS, parse_study
+    from discreet.study.service.study_files import template
+
+    keys = dict.fromkeys(("signing", "sealing", "shuffler"), "0" * 64)
+    for model in MODELS:
+        text = template("new", keys if model == "shuffle" else {"signing": "0" * 64}, model)
+        assert "epsilon" in parse_study(text).unsaid
+    source = Path(__file__).parents[2] / "src" / "discreet"
+    four = re.compile(r"epsilon[^\n=]{0,40}=\s*4(\.0)?\b")
+    assert [str(file) for file in sorted(source.rglob("*.py")) if four.search(file.read_text())] == []

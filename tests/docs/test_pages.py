@@ -106,12 +106,15 @@ def make_ledger(folder: Path) -> None:
 def make_study(folder: Path, options: list[str]) -> None:
     """The study that a command names, unless it makes it."""
     pytest.importorskip("cryptography", reason="needs the extra 'serve'")
+    from tests.study.service.small_studies import said
+
     from discreet.study.service.study_files import new_study
 
     if options[0] == "new":
         return
     file = folder / Path(options[1]).with_suffix(".toml")
     new_study(file)
+    said(file)
     if options[0] == "tokens":
         file.write_text(file.read_text().replace("tokens = false", "tokens = true"))
     if options[0] in ("restored", "end", "policy", "show", "verify"):  # these want one that has been opened

@@ -26,6 +26,11 @@ COLUMNS = {"user": "user", "step": "step", "state": "state", "action": "action",
 TABLE = [f"--{name}={value}" for name, value in {**COLUMNS, "states": 2, "actions": 2, "horizon": 2}.items()]
 SMALL = {"states = 4": "states = 2", "horizon = 6": "horizon = 2", "number = 20000": "number = 12"}
 CENTRAL = {"epsilon = 4.0": "epsilon = 1.0", "delta = 0.0": "delta = 1e-5"}
+SAID = {
+    'title = ""': 'title = "Small"',
+    'about = ""': 'about = "Small"',
+    'epsilon = ""': "epsilon = 4.0",
+}  # since 0.3.0
 RECIPES = {
     "local": "local/sampled-step",
     "central": "central/first-visit-matrix",
@@ -69,7 +74,12 @@ def make_study(folder: Path, model: str, port: int) -> None:
     file = folder / "small.toml"
     discreet("study", "new", str(file), "--model", model, "--quiet")
     text = file.read_text()
-    for old, new in {**SMALL, **(CENTRAL if model == "central" else {}), '"auto"': f'"{RECIPES[model]}"'}.items():
+    for old, new in {
+        **SAID,
+        **SMALL,
+        **(CENTRAL if model == "central" else {}),
+        '"auto"': f'"{RECIPES[model]}"',
+    }.items():
         text = text.replace(old, new)
     if model != "local":
         text = text.replace("options = {}\n\n[", "options = { blocks = 3 }\n\n[", 1)

@@ -62,7 +62,7 @@ def command(*arguments: str) -> str:
 
 def split(file: Path) -> str:
     """Who was held out: a policy is judged by them."""
-    discreet.offline.load_split(file)
+    discreet.offline.load_split(file.name)
     data = ["--data", "table.csv", *TABLE]
     return command("evaluate", "judged.json", *data, "--epsilon", "1", "--split", file.name)
 

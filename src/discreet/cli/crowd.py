@@ -87,6 +87,8 @@ def crowd(
     if runs and people < declared.total:
         raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
     if url is None:
+        if declared.unsaid:
+            typer.echo(declared.rehearsal_words(), err=True)
         typer.echo(f"{declared.name}: starting a service of its own, then {people:,} people come over HTTP", err=True)
     try:
         result = _run(study, url, shuffler, chosen, people, seed, connections, invited)

@@ -90,7 +90,7 @@ def _copied(file: Path, folder: Path) -> Path:
     from discreet.ledger.heads import make_key
 
     study, copy = read_study(file), folder / file.name
-    places, text = places_of(copy), file.read_text()
+    places, text = places_of(copy), _said(study, file.read_text())
     key = places_of(file).signing
     if key.exists():
         shutil.copyfile(key, places.signing)
@@ -102,6 +102,17 @@ def _copied(file: Path, folder: Path) -> Path:
         text = _with_two_parties(copy, text, study)
     copy.write_text(text)
     return copy
+
+
+def _said(study: Study, text: str) -> str:
+    """The declaration of a rehearsal, with something in the place of what is not said yet."""
+    for name in study.unsaid:
+        text = re.sub(rf"""^{name}\s*=\s*(["'])\s*\1""", "", text, flags=re.MULTILINE)
+    more = "".join(f'{name} = "A rehearsal"\n' for name in study.unsaid if name != "epsilon")
+    if "epsilon" in study.unsaid:
+        rehearsed = f"[privacy]\nepsilon = {study.declaration['privacy']['epsilon']}"
+        text = re.sub(r"^\[privacy\]", rehearsed, text, count=1, flags=re.MULTILINE)
+    return more + text
 
 
 def _with_two_parties(copy: Path, text: str, study: Study) -> str:

@@ -72,7 +72,7 @@ def serve(
     from discreet.study.service.declaration import read_study
     from discreet.study.service.study_files import operator_token, places_of
 
-    read_declared(study)
+    read_declared(study).check_said()
     operator_token(places_of(study).operator)
     if rehearsal is not None:
         _rehearsed(rehearsal, read_study(study))  # before anything is opened

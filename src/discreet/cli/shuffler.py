@@ -47,7 +47,7 @@ def shuffler(
     from discreet.study.service.study_files import operator_token, shuffler_places_of
 
     origins = check_origins(allow_origin)
-    read_declared(study)
+    read_declared(study).check_said()
     operator_token(shuffler_places_of(study).operator)
     check_free(host, port)
     opened = open_shuffler(study, db, coordinator)  # refused here, in one sentence

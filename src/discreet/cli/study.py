@@ -46,7 +46,7 @@ def new(
             ("shuffler", f"{apart}: signs batches, only the shuffler may have it"),
         ]
     print_facts(facts)
-    typer.echo(f"change {study} as you need it, then:  discreet study check {study}")
+    typer.echo(f"say its title, about and epsilon in {study}, then:  discreet study check {study}")
     if model == "shuffle":
         typer.echo(
             f"two parties: when {study.name} is final, copy it into {apart} and hand that folder to whoever runs the "
@@ -69,6 +69,8 @@ def check(
     cost.check()
     calibration, users = noise_of(mechanism), declared.declaration["users"]
     typer.echo(declared.hash)
+    if declared.unsaid:
+        typer.echo(declared.rehearsal_words())
     print_facts(
         [
             *_promised(mechanism),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.testclient import TestClient
+from tests.study.service.small_studies import said
 
 from discreet.client import Device
 from discreet.client.store import MemoryStore
@@ -28,6 +29,7 @@ def declare(folder: Path, **values: Any) -> Path:
     """A study file; ``values`` replace lines of the commented one."""
     file = folder / "served.toml"
     new_study(file)
+    said(file)
     lines = []
     for line in file.read_text().splitlines():
         key = line.split(" = ")[0]

@@ -27,11 +27,21 @@ MODELS = {"local": SAMPLED, "asked": ASKED, "central": CENTRAL}
 TOKENS = {"tokens = false": "tokens = true"}
 
 
+def said(file: Path, epsilon: float = 4.0) -> str:
+    """The text of a new study, with what it leaves empty; written, too."""
+    text = file.read_text()
+    for name, value in (("title", '"Which reminder helps?"'), ("about", '"What is asked."'), ("epsilon", epsilon)):
+        assert f'{name} = "" ' in text
+        text = text.replace(f'{name} = "" ', f"{name} = {value} ")
+    file.write_text(text)
+    return text
+
+
 def declared(folder: Path, *changes: dict[str, str], number: int = 12) -> Path:
     """A study file of two states, two actions and two steps, with these changes of the template."""
     file = folder / "small.toml"
     new_study(file)
-    text = file.read_text()
+    text = said(file)
     small = {"states = 4": "states = 2", "horizon = 6": "horizon = 2", "number = 20000": f"number = {number}"}
     for change in (small, *changes):
         for old, new in change.items():

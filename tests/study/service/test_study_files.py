@@ -7,7 +7,7 @@ import json
 import stat
 
 import pytest
-from tests.study.service.small_studies import CENTRAL, TOKENS, declared
+from tests.study.service.small_studies import CENTRAL, TOKENS, coordinator, declared, said
 
 from discreet.base.errors import DiscreetError, InvalidInput, Unsupported
 from discreet.study.service.declaration import parse_study, read_study
@@ -21,6 +21,15 @@ def test_a_new_study_is_a_study_with_its_secrets_beside_it(tmp_path):
     assert study.name == "which-reminder"
     assert study.shape.states == 4
     assert study.window == 3600
+    assert study.unsaid == ("title", "about", "epsilon")
+    assert study.target().epsilon == 1.0  # of rehearsals
+    with pytest.raises(InvalidInput, match="'which-reminder' does not say its title, about and epsilon yet"):
+        study.check_said()
+    with pytest.raises(InvalidInput, match="title, about and epsilon"):
+        coordinator(file)
+    assert not places.database.exists()
+    said(file, 2.0)
+    read_study(file).check_said()
     for secret in (places.signing, places.operator):
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     with pytest.raises(InvalidInput, match="not overwritten"):

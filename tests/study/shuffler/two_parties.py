@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.study.service.small_studies import said
 
 from discreet.client.device import Device
 from discreet.client.errors import Rejected, Unreachable
@@ -35,7 +36,7 @@ def declared(folder: Path, *changes: dict[str, str]) -> Path:
     """A small shuffled study, with the shuffler's folder beside it."""
     file = folder / "small.toml"
     new_study(file, "shuffle")
-    text = file.read_text()
+    text = said(file, 1.0)
     for change in (SMALL, *changes):
         for old, new in change.items():
             assert old in text, old

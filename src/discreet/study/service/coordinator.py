@@ -71,6 +71,7 @@ class Coordinator:
         self, study: Study, database: Database, places: Places, *, noise: NoiseSource | None = None,
         clock: Callable[[], str] = now, point: Point = no_fault,
     ) -> None:  # fmt: skip
+        study.check_said("epsilon")
         self.declared, self.database, self._places, self.point = study, database, places, point
         self._external, self._keys = ExternalHead(places.head), KeyFolder(places.keys)
         self._marks = Marks(places.marks, study.hash)

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -40,6 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _WINDOW = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MISSING = object()
+_REHEARSED = 1.0  # the epsilon of rehearsals of a study that does not say one yet
 
 Check = Callable[[str, Any], Any]
 
@@ -49,6 +50,20 @@ class Study:
     """A checked declaration. ``declaration`` is plain data; everything else is read from it."""
 
     declaration: Mapping[str, Any]
+    unsaid: tuple[str, ...] = ()  # what is left empty; rehearsals take an epsilon of 1 where none is said
+
+    def check_said(self, *names: str) -> None:
+        """Refuse to start a study that does not say what it asks, why, and at which epsilon; or these of them."""
+        if set(self.unsaid).intersection(names or self.unsaid):
+            raise InvalidInput(
+                f"study {self.name!r} does not say its {_listed(self.unsaid)} yet, and nobody else can: write that "
+                "into its file, then start it"
+            )
+
+    def rehearsal_words(self) -> str:
+        """What is still to be said, where something is rehearsed without it."""
+        weak = f", and this goes on at epsilon {_REHEARSED:g}" if "epsilon" in self.unsaid else ""
+        return f"not said yet: {_listed(self.unsaid)}; a study starts when its file says them{weak}"
 
     @cached_property
     def hash(self) -> str:
@@ -187,7 +202,8 @@ def declare(given: Mapping[str, Any]) -> Study:
             raise InvalidInput(f"[{section}] of a study is a table of keys, got {shown(content)}")
         found[section] = _section(f"[{section}]", content, fields)
     _check_together(found)
-    study = Study(found)
+    empty = {"title": found["title"], "about": found["about"], "epsilon": given["privacy"]["epsilon"]}
+    study = Study(found, tuple(name for name, value in empty.items() if isinstance(value, str) and not value.strip()))
     study.shape, study.target()  # refused here and not later
     return study
 
@@ -232,6 +248,15 @@ def _check_shares(found: dict[str, Any]) -> None:
             raise InvalidInput(f"{name} stands in [shuffle] of a study, and not among the options of its recipe")
     if sum(found["shuffle"][name] for name in _SHARES) >= 1:
         raise InvalidInput("dropouts and colluding of [shuffle] leave nobody: together they stay below 1")
+
+
+def _epsilon(name: str, value: Any) -> float:
+    """An epsilon; where it is still empty, as a new study leaves it, that of rehearsals."""
+    return check_epsilon(name, _REHEARSED if value == "" else value)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _text(longest: int) -> Check:
@@ -357,7 +382,7 @@ _SECTIONS: dict[str, dict[str, tuple[Check, Any]]] = {
     },
     "privacy": {
         "model": (_model, _MISSING),
-        "epsilon": (check_epsilon, _MISSING),
+        "epsilon": (_epsilon, _MISSING),
         "delta": (check_delta, 0.0),
         "recipe": (_text(100), "auto"),
         "options": (_options, {}),

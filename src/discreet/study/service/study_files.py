@@ -141,8 +141,8 @@ _TEMPLATE = """\
 # Check it with  discreet study check FILE;  nothing may be changed once somebody takes part.
 format = 1
 name = "{name}"
-title = "Which reminder helps?"
-about = "What is asked and why, in a sentence or two."
+title = ""                     # what participants see first; serve starts when title, about and epsilon are said
+about = ""                     # what is asked and why, in a sentence or two
 
 [problem]
 states = 4                     # how many, or a list of labels
@@ -155,7 +155,7 @@ early_end = false              # whether episodes may end before the last step
 
 [privacy]
 model = "local"                # "local": nobody sees a record; "central": a trusted coordinator does
-epsilon = 4.0                  # of everything that a participant sends in the whole study
+epsilon = ""                   # a number: of everything that a participant sends in the whole study
 delta = 0.0                    # central studies usually take 1e-5
 recipe = "auto"
 options = {{}}
@@ -181,7 +181,6 @@ _PRIVATE = 'model = "local"                # "local": nobody sees a record; "cen
 _OF_MODEL: dict[str, tuple[tuple[str, str], ...]] = {
     "central": (
         (_PRIVATE, _PRIVATE.replace('"local"  ', '"central"', 1)),
-        ("epsilon = 4.0 ", "epsilon = 1.0 "),
         ("delta = 0.0                    # central studies usually take 1e-5", "delta = 1e-5"),
     ),
     "shuffle": (
@@ -189,7 +188,6 @@ _OF_MODEL: dict[str, tuple[tuple[str, str], ...]] = {
             _PRIVATE,
             'model = "shuffle"              # two parties: the shuffler sees no content, the coordinator no sender\n',
         ),
-        ("epsilon = 4.0 ", "epsilon = 1.0 "),
         ("delta = 0.0                    # central studies usually take 1e-5", "delta = 1e-5"),
         (
             'recipe = "auto"\n',

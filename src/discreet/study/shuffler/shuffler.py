@@ -72,6 +72,7 @@ class Shuffler:
     ) -> None:  # fmt: skip
         if not study.shuffled:
             raise InvalidInput('this study has no shuffler: its model is not "shuffle"')
+        study.check_said("epsilon")
         self.declared, self.database, self.point = study, database, point
         self._connection, self._clock, self._shuffle = coordinator, clock, shuffle
         self._coordinator = Coordinator(coordinator, study.hash)
