@@ -15,7 +15,7 @@ from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
-from discreet.cli.workers import check_free, check_server, run_workers, told
+from discreet.cli.workers import Proxies, check_free, check_proxies, check_server, run_workers, told
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -38,6 +38,7 @@ def serve(
         float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
     ] = 0.0,
     allow_origin: Origins = None,
+    proxy: Proxies = None,
     world: Annotated[
         str | None,
         typer.Option(
@@ -59,6 +60,7 @@ def serve(
     operator's token, which stands in STUDY.operator.
     """
     check_server()
+    proxies = check_proxies(proxy)
     sizes = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     rehearsal = None if world is None else {"world": world, "sizes": sizes, "options": world_option}
     settings = {
@@ -85,7 +87,7 @@ def serve(
     typer.echo(f"dashboard  http://{host}:{port}/dashboard  with the token in {places_of(study).operator}", err=True)
     coordinator.stop()
     with _counted_together(workers):
-        run_workers("serve", settings, host, port, workers)
+        run_workers("serve", settings, host, port, workers, proxies=proxies)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import typer
 
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli.origins import Origins, check_origins, open_to
-from discreet.cli.study import StudyFile, read_declared
-from discreet.cli.workers import check_free, check_server, run_workers, told
+from discreet.cli.study import StudyFile, check_address, read_declared
+from discreet.cli.workers import Proxies, check_free, check_proxies, check_server, run_workers, told
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -37,6 +37,7 @@ def shuffler(
         float, typer.Option(help="Reports per second that one address may send; 0: no limit here.", min=0.0)
     ] = 0.0,
     allow_origin: Origins = None,
+    proxy: Proxies = None,
 ) -> None:
     """Shuffle the sealed messages of a study, as its second party, and hand permuted batches to the coordinator.
 
@@ -44,6 +45,7 @@ def shuffler(
     somebody else than the coordinator: together they see everything.
     """
     check_server()
+    proxies = check_proxies(proxy)
     from discreet.study.service.study_files import operator_token, shuffler_places_of
 
     origins = check_origins(allow_origin)
@@ -57,7 +59,7 @@ def shuffler(
     typer.echo(f"http://{host}:{port}, batches go to {coordinator}", err=True)
     opened.stop()
     settings = {"study": str(study), "db": db, "coordinator": coordinator, "rate": rate, "origins": origins}
-    run_workers("shuffler", settings, host, port)
+    run_workers("shuffler", settings, host, port, proxies=proxies)
 
 
 def open_shuffler(study_file: Path, db: str | None, coordinator: str) -> Shuffler:
@@ -79,7 +81,7 @@ def open_shuffler(study_file: Path, db: str | None, coordinator: str) -> Shuffle
         raise Unsupported(
             "the address of the coordinator begins with http: batches would travel in clear; take the https address"
         )
-    database = Database(places.database if db is None else db, MIGRATIONS, "shuffler")
+    database = Database(check_address(db) or places.database, MIGRATIONS, "shuffler")
     return Shuffler(declared, database, places, connection)
 
 

@@ -252,6 +252,23 @@ def make_app() -> typer.Typer:
     return app
 
 
+def check_address(db: str | None) -> str | None:
+    """The address of a database; one with a password is refused, for the list of processes shows it to everybody."""
+    from urllib.parse import parse_qs, urlsplit
+
+    try:
+        parts = urlsplit(db or "")
+        secret = parts.password or "password" in parse_qs(parts.query)
+    except ValueError:
+        secret = None
+    if db is not None and "://" in db and secret:
+        raise InvalidInput(
+            "--db holds a password, which everybody on this machine sees in the list of processes: leave it out, and "
+            "put it into ~/.pgpass, or the file that PGPASSFILE (or ?passfile= in the address) names, or PGPASSWORD"
+        )
+    return db
+
+
 def open_coordinator(study_file: Path, db: str | None) -> Coordinator:
     """The coordinator of a study on its database; opens the study where it has not been opened."""
     declared, database, places = _opened(study_file, db)
@@ -281,7 +298,7 @@ def _shuffler_database(study_file: Path, db: str | None) -> Database:
             f"{places.signing.name} is not beside the study: tokens of a shuffled study are made by its shuffler, in "
             "the folder that belongs to it"
         )
-    return Database(places.database if db is None else db, MIGRATIONS, "shuffler")
+    return Database(check_address(db) or places.database, MIGRATIONS, "shuffler")
 
 
 def _opened(study_file: Path, db: str | None) -> tuple[Study, Database, Places]:
@@ -290,4 +307,4 @@ def _opened(study_file: Path, db: str | None) -> tuple[Study, Database, Places]:
     from discreet.study.service.study_files import places_of
 
     places = places_of(study_file)
-    return declared, Database(places.database if db is None else db), places
+    return declared, Database(check_address(db) or places.database), places

@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
 
 from discreet.base.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from discreet.study.service.monitoring import Log
+
+Proxies: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--proxy", metavar="ADDRESS",
+        help="A proxy in front, or a network of them, whose X-Forwarded-For says where a request comes from; may be "
+        "repeated. Without it the header is ignored.",
+    ),
+]  # fmt: skip
+_SECONDS = 0.5  # between two looks whether the supervisor is there
 
 
 def check_server() -> None:
@@ -37,14 +53,31 @@ def check_free(host: str, port: int) -> None:
         raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
 
 
-def run_workers(command: str, settings: dict[str, Any], host: str, port: int, number: int = 1) -> None:
+def check_proxies(given: list[str] | None) -> list[str]:
+    """The addresses of proxies, whose word about where a request comes from is taken; nobody else's is."""
+    import ipaddress
+
+    for each in given or ():
+        try:
+            ipaddress.ip_network(each, strict=False)
+        except ValueError:
+            raise InvalidInput(
+                f"--proxy is the address of a proxy, such as 127.0.0.1 or 10.0.0.0/8, got {each!r}"
+            ) from None
+    return list(given or ())
+
+
+def run_workers(
+    command: str, settings: dict[str, Any], host: str, port: int, number: int = 1, proxies: Sequence[str] = ()
+) -> None:
     """Serve ``discreet.cli.COMMAND:worker`` until somebody stops it; nothing of a request is logged by the server."""
     import uvicorn
 
-    os.environ[_variable(command)] = json.dumps(settings)
+    os.environ[_variable(command)] = json.dumps({**settings, "supervisor": os.getpid()})
     uvicorn.run(
         f"discreet.cli.{command}:worker", factory=True, host=host, port=port, workers=number, access_log=False,
         log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
+        proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies),
     )  # fmt: skip
 
 
@@ -58,9 +91,18 @@ def told(command: str) -> tuple[dict[str, Any], Log]:
         settings = json.loads(os.environ[_variable(command)])
     except (KeyError, ValueError):
         raise InvalidInput(f"a worker is started by  discreet {command}") from None
+    if settings["supervisor"] != os.getpid():
+        threading.Thread(target=_die_with, args=(settings["supervisor"],), name="supervisor", daemon=True).start()
     log = Log()
     logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
     return settings, log
+
+
+def _die_with(supervisor: int) -> None:
+    """Stop gracefully when the process that started this one is gone: nobody would watch, stop or replace it."""
+    while os.getppid() == supervisor:
+        time.sleep(_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _variable(command: str) -> str:

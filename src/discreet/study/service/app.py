@@ -41,6 +41,7 @@ from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit
 _PAUSE = 0.005  # seconds between two looks whether everything was answered
+_READY = 1.0  # seconds between two looks whether reports can be stored, and until one has to end
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
 _NOTHING = "there is nothing at this address for this method"
@@ -63,6 +64,8 @@ class Service:
         self._full = asyncio.Event()
         self._writing, self._closing = ThreadPoolExecutor(1, "writing"), ThreadPoolExecutor(1, "closing")
         self._handed_out: tuple[object, bytes] = (None, b"")
+        self._written: asyncio.Future[None] | None = None
+        self._asked = 0.0
         self._watch = Watch(coordinator, self.metrics, world)
         self._pages = Pages(self._watch.now, lambda: public_facts(coordinator), now, self._failed)
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
@@ -78,6 +81,7 @@ class Service:
             ("GET", "/v1/status", self._status),
             ("GET", "/metrics", self._metrics),
             ("GET", "/healthz", self._health),
+            ("GET", "/readyz", self._ready),
             ("GET", "/", self._page),
             ("GET", "/dashboard", self._dashboard),
             ("GET", "/static/{name}", self._static),
@@ -223,6 +227,19 @@ class Service:
             raise Refused("busy", "the coordinator cannot read its database") from None
         return _json({"status": "ok"})
 
+    async def _ready(self, request: Request) -> Response:
+        """Whether a report could be stored: written at most once a second, and by one request at a time."""
+        if self._written is None or (self._written.done() and perf_counter() - self._asked >= _READY):
+            self._asked = perf_counter()
+            loop = asyncio.get_running_loop()
+            self._written = loop.run_in_executor(self._writing, self.coordinator.write_nothing)
+        try:
+            await asyncio.wait_for(asyncio.shield(self._written), _READY)
+        except Exception as error:
+            self._failed("ready", error)
+            raise Refused("busy", "the coordinator cannot store reports now") from None
+        return _json({"status": "ready"})
+
     async def _page(self, request: Request) -> Response:
         return await self._pages.participants(self.coordinator.published)
 
@@ -272,6 +289,7 @@ class _Plainly:
     def __init__(self, inner: Starlette, service: _Failing) -> None:
         self._inner: ASGIApp = inner
         self._service = service
+        inner.router.redirect_slashes = False  # a redirect names the host that the request named, and no https
         for kind in (Refused, DiscreetError, HTTPException, ClientDisconnect, Exception):
             inner.add_exception_handler(kind, self._answer)
 

@@ -113,7 +113,7 @@ class ExternalHead:
     def write(self, head: Mapping[str, Any]) -> None:
         """Go forward to this head; it is on the disk when this returns. What is there already is not written again."""
         try:
-            handle = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)  # other processes of the same study
                 self._append(handle, head)

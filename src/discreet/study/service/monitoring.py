@@ -234,7 +234,7 @@ class Watch:
         return {
             "study": {**at.study(), "text": at.declared.text},
             "recipe": at.mechanism.privatizer.recipe,
-            "rounds": [self._round(one, two) for one, two in zip(found, [*found[1:], after], strict=True)],
+            "rounds": [self._round(one, two) for one, two in zip(found, [*found[1:], after], strict=False)],
             "policy": {
                 "round": row.number,
                 "text": row.policy,

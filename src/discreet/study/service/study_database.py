@@ -90,7 +90,7 @@ class Turn:
 
     def _wait(self, file: Path) -> None:
         if self._opened is None:
-            self._opened = open(file, "ab")  # noqa: SIM115
+            self._opened = open(file, "ab", opener=_for_the_owner)  # noqa: SIM115
         until = time.monotonic() + _WAIT
         while time.monotonic() < until:
             try:
@@ -224,7 +224,7 @@ class Database:
     def _sqlite(self) -> Any:
         file = as_path(self.address)
         if not file.exists():
-            check_writable(file)
+            os.close(_for_the_owner(check_writable(file)))  # what SQLite puts beside it gets the same mode
         raw = sqlite3.connect(file, isolation_level=None, timeout=_WAIT, check_same_thread=False)
         _write_ahead(raw)
         raw.execute("PRAGMA synchronous = FULL")
@@ -263,6 +263,11 @@ class Held:
         if self._link is not None:
             self._link.close()
             self._link = None
+
+
+def _for_the_owner(file: str | Path, flags: int = os.O_RDWR) -> int:
+    """Open a file that nobody else may read or lock, whatever the umask is."""
+    return os.open(file, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _write_ahead(raw: sqlite3.Connection) -> None:
