@@ -9,7 +9,10 @@ import runpy
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -171,6 +174,39 @@ def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text):
         assert (page.parent / target).exists(), f"{named(page)} links to {target}"
+
+
+def named_in(text: str) -> tuple[set[str], set[str]]:
+    """What a page writes as code between its blocks: names that start with ``discreet.``, and paths of files."""
+    code = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)))
+    files = re.findall(r"[\w./-]+/[\w-]+\.(?:py|md|json|toml|npy|csv)\b", code)
+    return set(re.findall(r"\bdiscreet(?:\.[a-zA-Z_]\w*)+", code)), set(files)
+
+
+def is_a_name(name: str) -> bool:
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        with suppress(ImportError):
+            owner = import_module(".".join(parts[:length]))
+            with suppress(AttributeError):
+                reduce(getattr, parts[length:], owner)
+                return True
+            return False
+    return False
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_names_and_files_that_pages_mention_are_there(page):
+    names, files = named_in(page.read_text())
+    assert {name for name in names if not is_a_name(name)} == set()
+    places = (ROOT, ROOT / "src" / "discreet", DOCS, page.parent)
+    assert {file for file in files if not any((place / file).exists() for place in places)} == set()
+
+
+def test_a_name_that_is_gone_is_seen():
+    assert named_in("`discreet.noise.gone` and `noise/gone.py`") == ({"discreet.noise.gone"}, {"noise/gone.py"})
+    assert is_a_name("discreet.noise.DiscreteLaplace.kernel")
+    assert not is_a_name("discreet.noise.gone")
 
 
 def headings(page: Path) -> set[str]:

@@ -5,7 +5,7 @@ release counts answers: with 20,000 users and 6 states a few hundred for each ro
 be a hundred times as many. Widths that are right for that many visits let nobody finish exploring with that few
 answers. So an answer, and the deviation of its noise, counts as four visits: chance is taken to be half as wide as it
 is, and noise as wide as it is. Less and one goes on trying what is known to be bad, more and two unlucky answers are
-believed for ever (numbers in docs/decisions/0011-one-question-to-each-user.md).
+believed for ever (docs/decisions/0011-one-question-to-each-user.md).
 
 **Formal guarantees.** Post-processing of releases. It is a heuristic: learners with bounds of their own (OBI) count
 answers as they are, and the bounds that a release states (``width``, ``radius``) stay those of the answers.
