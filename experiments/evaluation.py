@@ -120,7 +120,7 @@ class Bench:
         out = []
         for kind, behaviour_is in kinds:
             began = time.perf_counter()
-            limits = limits_of(world.shape, world.ends, world.returns)
+            limits = limits_of(world.shape, world.ends, world.returns).of_records(world.shape)
             if behaviour_is == "declared":
                 shares = Shares(self.epsilon, self.epsilon, self.epsilon)
                 judged = judge(second, world.shape, limits, policies[kind], world.behaviour, model, shares, noise)
@@ -151,14 +151,14 @@ class Bench:
     ) -> tuple[dict[str, Floats], Any]:
         """All policies, and the model that the users who were learned from show."""
         shape = world.shape
-        session = self.privatizers[first.users].open(PathUsers(first, shape, world.ends, rng), noise, first.users)
+        session = self.privatizers[first.users].open(PathUsers(first, shape, True, rng), noise, first.users)
         state, release = learn(self.learner, session, Problem(shape, first.users), np.zeros(1, np.uint64))
         found = self.learner.policy(state)
         learned = (found.stochastic(shape.actions) if isinstance(found, Policy) else found).probabilities
         if self.name in WITHOUT_TABLE or not has_table(release):
             return {"given": world.given, "learned": mixed(world, learned)}, nothing_shown(shape, first.users)
         start = first_states(second, shape.states, 0.05 * self.epsilon, noise).shares if shape.homogeneous else None
-        model = model_of(shape, release, world.ends, first.users, start)
+        model = model_of(shape, release, True, first.users, start)
         safe = safe_policy(model, learned, world.behaviour)
         return {"given": world.given, "learned": learned, "safe": safe}, model
 
@@ -169,7 +169,7 @@ class Bench:
         if world.shape.homogeneous:
             start, variance, _ = first_states(second, world.shape.states, 0.05 * self.epsilon, noise)
         return judge_unknown(
-            PathUsers(second, world.shape, world.ends, rng), second, world.shape, limits, policy,
+            PathUsers(second, world.shape, True, rng), second, world.shape, limits, policy,
             self.privatizers[second.users], self.epsilon, noise, start=start, start_variance=variance,
         )  # fmt: skip
 

@@ -43,6 +43,7 @@ def evaluate(
     horizon: tables.Horizon = None,
     rewards: tables.Rewards = (0.0, 1.0),
     missing_reward: tables.MissingReward = None,
+    missing: tables.Missing = "end",
     per_user: tables.PerUser = 1,
     homogeneous: o.Homogeneous = None,
     early_end: tables.EarlyEnd = True,
@@ -111,8 +112,8 @@ def evaluate(
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step, table=table,
-        csv=csv, days=days, origin=origin, partition=partition,
+        missing=missing, per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step,
+        table=table, csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run

@@ -103,3 +103,6 @@ def print_judgement(evaluation: Mapping[str, Any]) -> None:
     confidence = evaluation["value"]["confidence"]
     print_table([f"{confidence:.0%} intervals", "estimate", "low", "high"], rows, right=("estimate", "low", "high"))
     typer.echo(f"{evaluation['verdict']}.")
+    judged, users = evaluation["judged"], evaluation["users"]
+    about = f"{judged['users']:,.0f} ± {3 * judged['deviation']:,.0f} of {users:,}"
+    typer.echo(f"Of the people who were asked about {about} have a record that begins; it is followed until it ends.")

@@ -77,6 +77,16 @@ MissingReward: TypeAlias = Annotated[
         rich_help_panel=_DATA,
     ),
 ]
+Missing: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        metavar="RULE",
+        help="A record with a missing step: it ends before (end), it is dropped (drop), or what stands behind is kept "
+        "and no policy is judged (row).",
+        rich_help_panel=_DATA,
+    ),
+]
 PerUser: TypeAlias = Annotated[
     int, typer.Option("--per-user", help="Trajectories that one user may contribute.", rich_help_panel=_DATA)
 ]

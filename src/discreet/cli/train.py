@@ -37,6 +37,7 @@ def train(
     horizon: tables.Horizon = None,
     rewards: tables.Rewards = (0.0, 1.0),
     missing_reward: tables.MissingReward = None,
+    missing: tables.Missing = "end",
     per_user: tables.PerUser = 1,
     homogeneous: tables.Homogeneous = False,
     early_end: tables.EarlyEnd = True,
@@ -111,8 +112,8 @@ def train(
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
-        csv=csv, days=days, origin=origin, partition=partition,
+        missing=missing, per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step,
+        table=table, csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
     with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
@@ -162,6 +163,7 @@ def check(
     horizon: tables.Horizon = None,
     rewards: tables.Rewards = (0.0, 1.0),
     missing_reward: tables.MissingReward = None,
+    missing: tables.Missing = "end",
     per_user: tables.PerUser = 1,
     homogeneous: tables.Homogeneous = False,
     early_end: tables.EarlyEnd = True,
@@ -179,8 +181,8 @@ def check(
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step, table=table,
-        csv=csv, days=days, origin=origin, partition=partition,
+        missing=missing, per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step,
+        table=table, csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])

@@ -339,6 +339,7 @@ def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: 
             "homogeneous": shape.homogeneous,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,
+            "missing": declaration.missing,
         },
         "policy": {"sha256": policy_hash(policy), "horizon": policy.horizon, "states": policy.states},
         "noise": content["noise"],

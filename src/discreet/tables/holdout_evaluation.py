@@ -28,14 +28,15 @@ from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import privatizer_for
 from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.policy_value import Judged, judge, shares_of
-from discreet.tables.evaluation.presence import DECLARATIONS, presence_of
-from discreet.tables.evaluation.private_mean import Part, PrivateMean, guarantee_of
+from discreet.tables.evaluation.presence import DECLARATIONS, Presence
+from discreet.tables.evaluation.private_mean import Count, Part, PrivateMean, guarantee_of
 from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.start_distribution import first_states
 from discreet.tables.evaluation.unknown_behaviour import judge_unknown
-from discreet.tables.evaluation.verdict import Verdict, not_judged, verdict_from, verdict_of
+from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND, Verdict, not_judged, verdict_from, verdict_of
+from discreet.tables.read.columns import Declaration
 from discreet.tables.read.user_subsets import Ordered, PartUsers
 from discreet.tables.receipt import mechanism_facts
 
@@ -105,15 +106,16 @@ def judge_held_out(
     ``release`` is a table of ``table_users`` *other* users, which the judgement of a declared behaviour rests on.
     """
     check_open_unit("confidence", confidence)
+    if people.table.declaration.missing != "row":
+        limits = limits.of_records(people.table.shape)
     if behaviour is not None:
         judged, guarantee = _declared(
             people, held_out, policy, behaviour, limits, budget.pure, noise, release, table_users, confidence
         )
     else:
-        judged, guarantee, release = _undeclared(people, held_out, policy, limits, budget, noise, known, confidence)
-        table_users = int(held_out.sum())
+        judged, guarantee = _undeclared(people, held_out, policy, limits, budget, noise, known, confidence)
     guarantee = drawn(guarantee, noise.simulated)
-    doubt = _doubt(people.table.shape, limits, release, table_users)
+    doubt = _doubt(people.table.declaration, judged.present, int(held_out.sum()))
     verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes)
     facts = {
         **{name: getattr(judged, name).as_dict() for name in ("value", "behaviour", "difference")},
@@ -121,6 +123,9 @@ def judge_held_out(
         "verdict": verdict.sentence(),
         "unit": "the declared rewards; steps after the end of an episode are worth 0",
         "users": int(held_out.sum()),
+        "judged": {"users": judged.present.users, "deviation": math.sqrt(2) * judged.present.scale},
+        "estimand": ESTIMAND,
+        "assumes": ASSUMES,
         "behaviour_declared": behaviour is not None,
         "returns": [float(limits.worst[0]), float(limits.best[0])],
         "split": None if split is None else split.facts(),
@@ -153,7 +158,7 @@ def _declared(
 def _undeclared(
     people: Ordered, held_out: Mask, policy: Floats, limits: Limits, budget: Budget, noise: NoiseSource,
     known: Floats | None, confidence: float,
-) -> tuple[Judged, Guarantee, Release]:  # fmt: skip
+) -> tuple[Judged, Guarantee]:  # fmt: skip
     shape, paths = people.table.shape, people.paths(held_out)
     rest = budget.share(_FOR_THE_REST).pure
     privatizer = privatizer_for(
@@ -170,22 +175,20 @@ def _undeclared(
     )  # fmt: skip
     judged = judged._replace(parts=(*parts, *judged.parts))
     assert judged.release is not None
-    return judged, guarantee_of(judged.parts, [judged.release.guarantee], delta=budget.delta), judged.release
+    return judged, guarantee_of(judged.parts, [judged.release.guarantee], delta=budget.delta)
 
 
-def _doubt(shape: Shape, limits: Limits, release: Release | None, users: int) -> str:
-    """Why nothing is said about better or worse: a user without rows counts in one value and not in the other."""
-    if release is None or not has_table(release):
+def _doubt(declaration: Declaration, count: Count, users: int) -> str:
+    """Why nothing is said about better or worse."""
+    if declaration.missing == "row":
         return (
-            "no table is released here, so nothing says whether rows are missing, and then the values are about others"
+            'missing="row" keeps what stands behind missing rows, so policy and behaviour are not compared on the same '
+            'records: declare missing="end" or "drop"'
         )
-    presence = presence_of(shape, release, users, every_step=not limits.ends)
-    if not presence.falls_short:
-        return ""
-    return (
-        f"{presence.words()}, and where rows are missing the values are about different people; "
-        f"see what discreet check finds, and check the declarations ({DECLARATIONS})"
-    )
+    if count.may_be_nobody and count.users < users / 2:
+        present = Presence(count.users, math.sqrt(2) * count.scale, users)
+        return f"{present.words()} with a first row; check the declarations ({DECLARATIONS})"
+    return ""
 
 
 def promised(shape: Shape, ends: bool, users: int, budget: Budget, declared: bool, known: bool) -> Guarantee:

@@ -192,13 +192,14 @@ def _rehearsed(
 ) -> list[float]:  # fmt: skip
     """One data set of one world: noise, users per row, shown rows, gap, width, and whether anything could be told."""
     shape, rng = world.shape, np.random.default_rng([*seed, users])
-    limits, behaviour = limits_of(shape, False, returns), uniform_policy(shape).probabilities
+    limits = limits_of(shape, False, returns).of_records(shape)
+    behaviour = uniform_policy(shape).probabilities
     acted = imagined_users(_model(world, users), behaviour, shape, users, int(rng.integers(2**31)))
     judging = np.zeros(users, np.bool_)
     judging[rng.permutation(users)[: part_size(users, holdout)]] = True
     first, second = _of(acted, ~judging), _of(acted, judging)
     noise, problem = SimulatedNoise(rng), Problem(shape, first.users)
-    session = privatizer.open(PathUsers(first, shape, False, rng), noise, first.users)
+    session = privatizer.open(PathUsers(first, shape, True, rng), noise, first.users)
     learner = APVI()
     state, release = learn(learner, session, problem, np.zeros(1, np.uint64))
     if not has_table(release):
@@ -206,7 +207,7 @@ def _rehearsed(
     policy = learner.policy(state)
     spent = math.inf if epsilon is None else epsilon
     start = first_states(second, shape.states, 0.05 * spent, noise).shares if shape.homogeneous else None
-    model = model_of(shape, release, False, first.users, start)
+    model = model_of(shape, release, True, first.users, start)
     if isinstance(policy, Mixture):
         raise Unsupported("a mixture of policies cannot be judged: choose another learner")
     table = (policy.stochastic(shape.actions) if isinstance(policy, Policy) else policy).probabilities

@@ -53,7 +53,7 @@ from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.odds import exceeded
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.read.columns import Declaration
+from discreet.tables.read.columns import MISSING, Declaration
 from discreet.tables.read.table import Table
 from discreet.tables.receipt_page import page
 
@@ -89,7 +89,8 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
             f"rewards are clipped to the declared range, missing ones count as {declaration.missing_reward:g}, and "
             f"rounded at random, without bias, to {levels} levels"
         )
-    rules += _SUCCESSORS[told]
+    rules.append(MISSING[declaration.missing])
+    rules += _SUCCESSORS[told] if declaration.missing == "row" else _RECORDS[told]
     if declaration.counted_steps < declaration.shape.horizon:
         rules.append(
             "rows at the last step of the horizon are not counted: where steps are pooled nothing tells an end there "
@@ -104,6 +105,13 @@ _FOLLOWING = (
     "counts with the state of the next step; it is dropped if that is missing but a later one is there, and is an end "
     "if nothing follows"
 )
+_RECORDS = {
+    False: ["a row counts with the state of the next step, and the last one of a record is an end"],
+    True: [
+        "a row counts with the next state that it gives, even if the next row says otherwise, and with the state of "
+        "the next step if it gives none; the last one of a record is an end",
+    ],
+}
 _SUCCESSORS = {
     False: [f"a row {_FOLLOWING}"],
     True: [
@@ -203,6 +211,7 @@ def training_facts(
             "homogeneous": shape.homogeneous,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,
+            "missing": declaration.missing,
             "state_labels": _labels(declaration.state_labels),
             "action_labels": _labels(declaration.action_labels),
             "public": list(guarantee.public),

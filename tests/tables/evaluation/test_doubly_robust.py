@@ -60,7 +60,10 @@ def test_with_exact_weights_any_values_do(seed, ends):
     found = contributions(paths, SHAPE, terms._replace(lower=lower, upper=upper))
     assert chances @ found.lower == pytest.approx(true)
     assert chances @ found.upper == pytest.approx(true)
-    assert chances @ found.returns == pytest.approx(value_in(model, mu, limits))
+    usual = value_in(model, mu, limits)
+    assert chances @ found.returns == pytest.approx(usual)
+    assert chances @ found.less == pytest.approx(true - usual)
+    assert chances @ found.more == pytest.approx(true - usual)
 
 
 def test_with_exact_values_any_weights_do():
@@ -96,6 +99,8 @@ def test_cutting_keeps_the_lower_end_low_and_the_upper_end_high():
         assert chances @ found.upper >= true - 1e-9
         assert (found.lower >= limits.worst[0] - 1e-9).all()
         assert (found.lower <= limits.worst[0] + cut + 1e-9).all()
+        assert chances @ found.less <= true - value_in(model, mu, limits) + 1e-9
+        assert chances @ found.more >= true - value_in(model, mu, limits) - 1e-9
 
 
 def test_a_policy_that_is_the_behaviour_is_worth_the_returns():
@@ -104,13 +109,49 @@ def test_a_policy_that_is_the_behaviour_is_worth_the_returns():
     assert weights[occupancies(model, mu, shown_only=False) > 0] == pytest.approx(1.0)
 
 
-def test_gaps_and_missing_starts_leave_terms_out():
+def test_who_has_no_first_row_adds_nothing():
     model, (pi, mu), limits = world(7, True), policies(7), limits_of(SHAPE, True)
     terms = terms_of(SHAPE, limits, pi, mu, model, 1000, 1.0)
     nobody = Paths(2, *(np.zeros(0, np.int64) for _ in range(5)), np.zeros(0))
     found = contributions(nobody, SHAPE, terms)
-    assert found.lower == pytest.approx(float(model.start @ terms.lower.v[0, :S]))
+    for each in found:
+        assert not each.any()
     assert returns_of(nobody, SHAPE, limits).tolist() == [0.0, 0.0]
+
+
+def damaged(seed: int, users: int = 300) -> Paths:
+    """Records of any length, with gaps and without starts, of nobody's law."""
+    rng = np.random.default_rng([seed, 5])
+    kept = rng.random((users, H)) < rng.choice([0.5, 0.9, 1.0])
+    who, step = np.nonzero(kept)
+    size = len(who)
+    whole = rng.integers(S, size=size), rng.integers(A, size=size), rng.integers(S + 1, size=size)
+    return Paths(users, who, step, *whole, rng.random(size))
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.4, 1.0])
+def test_the_difference_to_oneself_is_zero_for_every_user_whatever_is_missing(hidden):
+    for seed in range(20):
+        model, mu = world(seed, True), policies(seed)[1]
+        model = model._replace(shown=np.random.default_rng(seed).random((H, S, A)) >= hidden)
+        limits, paths = limits_of(SHAPE, True), damaged(seed)
+        paths = _without_gaps(paths)
+        terms = terms_of(SHAPE, limits, mu, mu, model, 300, 1.0)
+        found = contributions(paths, SHAPE, terms)
+        assert np.abs(found.less).max() < 1e-12
+        assert np.abs(found.more).max() < 1e-12
+        # The wrong twins: less what she got herself, and with another Q for the behaviour.
+        assert np.abs(found.lower - found.returns).max() > 0.1
+        other = terms._replace(lower=terms.lower._replace(v=terms.lower.v * 1.1))
+        assert np.abs(contributions(paths, SHAPE, other).less).max() > 0.001
+
+
+def _without_gaps(paths: Paths) -> Paths:
+    """As the rule "end" leaves them."""
+    before = np.zeros((paths.users, H), np.bool_)
+    before[paths.user, paths.step] = True
+    kept = np.logical_and.accumulate(before, axis=1)[paths.user, paths.step]
+    return Paths(paths.users, *(column[kept] for column in paths[1:]))
 
 
 def test_declared_returns_are_enforced():

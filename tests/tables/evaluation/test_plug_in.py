@@ -14,7 +14,7 @@ from discreet.tables.evaluation import policy_value
 from discreet.tables.evaluation.interval import Interval, between
 from discreet.tables.evaluation.parametric_bootstrap import redrawn
 from discreet.tables.evaluation.plug_in import plug_in
-from discreet.tables.evaluation.private_mean import Moments
+from discreet.tables.evaluation.private_mean import Ratio
 from discreet.tables.evaluation.released_model import Model
 from discreet.tables.evaluation.return_bounds import limits_of
 
@@ -101,16 +101,17 @@ def test_an_impossible_interval_says_nothing():
 
 
 def test_ends_that_cross_allow_what_either_does():
-    assert between((0.0, 1.0), (4.0, 2.0), 0.95) == Interval(2.0, -1.0, 6.0)
-    assert between((4.0, 1.0), (0.0, 2.0), 0.95) == Interval(2.0, -2.0, 5.0)
-    assert between((1.0, 0.5), (0.0, 3.0), 0.95) == Interval(0.5, -3.0, 3.0)
-    assert between((1.0, 1.5), (0.0, 3.0), 0.95, by_chance=1.2) == Interval(0.5, -0.5, 3.0)
+    assert between((0.0, 1.0, 1.0), (4.0, 2.0, 2.0), 0.95) == Interval(2.0, -1.0, 6.0)
+    assert between((4.0, 1.0, 1.0), (0.0, 2.0, 2.0), 0.95) == Interval(2.0, -2.0, 5.0)
+    assert between((1.0, 0.5, 0.5), (0.0, 3.0, 3.0), 0.95) == Interval(0.5, -3.0, 3.0)
+    assert between((1.0, 1.5, 1.5), (0.0, 3.0, 3.0), 0.95, by_chance=1.2) == Interval(0.5, -0.5, 3.0)
 
 
 @pytest.mark.parametrize(("noise", "low"), [(0.8, -0.5), (0.6, -3.0)], ids=["by chance", "not by chance"])
 def test_ends_may_cross_by_the_noise_of_both(noise, low):
     """They are one apart, and both have noise of that half-width: 1.13 together, or 0.85."""
     ends = [
-        policy_value._End(Moments(mean, 0.0, 0.0, 9), half, 0.0, noise, []) for mean, half in ((1.0, 1.5), (0.0, 3.0))
+        policy_value.End(Ratio(mean, mean - half, mean + half, 0.0, noise), half, half)
+        for mean, half in ((1.0, 1.5), (0.0, 3.0))
     ]
-    assert policy_value._interval(ends, 0.95) == Interval(0.5, low, 3.0)
+    assert policy_value.interval_of(ends, 0.95, -9.0, 9.0) == Interval(0.5, low, 3.0)

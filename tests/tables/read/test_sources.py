@@ -16,7 +16,7 @@ from discreet.base.errors import InvalidInput
 from discreet.data import Bins, Dates
 
 NAMES = {"user": "u", "step": "t", "state": "s", "action": "a", "reward": "r"}
-DOMAIN = {"states": 3, "actions": 2, "horizon": 4}
+DOMAIN = {"states": 3, "actions": 2, "horizon": 4, "missing": "row"}
 
 
 class Streamed:
@@ -129,7 +129,8 @@ class TestSeveralColumns:
     def test_next_states_have_as_many(self):
         columns = {"u": [1, 2, 3], "t": [0, 0, 0], "x": [0, 0, 0], "y": [1, 1, 1], "a": [0, 0, 0],
                    "nx": [1, None, 1], "ny": [0, None, None]}  # fmt: skip
-        declared = {"user": "u", "step": "t", "state": ("x", "y"), "action": "a", "states": (2, 2), "actions": 1}
+        declared = {"user": "u", "step": "t", "state": ("x", "y"), "action": "a", "states": (2, 2), "actions": 1,
+                    "missing": "row"}  # fmt: skip
         found = both(columns, **declared, next_state=("nx", "ny"), horizon=3)
         assert found == {(0, 1, 0, 2, 0): 1, (0, 1, 0, 4, 0): 1}  # one that is half missing is dropped
         with pytest.raises(InvalidInput, match="as many columns as state"):
@@ -154,7 +155,7 @@ class TestDates:
         table = pa.table({**columns, "t": columns["t"]})
         names = {**NAMES, "reward": None}
         found = [
-            data.read(source, **names, states=3, actions=1, **declared).joint_counts(seed=0)
+            data.read(source, **names, states=3, actions=1, missing="row", **declared).joint_counts(seed=0)
             for source in (table, in_engine(table))
         ]
         assert found[0].keys.tolist() == found[1].keys.tolist()
@@ -194,7 +195,8 @@ def test_nan_is_a_missing_next_state_and_no_user():
             "n": [None, 1.0, 0.0, float("nan")],
         }
     )
-    declared = {"user": "u", "step": "t", "state": "s", "action": "a", "states": 2, "actions": 1, "horizon": 3}
+    declared = {"user": "u", "step": "t", "state": "s", "action": "a", "states": 2, "actions": 1, "horizon": 3,
+                "missing": "row"}  # fmt: skip
     found = [data.read(source, **declared, next_state="n") for source in (table, in_engine(table))]
     assert [each.users() for each in found] == [2, 2]  # zero is one user, whatever its sign
     ours, theirs = (each.joint_counts(seed=0) for each in found)

@@ -17,7 +17,7 @@ from discreet.tables.read.table_check import NOT_PRIVATE
 
 S, A, H = 3, 2, 4
 NAMES = {"user": "u", "step": "t", "state": "s", "action": "a", "reward": "r"}
-DOMAIN = {"states": S, "actions": A, "horizon": H}
+DOMAIN = {"states": S, "actions": A, "horizon": H, "missing": "row"}
 
 
 def records(users=60, seed=1):

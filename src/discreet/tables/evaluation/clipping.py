@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.types import Floats
-from discreet.tables.evaluation.private_mean import FOR_THE_MEAN, Clip
+from discreet.tables.evaluation.private_mean import Clip
 
 _GRID = 2.0 ** np.arange(-3, 9)
 
@@ -45,7 +45,7 @@ def choose_clip(
     chosen, least = None, math.inf
     for clip in candidates:
         cut = np.clip(imagined, clip.centre - clip.bound, clip.centre + clip.bound)
-        noise = 2 * clip.bound / (users * FOR_THE_MEAN * epsilon)
+        noise = 2 * clip.bound / (users * epsilon)
         deviation = math.sqrt(float(cut.var()) / users + 2 * noise * noise)
         excess = float(np.abs(imagined - cut).mean())
         if chosen is None or excess + 1.96 * deviation < least:

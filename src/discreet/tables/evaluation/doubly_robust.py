@@ -1,14 +1,19 @@
-r"""What one user adds to the ends of the interval: a doubly robust sum of her own trajectory, with a bracket.
+r"""What one user adds: a doubly robust sum of her own trajectory, for the policy and for the difference, bracketed.
 
-For a policy pi, a declared behaviour mu, values Q-, V- and weights w of a released model, a user with states s_h,
-actions a_h and rewards r_h contributes to the lower end
+For a policy pi, the behaviour mu, values Q-, V- and weights w of a released model, a user whose record has states s_h,
+actions a_h and rewards r_h until it ends contributes to the lower end of the policy's value
 
     X- = V-_0(s_0) + sum over shown rows h of w_h [r_h + V-_{h+1}(s_{h+1}) - Q-_h(s_h, a_h)]
        + min(c, sum over rows h that are not shown of v_h [r_h + V-_{h+1}(s_{h+1}) - worst_h]),
 
-    v_h = (pi / mu)_h times the weight of her row before: w_{h-1} if it was shown, else v_{h-1}; 1 before the first.
+    v_h = (pi / mu)_h times the weight of her row before: w_{h-1} if it was shown, else v_{h-1}; 1 before the first,
 
-The upper end has Q+, V+ and best_h, and the last sum has the opposite sign.
+and to that of the difference to the behaviour
+
+    D- = V-_0(s_0) - U_0(s_0) + sum over shown rows of [w_h (r_h + V-_{h+1} - Q-_h) - (r_h + U_{h+1} - Q-_h)]
+       + min(c, the same sum over rows that are not shown, v_h for w_h),          U_h(s) = sum_a mu(a | s) Q-_h(s, a).
+
+The upper ends have Q+, V+ and best_h, and the last sums have the opposite sign. After a record ends everything is 0.
 
 **Why.** For any V, the value of pi is E V_0(s_0) plus the sum over all rows of (how often pi is there) times (r + P V -
 Q there): it telescopes. Rows that are not shown have Q- = worst_h. Weights turn averages over pi's paths into averages
@@ -18,8 +23,12 @@ separate tables per step estimate from separate counts. Terms of rows that are n
 nothing is worse than the worst; their sum is cut at c, and cutting can only lower it: the lower end stays valid. Where
 no row is shown at all this is per-decision importance sampling, cut, with no model behind it.
 
-Rows that were dropped (gaps) leave their terms out, and what follows a gap in a row that is not shown does, too. A user
-without a first row has the model's average for V_0.
+What D takes away is the behaviour's own doubly robust sum, with weights of 1, which are exact: its mean is what mu is
+worth *whatever* Q- is. One Q for both, the same record, the same cut of the difference: where pi is mu every weight is
+1 and V is U, so **D is 0 for every user**, whatever is missing in her record. With a Q of its own for each, or with her
+return in place of that sum, it would not be.
+
+Users without a first row are not judged: they add 0. Rows behind a gap (rule ``row`` alone) leave their terms out.
 """
 
 from __future__ import annotations
@@ -50,48 +59,68 @@ class Terms(NamedTuple):
 
 
 class Contributions(NamedTuple):
-    """The contributions of users: to the lower and the upper end, and their own returns."""
+    """What users add to both ends of the value and of the difference, and their own returns; 0 if not judged."""
 
     lower: Floats
     upper: Floats
+    less: Floats  # lower end of the difference
+    more: Floats
     returns: Floats
+    judged: Mask
 
     def __repr__(self) -> str:
         return f"<Contributions of {len(self.returns)} users, contents not shown>"
 
 
+def judged_users(paths: Paths) -> Mask:
+    """Who has a first row."""
+    found: Mask = np.bincount(paths.user[paths.step == 0], minlength=paths.users) > 0
+    return found
+
+
 def returns_of(paths: Paths, shape: Shape, limits: Limits) -> Floats:
-    """The sum of rewards of every user, within the declared limits; 0 for users without a valid row."""
+    """The sum of rewards of every user, within the declared limits; 0 for users who are not judged."""
     rewards = shape.rewards[0] + shape.reward_span * paths.reward
     total = np.bincount(paths.user, rewards, minlength=paths.users)
-    seen = np.bincount(paths.user, minlength=paths.users) > 0
-    return np.where(seen, np.clip(total, limits.worst[0], limits.best[0]), 0.0)
+    return np.where(judged_users(paths), np.clip(total, limits.worst[0], limits.best[0]), 0.0)
 
 
 def contributions(paths: Paths, shape: Shape, terms: Terms) -> Contributions:
     """What every user adds to both ends, and her return."""
-    model, limits = terms.model, terms.limits
     rewards = shape.rewards[0] + shape.reward_span * paths.reward
     ratio = np.divide(terms.policy, terms.behaviour, out=np.zeros(terms.policy.shape), where=terms.behaviour > 0)
     ends = []
     for values, sign in ((terms.lower, 1.0), (terms.upper, -1.0)):
-        average = float(model.start @ values.v[0, : shape.states])
-        own = np.empty(paths.users)
+        usual = np.zeros_like(values.v)
+        _average_over(writable(terms.behaviour), values.q, usual)
+        own, difference = np.empty(paths.users), np.empty(paths.users)
         _add_up(
-            paths.user, paths.step, paths.state, paths.action, paths.successor, rewards, writable(model.shown), ratio,
-            writable(terms.weights), values.q, values.v, average, sign, terms.largest, limits.ends, own,
+            paths.user, paths.step, paths.state, paths.action, paths.successor, rewards, writable(terms.model.shown),
+            ratio, writable(terms.weights), values.q, values.v, usual, sign, terms.largest,
+            terms.limits.ends, own, difference,
         )  # fmt: skip
-        ends.append(own)
-    return Contributions(ends[0], ends[1], returns_of(paths, shape, limits))
+        ends.append((own, difference))
+    (lower, less), (upper, more) = ends
+    return Contributions(lower, upper, less, more, returns_of(paths, shape, terms.limits), judged_users(paths))
+
+
+@kernel
+def _average_over(policy: Floats, q: Floats, out: Floats) -> None:
+    """U (zeros before), added up in the order in which the policy's own values are."""
+    H, S, A = q.shape
+    for h in range(H):
+        for s in range(S):
+            for a in range(A):
+                out[h, s] += policy[h, s, a] * q[h, s, a]
 
 
 @kernel
 def _add_up(
     user: Integers, step: Integers, state: Integers, action: Integers, successor: Integers, reward: Floats,
-    shown: Mask, ratio: Floats, weights: Floats, q: Floats, v: Floats, average: float, sign: float, largest: float,
-    ends: bool, out: Floats,
+    shown: Mask, ratio: Floats, weights: Floats, q: Floats, v: Floats, usual: Floats, sign: float, largest: float,
+    ends: bool, out: Floats, differences: Floats,
 ) -> None:  # fmt: skip
-    """One end's contribution of every user; her rows stand together, in any order of steps."""
+    """One end's contributions of every user; her rows stand together, in any order of steps."""
     H, S, _ = q.shape
     row_of = np.full(H, -1)
     first = 0
@@ -100,8 +129,12 @@ def _add_up(
         while first < len(user) and user[first] == i:
             row_of[step[first]] = first
             first += 1
-        total = v[0, state[row_of[0]]] if row_of[0] >= 0 else average
-        hidden, before = 0.0, 1.0
+        out[i] = differences[i] = 0.0
+        if row_of[0] < 0:
+            continue
+        begin = state[row_of[0]]
+        total, difference = v[0, begin], v[0, begin] - usual[0, begin]
+        hidden, hidden_difference, before = 0.0, 0.0, 1.0
         for h in range(H):
             row = row_of[h]
             if row < 0:
@@ -112,11 +145,14 @@ def _add_up(
             weight = weights[h, s, a] if seen else before * ratio[h, s, a]
             before = weight
             if h < H - 1 and following == S and not ends:
-                continue  # a row without a next one says nothing if episodes do not end
-            later = v[h + 1, following] if h < H - 1 else 0.0
-            surprise = weight * (reward[row] + later - q[h, s, a])
+                continue  # rule row: a row without a next one says nothing where episodes do not end
+            surprise = weight * (reward[row] + v[h + 1, following] - q[h, s, a])  # an end is worth 0, in v and usual
+            apart = surprise - (reward[row] + usual[h + 1, following] - q[h, s, a])
             if seen:
                 total += surprise
+                difference += apart
             else:  # never negative: what follows is no worse than the worst (no better than the best)
                 hidden += max(sign * surprise, 0.0)
+                hidden_difference += sign * apart
         out[i] = total + sign * min(hidden, largest)
+        differences[i] = difference + sign * min(hidden_difference, largest)

@@ -1,7 +1,7 @@
 r"""Intervals around private means: sampling, noise, clipping, and what a wrong model can do.
 
-A private mean is m = mean + (sampling error) + (Laplace noise of scale b). The sampling error is normal with deviation
-t = s / sqrt(n) to first order; the half-width q is where P(|t Z + b L| > q) = 5%, exactly, for Z normal and L Laplace:
+A private sum is S = sum + (sampling error) + (Laplace noise of scale b). The sampling error is normal with deviation
+t to first order; the half-width q is where P(|t Z + b L| > q) = 5%, exactly, for Z normal and L Laplace:
 
     P(t Z + b L > q) = [1 - Phi(q/t)] + (1/2) e^{k^2/2 - q/b} Phi(q/t - k) - (1/2) e^{k^2/2 + q/b} (1 - Phi(q/t + k)),
     k = t / b.
@@ -80,23 +80,23 @@ class Interval:
 
 
 def between(
-    lower: tuple[float, float], upper: tuple[float, float], confidence: float, by_chance: float = 0.0
+    lower: tuple[float, float, float], upper: tuple[float, float, float], confidence: float, by_chance: float = 0.0
 ) -> Interval:
-    """From a lower end to an upper end, each with its half-width.
+    """From a lower end to an upper end, each with its half-widths below and above it.
 
     The value lies between what the two ends estimate. Their own noise may let them cross ``by_chance``, which their
     half-widths allow for. Further apart, the upper end is in error or the lower one is, and nobody knows which: then
     the interval is all that either of them allows. What both allow would be the narrower the worse they contradict each
     other.
 
-    >>> between((0.2, 0.1), (0.6, 0.2), 0.95).words(), between((0.6, 0.1), (0.2, 0.2), 0.95).words()
+    >>> between((0.2, 0.1, 0.1), (0.6, 0.2, 0.2), 0.95).words(), between((0.6, 0.1, 0.1), (0.2, 0.2, 0.2), 0.95).words()
     ('0.4 [0.1, 0.8]', '0.4 [0, 0.7]')
     """
-    (low, less), (high, more) = lower, upper
+    (low, less, up), (high, down, more) = lower, upper
     middle = (low + high) / 2
     if low <= high + by_chance:
         return Interval(middle, low - less, high + more, confidence)
-    return Interval(middle, min(low - less, high - more), max(low + less, high + more), confidence)
+    return Interval(middle, min(low - less, high - down), max(low + up, high + more), confidence)
 
 
 def normal_quantile(confidence: float) -> float:

@@ -5,7 +5,7 @@ it, and with rows that are not shown at their worst for the lower end and at the
 
     value- = v + sum_s start(s) (V-_0(s) - v),        value+ with V+,
 
-start being the noisy counts of first states over the number of users, and v the mean of V-_0 in the repaired ones.
+start being the noisy counts of first states over their total, and v the mean of V-_0 in the repaired ones.
 
 No weights are needed, so nothing needs to be known about the behaviour; the price is a wide interval wherever the
 policy does what few users did. To first order the error of value- is a sum over rows x = (g, s, a), with d_h the
@@ -71,7 +71,8 @@ def plug_in(
         deviations.append(_variances(model, shape, limits, through, values, start_variance, z))
     largest = _errors(model, shape, limits, policy, start_variance, confidence).max(axis=0)
     halves = [max(z * math.sqrt(sum(parts)), error) for parts, error in zip(deviations, largest.tolist(), strict=True)]
-    found = between((ends[0], halves[0]), (ends[1], halves[1]), confidence)
+    (low, less), (high, more) = zip(ends, halves, strict=True)
+    found = between((low, less, less), (high, more, more), confidence)
     everywhere = occupancies(model, policy, shown_only=False).sum()
     sampling, noise = (2 * z * math.sqrt(part) for part in deviations[0])
     return PlugIn(

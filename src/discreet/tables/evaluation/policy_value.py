@@ -4,12 +4,15 @@ With a declared behaviour, and a model from a release of *other* users (or none)
 
 1. values, weights and the cut c = R max(2, 0.05 sqrt(n min(epsilon_end, 4))) come from the model;
 2. the clip of every quantity is chosen by users imagined in the model (:mod:`discreet.tables.evaluation.clipping`);
-3. every held-out user contributes to the lower and the upper end of the value and of the difference to her own return
+3. every held-out user who has a first row contributes to the lower and the upper end of the value and of the difference
    (:mod:`discreet.tables.evaluation.doubly_robust`), and her return to the behaviour's value;
-4. the means are released with noise, and the intervals allow for sampling, noise, clipping and the model
+4. sums over these users, and how many they are, are released with noise
+   (:mod:`discreet.tables.evaluation.private_mean`), and the intervals allow for sampling, noise, clipping and the model
    (:mod:`discreet.tables.evaluation.interval`).
 
-Where every row that the policy uses is shown, both ends are one quantity, which then gets the budget of both.
+So all three are about the same users and the same records: the return of people like these until their record ends,
+under this policy and under what was done. Where every row that the policy uses is shown, both ends are one quantity,
+which then gets the budget of both.
 
 The budget is divided before anything is looked at: 45% for the value, 45% for the difference, 10% for the behaviour.
 """
@@ -23,15 +26,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.base.shape import Shape
-from discreet.base.types import Floats
+from discreet.base.types import Floats, Mask
 from discreet.mechanisms.release import Release
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.tables.evaluation.clipping import Chosen, choose_clip, known_range
 from discreet.tables.evaluation.doubly_robust import Contributions, Terms, contributions
-from discreet.tables.evaluation.interval import KAPPA, Interval, between, half_width, normal_quantile
+from discreet.tables.evaluation.interval import KAPPA, Interval, between, normal_quantile
 from discreet.tables.evaluation.model_users import imagined_users
 from discreet.tables.evaluation.parametric_bootstrap import biases, root_mean_square
-from discreet.tables.evaluation.private_mean import Moments, Part, PrivateMean
+from discreet.tables.evaluation.private_mean import Count, Part, PrivateMean, Ratio, Sums, best_count, mean_of
 from discreet.tables.evaluation.released_model import Model, occupancies, values_of, weights_of
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.verdict import Causes
@@ -64,18 +67,40 @@ class Judged(NamedTuple):
     difference: Interval
     causes: Causes
     parts: tuple[Part, ...]  # the noisy sums
+    present: Count  # users who have a first row
     release: Release | None = None  # a table of the same users, where one was released
     table_parts: tuple[Any, ...] = ()
 
 
-class _End(NamedTuple):
-    """One released mean and its half-width."""
+class Asked(NamedTuple):
+    """One released quantity, with everything that its interval allows for."""
 
-    moments: Moments
-    half: float
-    sampling: float
-    noise: float
-    parts: list[Part]
+    mechanism: PrivateMean
+    sums: Sums
+    chosen: Chosen
+    beta: float = 0.0
+
+    def end(self, count: Count, confidence: float) -> End:
+        """The mean with its interval, widened for clipping and for the model."""
+        found = mean_of(self.sums, count, self.chosen.deviation, confidence)
+        surprise = 0.0 if self.chosen.expected is None else abs(found.mean - self.chosen.expected)
+        more, bias = self.chosen.excess + KAPPA * surprise, normal_quantile(confidence) * self.beta
+        below, above = (math.hypot(half, bias) + more for half in (found.mean - found.low, found.high - found.mean))
+        return End(found, below, above)
+
+
+class End(NamedTuple):
+    """An end of an interval, or both: a mean and its two half-widths."""
+
+    found: Ratio
+    below: float
+    above: float
+
+
+def ask(name: str, values: Floats, judged: Mask, chosen: Chosen, epsilon: float, noise: NoiseSource) -> Asked:
+    """Release the sums of one quantity."""
+    mechanism = PrivateMean(name, chosen.clip, epsilon)
+    return Asked(mechanism, mechanism.release(values, judged, noise), chosen)
 
 
 def judge(
@@ -100,42 +125,41 @@ def judge(
     one = all(bool((terms.model.shown[h] | (policy[h] == 0)).all()) for h in range(shape.horizon))
     ends = (False,) if one else (False, True)
 
-    def means(name: str, epsilon: float, less_own_return: bool) -> list[_End]:
+    def means(name: str, epsilon: float, difference: bool) -> list[Asked]:
         out = []
         for upper in ends:
-            imagined = None if expected is None else _quantity(expected, upper, less_own_return)
-            chosen = _clip(imagined, limits, terms.largest, paths.users, epsilon / len(ends), upper, less_own_return)
-            if expected is not None and less_own_return:
-                # Imagined returns are clipped more often than real ones: the model's own value has no such bias.
-                mean = float(_quantity(expected, upper, False).mean())
-                chosen = chosen._replace(expected=mean - value_in(model, behaviour, limits))
-            beta = root_mean_square(bias[:, int(upper)])
+            imagined = None if expected is None else _quantity(expected, upper, difference)
+            chosen = _clip(imagined, limits, terms.largest, paths.users, epsilon / len(ends), upper, difference)
             label = name if one else f"{'upper' if upper else 'lower'} end of the {name}"
-            values = _quantity(found, upper, less_own_return)
-            out.append(_released(label, values, chosen, epsilon / len(ends), beta, noise, confidence))
+            values = _quantity(found, upper, difference)
+            asked = ask(label, values, found.judged, chosen, epsilon / len(ends), noise)
+            out.append(asked._replace(beta=root_mean_square(bias[:, int(upper)])))
         return out
 
-    own_clip = known_range(limits.worst[0], limits.best[0])
-    if expected is not None:
-        span = (float(limits.worst[0]), float(limits.best[0]))
-        own_clip = choose_clip(expected.returns, limits.span, paths.users, shares.behaviour, span)
-        own_clip = own_clip._replace(expected=None)  # no model is behind the mean of returns, so none can be wrong
-    own = _released("value of the behaviour", found.returns, own_clip, shares.behaviour, 0.0, noise, confidence)
-    value, difference = means("value of the policy", shares.value, False), means("difference", shares.difference, True)
     worst, best = float(limits.worst[0]), float(limits.best[0])
+    own_clip = known_range(worst, best)
+    if expected is not None:
+        own_clip = choose_clip(expected.returns, limits.span, paths.users, shares.behaviour, (worst, best))
+        own_clip = own_clip._replace(expected=None)  # no model is behind the mean of returns, so none can be wrong
+    own = ask("value of the behaviour", found.returns, found.judged, own_clip, shares.behaviour, noise)
+    value, difference = means("value of the policy", shares.value, False), means("difference", shares.difference, True)
     every = [own, *value, *difference]
+    count = best_count([asked.sums for asked in every])
+    of_value, of_difference = ([asked.end(count, confidence) for asked in each] for each in (value, difference))
+    first = of_difference[0].found
     return Judged(
-        _interval(value, confidence).within(worst, best),
-        _interval([own], confidence).within(worst, best),
-        _interval(difference, confidence).within(worst - best, best - worst),
+        interval_of(of_value, confidence, worst, best),
+        interval_of([own.end(count, confidence)], confidence, worst, best),
+        interval_of(of_difference, confidence, worst - best, best - worst),
         Causes(
-            bracket=difference[-1].moments.mean - difference[0].moments.mean,
-            noise=2 * difference[0].noise,
-            sampling=2 * difference[0].sampling,
+            bracket=of_difference[-1].found.mean - first.mean,
+            noise=2 * first.noise,
+            sampling=2 * first.sampling,
             span=limits.span,
             shown=_share_shown(terms),
         ),
-        tuple(part for end in every for part in end.parts),
+        tuple(part for asked in every for part in asked.mechanism.parts()),
+        count,
     )
 
 
@@ -158,9 +182,10 @@ def value_in(model: Model, policy: Floats, limits: Limits) -> float:
     return float(model.start @ values.v[0, : len(model.start)])
 
 
-def _quantity(found: Contributions, upper: bool, less_own_return: bool) -> Floats:
-    values = found.upper if upper else found.lower
-    return values - found.returns if less_own_return else values
+def _quantity(found: Contributions, upper: bool, difference: bool) -> Floats:
+    if difference:
+        return found.more if upper else found.less
+    return found.upper if upper else found.lower
 
 
 def _clip(
@@ -175,24 +200,16 @@ def _clip(
     return known_range(float(low), float(high))
 
 
-def _released(
-    name: str, values: Floats, chosen: Chosen, epsilon: float, beta: float, noise: NoiseSource, confidence: float
-) -> _End:
-    """Release one mean and say how far it may be from the truth."""
-    mechanism = PrivateMean(name, chosen.clip, epsilon)
-    moments = mechanism.release(values, noise, chosen.deviation)
-    sampling = moments.deviation / math.sqrt(moments.users)
-    q = half_width(sampling, moments.noise, confidence)
-    surprise = 0.0 if chosen.expected is None else abs(moments.mean - chosen.expected)
-    half = math.hypot(q, normal_quantile(confidence) * beta) + chosen.excess + KAPPA * surprise
-    noise_half = half_width(0.0, moments.noise, confidence) if moments.noise else 0.0
-    return _End(moments, half, normal_quantile(confidence) * sampling, noise_half, mechanism.parts())
-
-
-def _interval(ends: list[_End], confidence: float) -> Interval:
+def interval_of(ends: list[End], confidence: float, worst: float, best: float) -> Interval:
+    """From the lower end to the upper one, within what is possible."""
     first, last = ends[0], ends[-1]
-    by_chance = math.hypot(first.noise, last.noise)
-    return between((first.moments.mean, first.half), (last.moments.mean, last.half), confidence, by_chance)
+    if math.isinf(first.found.noise):
+        return Interval(min(max((first.found.mean + last.found.mean) / 2, worst), best), worst, best, confidence)
+    by_chance = math.hypot(first.found.noise, last.found.noise)
+    found = between(
+        (first.found.mean, first.below, first.above), (last.found.mean, last.below, last.above), confidence, by_chance
+    )
+    return found.within(worst, best)
 
 
 def _share_shown(terms: Terms) -> float:

@@ -1,16 +1,24 @@
-r"""The mean of a bounded quantity over users, under pure differential privacy: whole numbers and discrete Laplace
-noise.
+r"""The mean of a bounded quantity over the users who are judged, and how many they are, under pure privacy.
 
-A quantity x of every user is clipped to [centre - B, centre + B] and put on a grid,
+A quantity x of every judged user is clipped to [centre - B, centre + B] and put on a grid, and she adds three whole
+numbers, F = 2^20:
 
-    y = round(F (x - centre) / B),   a whole number in -F .. F,        z = round(y^2 / F), in 0 .. F, with F = 2^20.
+    F,      y = round(F (x - centre) / B) in -F .. F,      z = floor((F^2 - y^2) / 2F) in 0 .. F / 2.
 
-The sums of y and of z over users are released with discrete Laplace noise, four fifths of epsilon for the first and one
-fifth for the second. Rounding moves a mean by at most B / 2F, which is beyond what is printed.
+A user who is not judged adds 0, 0, 0. The three sums are released with discrete Laplace noise of one scale, 2F/epsilon.
+Rounding moves a mean by at most B / 2F, which is beyond what is printed.
 
-**Formal guarantees.** Replacing one user, whatever she brings, moves the sum of y by at most 2F and the sum of z by at
-most F, so noise of scale 2F / epsilon_1 and F / epsilon_2 is epsilon_1 + epsilon_2 private. How many users there are is
-public; centre, B and F are functions of declarations and earlier releases. Nothing else about the quantity matters.
+**Formal guarantees.** Replacing one user moves the three sums together by at most 2F in absolute values, so the count
+and the squares are *free*: noise that hides the sum alone hides all three. With d = |y - y'| / F and t = |y + y'| / F,
+d + t <= 2, two judged users differ by F (d + d t / 2) <= F (2d - d^2 / 2) <= 2F, and a judged one differs from one who
+is not by F (1 + |y| / F + (1 - y^2 / F^2) / 2) <= 2F. Rounding z down keeps that: differences of y are whole, and
+those of z are at most rounded up, to what is still at most 2F. How many users are held out is public; centre, B and F
+are functions of declarations and earlier releases. Nothing else about the quantity matters.
+
+**The ratio.** With N, S and Q the noisy sums in units of F, the mean is theta = S / N. Its interval is Fieller's: all
+theta for which S - theta N is no further from 0 than its own sampling and noise explain. The sum of (y - theta)^2 over
+judged users is N - 2Q - 2 theta S + theta^2 N. At theta = 0 the count does not enter: whether 0 is inside, and so the
+sign of a mean difference, rests on its own sum alone.
 """
 
 from __future__ import annotations
@@ -22,15 +30,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.base.types import Floats, Integers
+from discreet.base.types import Floats, Integers, Mask
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, compose, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.tables.evaluation.interval import half_width
 
 GRID = 2**20
-FOR_THE_MEAN = 0.8
 _LAPLACE_QUANTILE = -math.log(2 * 0.025)  # in scales: 97.5% of draws are below
+_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,79 @@ class Clip:
     bound: float
 
 
-class Moments(NamedTuple):
-    """What is released of one quantity, and the deviation of the noise in it."""
+class Count(NamedTuple):
+    """How many users are judged, and the scale of the Laplace noise in that."""
+
+    users: float
+    scale: float
+
+    @property
+    def may_be_nobody(self) -> bool:
+        """Whether noise alone would explain it."""
+        return self.users <= _DEVIATIONS * math.sqrt(2) * self.scale
+
+
+class Sums(NamedTuple):
+    """What is released of one quantity, in units of the grid: the sum over judged users, that of its square, a count.
+
+    ``present.scale`` is the scale of the noise in each of three numbers; squares are N - 2Q.
+    """
+
+    clip: Clip
+    total: float
+    squares: float
+    present: Count
+
+    def spread(self, theta: float, users: float, imagined: float) -> float:
+        """The sum of (y - theta)^2 over judged users, estimated from above.
+
+        One deviation of its noise is added, and up to the 97.5% quantile of the noise where ``imagined``, the deviation
+        that a model expects, is larger than that.
+        """
+        noise = math.sqrt(5) * self.present.scale  # of N - 2Q
+        found = self.squares - 2 * theta * self.total + theta * theta * users
+        likely = min((imagined / self.clip.bound) ** 2 * users, found + _LAPLACE_QUANTILE * noise)
+        return min(max(found + math.sqrt(2) * noise, likely, 0.0), (1 + abs(theta)) ** 2 * users)
+
+
+class Ratio(NamedTuple):
+    """A mean over judged users with the ends of its interval, infinite where nobody may be judged."""
 
     mean: float
-    deviation: float  # of the quantity among users, estimated from above
-    noise: float  # b: the scale of the Laplace noise in the mean; 0 without privacy
-    users: int
+    low: float
+    high: float
+    sampling: float  # half-widths that each of the two would cause alone
+    noise: float
+
+
+def mean_of(sums: Sums, count: Count, imagined: float, confidence: float) -> Ratio:
+    """Fieller's interval of the mean; ``count`` is the best count that there is."""
+    centre, bound = sums.clip.centre, sums.clip.bound
+    users = max(count.users, 1.0)
+    theta = min(max(sums.total / users, -1.0), 1.0)
+    if count.may_be_nobody:
+        return Ratio(centre + bound * theta, -math.inf, math.inf, 0.0, math.inf)
+
+    def deviation(at: float) -> float:
+        return math.sqrt(sums.spread(at, users, imagined) + 2 * (count.scale * at) ** 2)
+
+    def end(beyond: float) -> float:
+        """The last theta on the way to ``beyond`` that the release allows."""
+        near, far = theta, beyond
+        if _allowed(far):
+            return math.copysign(math.inf, beyond - theta)
+        for _ in range(50):
+            middle = (near + far) / 2
+            near, far = (middle, far) if _allowed(middle) else (near, middle)
+        return centre + bound * far
+
+    def _allowed(at: float) -> bool:
+        return abs(sums.total - at * users) <= half_width(deviation(at), sums.present.scale, confidence)
+
+    noise = half_width(math.sqrt(2) * count.scale * abs(theta), sums.present.scale, confidence)
+    sampling = half_width(math.sqrt(sums.spread(theta, users, imagined)), 0.0, confidence)
+    unit = bound / users
+    return Ratio(centre + bound * theta, end(-2.0), end(2.0), unit * sampling, unit * noise)
 
 
 class Part(NamedTuple):
@@ -61,17 +136,16 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class PrivateMean:
-    """The mechanism for one quantity: its clip, its epsilon (infinite: no privacy) and its name in the derivation."""
+    """The release of three sums at a pure epsilon; without noise if it is infinite."""
 
     name: str
     clip: Clip
     epsilon: float
 
     @property
-    def laws(self) -> tuple[DiscreteLaplace, DiscreteLaplace]:
-        """The noise in the sums of y and of z."""
-        own = self.epsilon * FOR_THE_MEAN
-        return DiscreteLaplace(2 * GRID / own), DiscreteLaplace(GRID / (self.epsilon - own))
+    def law(self) -> DiscreteLaplace:
+        """The noise of each of the three."""
+        return DiscreteLaplace(2 * GRID / self.epsilon)
 
     @staticmethod
     def check_width(epsilon: float) -> None:
@@ -79,45 +153,42 @@ class PrivateMean:
         DiscreteLaplace(GRID / ((1 - FOR_THE_MEAN) * epsilon))  # the wider one
 
     def parts(self) -> list[Part]:
-        """The two sums: their names, how many numbers they are, what replacing one user moves, and their noise."""
+        """The release: its name, how many numbers it is, what replacing one user moves, and its noise."""
         if math.isinf(self.epsilon):
             return []
-        moves = Sensitivity(2 * GRID, 2 * GRID, 2 * GRID), Sensitivity(GRID, GRID, GRID)
-        names = (f"sum of the {self.name}, clipped", f"sum of its squares ({self.name}), clipped")
-        return [Part(name, 1, move, law) for name, move, law in zip(names, moves, self.laws, strict=True)]
+        name = f"judged users, with the sum and the squares of the {self.name}, clipped"
+        return [Part(name, 3, Sensitivity(2 * GRID, 2 * GRID, 2 * GRID), self.law)]
 
     @staticmethod
     def at_most(name: str, epsilon: float) -> Part:
         """A release that costs this epsilon: never less than sums whose epsilons add up to it."""
         return Part(name, 1, Sensitivity(2 * GRID, 2 * GRID, 2 * GRID), DiscreteLaplace(2 * GRID / epsilon))
 
-    def encode(self, values: Floats) -> tuple[Integers, Integers]:
-        """y and z of every user."""
+    def encode(self, values: Floats, judged: Mask) -> Integers:
+        """The three numbers of every user, (users, 3)."""
         scaled = np.clip((values - self.clip.centre) / self.clip.bound, -1.0, 1.0)
         # A value that is no number would be a way out of the bound: it counts as the centre.
         y = np.rint(np.where(np.isnan(scaled), 0.0, scaled) * GRID).astype(np.int64)
-        return y, np.rint(y.astype(np.float64) ** 2 / GRID).astype(np.int64)
+        found = np.stack([np.full_like(y, GRID), y, (GRID * GRID - y * y) // (2 * GRID)], axis=1)
+        return np.where(judged[:, None], found, 0)
 
-    def release(self, values: Floats, noise: NoiseSource, imagined: float = 0.0) -> Moments:
-        """Noisy moments of the quantity, one value per user.
-
-        The second moment is estimated from above: one deviation of its noise is added, and up to the 97.5% quantile of
-        the noise where ``imagined``, the deviation that a model expects, is larger than that.
-        """
-        first, second = (int(each.sum()) for each in self.encode(values))
-        scales = (0.0, 0.0)
+    def release(self, values: Floats, judged: Mask, noise: NoiseSource) -> Sums:
+        """The noisy sums of the quantity, one value per user."""
+        sums, scale = self.encode(values, judged).sum(axis=0), 0.0
         if math.isfinite(self.epsilon):
-            laws = self.laws
-            first += int(noise.draw(laws[0], 1, 1)[0])
-            second += int(noise.draw(laws[1], 1, 1)[0])
-            scales = laws[0].scale, laws[1].scale
-        users, bound = len(values), self.clip.bound
-        mean = first / (GRID * users)
-        unit = scales[1] / (GRID * users)
-        variance = second / (GRID * users) - mean * mean
-        likely = min((imagined / bound) ** 2, variance + _LAPLACE_QUANTILE * unit)
-        spread = math.sqrt(min(max(variance + math.sqrt(2) * unit, likely, 0.0), 1.0))
-        return Moments(self.clip.centre + bound * mean, bound * spread, bound * scales[0] / (GRID * users), users)
+            sums, scale = sums + noise.draw(self.law, 1, 3).astype(np.int64), self.law.scale
+        count, total, slack = (sums / GRID).tolist()
+        return Sums(self.clip, total, count - 2 * slack, Count(count, scale / GRID))
+
+
+def best_count(found: Sequence[Sums]) -> Count:
+    """All counts of one evaluation together: each weighs by how little noise it has."""
+    scales = np.array([each.present.scale for each in found])
+    if (scales == 0).any():
+        return next(each.present for each in found if each.present.scale == 0)
+    weights = scales**-2 / (scales**-2).sum()
+    users = float(weights @ np.array([each.present.users for each in found]))
+    return Count(users, float(np.sqrt((weights**2 * scales**2).sum())))
 
 
 def guarantee_of(parts: Sequence[Part], more: Sequence[Guarantee] = (), *, delta: float = 0.0) -> Guarantee:

@@ -48,8 +48,8 @@ class Model(NamedTuple):
     reward_variance: Floats  # of the noise in sums of rewards, as shares
     shown: Mask  # (H, S, A)
     start: Floats  # (S,) repaired
-    signed_start: Floats  # (S,) unrepaired: noisy counts of first states over the number of users
-    users: int
+    signed_start: Floats  # (S,) unrepaired: noisy counts of first states over their total
+    users: int  # whose record begins, as far as is known
     horizon: int
 
     def at(self, h: int) -> int:
@@ -95,6 +95,9 @@ def _model(
     counts = np.concatenate([noisy, gone[..., None]], axis=3)
     if start is None:
         start = visits[0].sum(axis=1) / users
+    judged = float(start.sum())  # the share of users whose record begins
+    if judged > 0:
+        start, users = start / judged, max(1, round(users * judged))
     blank = np.zeros_like(visits)
     model = Model(
         visits, variance, single, counts, counts, blank, blank, noise, blank > 0, distribution(start), start, users,

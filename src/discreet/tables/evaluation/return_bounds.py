@@ -30,6 +30,14 @@ class Limits(NamedTuple):
         """R: by how much two returns of whole episodes can differ."""
         return float(self.best[0] - self.worst[0])
 
+    def of_records(self, shape: Shape) -> Limits:
+        """The same where a record may end behind any row: those who judge are followed until theirs does."""
+        if self.ends:
+            return self
+        worst, best, _ = limits_of(shape, True)
+        low, high = min(self.worst[0], 0.0), max(self.best[0], 0.0)
+        return Limits(np.maximum(worst, low), np.minimum(best, high), True)
+
 
 def limits_of(shape: Shape, ends: bool, returns: tuple[float, float] | None = None) -> Limits:
     """The limits of a shape, and of a declared range of returns if there is one.

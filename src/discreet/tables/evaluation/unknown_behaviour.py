@@ -1,14 +1,14 @@
 """A policy judged where the behaviour is not declared: a table of held-out users, and their mean return.
 
 The budget of the held-out users is divided between a table (four fifths of epsilon), from which the policy's value is
-computed (:mod:`discreet.tables.evaluation.plug_in`), and the behaviour's value, a private mean of returns. The
-difference is that of the two intervals' middles; its half-widths are the sums of theirs, which holds however the two
-are correlated.
+computed (:mod:`discreet.tables.evaluation.plug_in`), and the behaviour's value, a private mean of returns. Both are
+about users whose record begins, until it ends. The difference is that of the two intervals' middles; its half-widths
+are the sums of theirs, which holds however the two are correlated. It is not 0 by itself where policy and behaviour are
+the same, but no part of its error is left out: that of the behaviour is in the value's interval.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,11 @@ from discreet.mechanisms.release import Release, Request
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.tables.evaluation.clipping import choose_clip
-from discreet.tables.evaluation.doubly_robust import returns_of
-from discreet.tables.evaluation.interval import Interval, half_width
+from discreet.tables.evaluation.doubly_robust import judged_users, returns_of
+from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.model_users import imagined_users
 from discreet.tables.evaluation.plug_in import plug_in
-from discreet.tables.evaluation.policy_value import Judged
-from discreet.tables.evaluation.private_mean import PrivateMean
+from discreet.tables.evaluation.policy_value import Judged, ask, interval_of
 from discreet.tables.evaluation.released_model import Model, has_table, model_of, repaired
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.verdict import Causes
@@ -59,21 +58,24 @@ def judge_unknown(
     if start_variance is None:
         start_variance = float(model.visit_variance[0].max()) * shape.actions
     found = plug_in(model, shape, limits, policy, start_variance, confidence)
-    span = float(limits.worst[0]), float(limits.best[0])
+    worst, best = float(limits.worst[0]), float(limits.best[0])
     imagined = imagined_users(model, seen_behaviour(model, shape), shape, _IMAGINED, _SEED)
-    chosen = choose_clip(returns_of(imagined, shape, limits), limits.span, paths.users, epsilon, span)
-    mechanism = PrivateMean("value of the behaviour", chosen.clip, epsilon)
-    moments = mechanism.release(returns_of(paths, shape, limits), noise, chosen.deviation)
-    half = chosen.excess + half_width(moments.deviation / math.sqrt(moments.users), moments.noise, confidence)
-    own = Interval(moments.mean, moments.mean - half, moments.mean + half, confidence)
+    chosen = choose_clip(returns_of(imagined, shape, limits), limits.span, paths.users, epsilon, (worst, best))
+    chosen = chosen._replace(expected=None)
+    own = ask("value of the behaviour", returns_of(paths, shape, limits), judged_users(paths), chosen, epsilon, noise)
+    count = own.sums.present
+    behaviour = interval_of([own.end(count, confidence)], confidence, worst, best)
     value = found.value
-    difference = Interval(value.estimate - own.estimate, value.low - own.high, value.high - own.low, confidence)
+    difference = Interval(
+        value.estimate - behaviour.estimate, value.low - behaviour.high, value.high - behaviour.low, confidence
+    )
     return Judged(
         value,
-        own.within(*span),
+        behaviour,
         difference.within(-limits.span, limits.span),
         Causes(found.bracket, found.noise, found.sampling, limits.span, found.shown),
-        tuple(mechanism.parts()),
+        tuple(own.mechanism.parts()),
+        count,
         release,
         tuple(part for channel in privatizer.channels for part in channel.mechanisms()),
     )

@@ -4,7 +4,7 @@
 * *cannot be told*: it contains 0 and is wider than a quarter of the range that values can have. The reason is the
   largest of three released parts of its width: rows that are not shown (the bracket), noise, or sampling;
 * *about the same*: it contains 0 and is no wider than that;
-* *not judged*: rows are missing, or may be, so that the two values may be about different people.
+* *not judged*: the declared rule for missing rows does not compare the same records, or nobody may be there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import NamedTuple
 from discreet.tables.evaluation.interval import Interval
 
 _WIDE = 0.25
+ESTIMAND = "the return of people like these until their record ends, under this policy and under what was done"
+ASSUMES = "rows are missing for reasons that have nothing to do with what would have followed"
 
 
 class Causes(NamedTuple):
@@ -45,13 +47,15 @@ def verdict_from(word: str, sentence: str) -> Verdict:
 
 
 def not_judged(reason: str) -> Verdict:
-    """No verdict, because rows are missing or may be."""
+    """No verdict, and why."""
     return Verdict("not judged", reason)
 
 
 def verdict_of(difference: Interval, causes: Causes) -> Verdict:
     """The verdict that the interval of the difference allows."""
-    within = f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}"
+    within = (
+        f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}, if {ASSUMES}"
+    )
     if difference.low > 0 or difference.high < 0:
         return Verdict("better" if difference.low > 0 else "worse", within)
     if difference.width <= _WIDE * causes.span:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.errors import InvalidInput, Unsupported, check_name
 from discreet.base.shape import Shape
 from discreet.base.validation import check_count, check_flag, shown
 
@@ -23,6 +23,12 @@ _LARGEST_QUOTIENT = 2**48  # databases divide whole numbers in floating point
 _FINEST, _COARSEST = 2**20, 2**6  # positions of a reward between two levels
 FIRST_DAY = datetime.date(1, 1, 1)
 DAYS = (datetime.date(9999, 12, 31) - FIRST_DAY).days + 1  # the days that a date can be
+MISSING = {
+    "end": "a record ends before the first step without a valid row",
+    "drop": "a record with a step that is missing, or with a row that is not valid, is dropped",
+    "row": "only rows without a known successor are dropped, and what stands behind a missing step is kept",
+}
+"""What becomes of records in which rows are missing: rules by name, declared and public."""
 _MOST_LABELS = 2**20  # beyond them states are numbers: nobody reads a policy of so many
 _EPOCH = (datetime.date(1970, 1, 1) - FIRST_DAY).days
 
@@ -198,6 +204,7 @@ class Declaration:
     ``state_labels`` and ``action_labels`` are the declared lists where states or actions are words of one column;
     ``first_step`` is the number of the first step; ``early_end`` says that episodes may end before the horizon;
     ``missing_reward`` is what a missing reward counts as, the value of the range nearest to zero unless declared.
+    ``missing`` says what becomes of a record in which a row is missing or not valid (:data:`MISSING`).
     ``state_parts`` and ``action_parts`` are the domains of the columns that they are made of, and ``dates`` says how
     dates become steps, where the column of steps holds dates.
     """
@@ -213,8 +220,10 @@ class Declaration:
     action_parts: tuple[Part, ...] = ()
     dates: Dates | None = None
     missing_reward: float | None = None
+    missing: str = "end"
 
     def __post_init__(self) -> None:
+        check_name("rule for missing rows", self.missing, MISSING)
         check_count("per_user", self.per_user)
         check_count("first_step", self.first_step, at_least=0)
         if not self.state_parts:
@@ -245,16 +254,21 @@ class Declaration:
     def counted_steps(self) -> int:
         """How many steps are counted: all, or all but the last.
 
-        Where steps are pooled and episodes may end early, a row at the last step of the horizon cannot tell an end from
+        Where steps are pooled and records may end before the horizon, a row at its last step cannot tell an end from
         the horizon. Leaving it out loses nothing but its count: the laws were declared the same at every step.
         """
-        shape = self.shape
-        return shape.horizon - (self.early_end and shape.homogeneous and shape.horizon > 1)
+        shape, ends = self.shape, self.early_end or self.missing != "row"
+        return shape.horizon - (ends and shape.homogeneous and shape.horizon > 1)
+
+    @property
+    def most_steps(self) -> int:
+        """How many steps a row can stand at before each user's own first date is known."""
+        return DAYS if self.dates is not None and self.dates.first_day is None else self.shape.horizon
 
     def packing(self, levels: int) -> Packing:
         """How rows of this table are packed into numbers, or a refusal if its cells cannot be numbered."""
         S, A, G = self.shape.states, self.shape.actions, self.shape.groups
-        steps = DAYS if self.dates is not None and self.dates.first_day is None else self.shape.horizon
+        steps = self.most_steps
         following = 1 if self.columns.next_state is None else S + 1
         grid = _FINEST if self.columns.reward is not None else 1
         pack = Packing(S, A, levels, grid, following)

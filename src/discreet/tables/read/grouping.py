@@ -172,17 +172,22 @@ def _packed(batch: pa.RecordBatch, encoding: str, declaration: Declaration, pack
 def packed_rows(
     batch: pa.RecordBatch, encoding: str, declaration: Declaration, packing: Packing
 ) -> tuple[list[pa.Array], Integers]:
-    """Identifiers and packed rows; -1 where a row is not valid."""
+    """Identifiers and packed rows; -1 where a row is not valid, or behind all valid ones where that drops a record."""
     found, ids = checked(batch, encoding, declaration)
     row = (found["step"][0] * packing.states + found["state"][0]) * packing.actions + found["action"][0]
     row = row * packing.positions + reward_positions(batch, declaration, packing)
     if "next_state" in found:
         row = row * packing.following + found["next_state"][0]
     valid = np.logical_and.reduce([inside for _, inside in found.values()])
+    step, placed = found["step"]
+    marked = np.full_like(row, -1)
+    if declaration.missing == "drop":
+        marked = np.where(placed, packing.items * declaration.most_steps + step, -1)
+    row = np.where(valid, row, marked)
     for each in ids:
         if each.null_count:
-            valid &= np.asarray(each.is_valid())
-    return ids, np.where(valid, row, -1)
+            row[~np.asarray(each.is_valid())] = -1
+    return ids, row
 
 
 def passes(source: LocalSource) -> int:

@@ -13,9 +13,10 @@ import numpy as np
 
 from discreet.base.compiled import kernel
 from discreet.base.types import Integers
-from discreet.tables.read.columns import Declaration, Packing
+from discreet.tables.read.columns import DAYS, MISSING, Declaration, Packing
 
 _SHORT = 64
+_END, _DROP, _ROW = range(len(MISSING))
 
 
 class Rules(NamedTuple):
@@ -32,13 +33,15 @@ class Rules(NamedTuple):
     first_visit: bool
     counted_steps: int  # rows at later steps are not counted
     days: int  # the width of a step in days counted from a user's first date; 0 where rows hold steps
+    missing: int  # which of the rules for missing rows
+    early_end: bool
 
 
 class Counted(NamedTuple):
     """What users add to cells: keys of (cell, lower level) and positions above it, user behind user.
 
     ``ends`` says where each user's part ends. ``repaired`` counts, for the owner of the table alone, rows of a step
-    that has a smaller one, rows before a gap, and users with too many episodes.
+    that has a smaller one, rows that the rule for missing ones drops, and users with too many episodes.
     """
 
     keys: Integers
@@ -57,6 +60,7 @@ def rules_of(declaration: Declaration, packing: Packing, first_visit: bool) -> R
     return Rules(
         shape.states, shape.actions, shape.horizon, packing.levels, packing.grid, packing.following,
         declaration.per_user, shape.homogeneous, first_visit, declaration.counted_steps, width,
+        list(MISSING).index(declaration.missing), declaration.early_end,
     )  # fmt: skip
 
 
@@ -88,9 +92,12 @@ def _follow(
             last = first + rules.per_user
         for episode in range(first, last):
             rows = _ordered(values[episodes[episode] : episodes[episode + 1]], rests, items, rules)
-            kept = 0
+            kept, whole = 0, True
             for i in range(rows):
                 step = rests[i] // items
+                if step >= rules.horizon:  # a row that is not valid: they stand behind the others
+                    whole = False
+                    break
                 if kept > 0 and steps[kept - 1] == step:
                     out.repaired[0] += 1
                 else:
@@ -98,12 +105,22 @@ def _follow(
                     pair = rest // of_pair
                     steps[kept], pairs[kept], rests[kept] = step, pair, rest - pair * of_pair
                     kept += 1
+            if rules.missing != _ROW:
+                unbroken = 0
+                while unbroken < kept and steps[unbroken] == unbroken:
+                    unbroken += 1
+                if rules.missing == _DROP and not (
+                    whole and unbroken == kept and (rules.early_end or kept == rules.horizon)
+                ):
+                    unbroken = 0
+                out.repaired[1] += kept - unbroken
+                kept = unbroken
             for i in range(kept):
                 step, pair, position, told = steps[i], pairs[i], rests[i], S
                 if following > 1:
                     position = rests[i] // following
                     told = rests[i] - position * following
-                if following > 1 and step == rules.horizon - 1:
+                if (following > 1 and step == rules.horizon - 1) or (i + 1 == kept and rules.missing != _ROW):
                     successor = S
                 elif told < S:
                     successor = told
@@ -135,12 +152,13 @@ def _ordered(rows: Integers, out: Integers, items: int, rules: Rules) -> int:
     count = len(rows)
     out[:count] = rows
     if rules.days > 0 and count > 0:
-        origin = out[:count].min() // items
+        origin, marked = out[:count].min() // items, DAYS * items
         kept = 0
         for i in range(count):
-            step = (out[i] // items - origin) // rules.days
+            valid = out[i] < marked
+            step = ((out[i] // items if valid else out[i] - marked) - origin) // rules.days
             if step < rules.horizon:
-                out[kept] = step * items + out[i] % items
+                out[kept] = step * items + out[i] % items if valid else rules.horizon * items
                 kept += 1
         count = kept
     if count > _SHORT:

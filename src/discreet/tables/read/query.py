@@ -8,13 +8,18 @@ Bad content never stops a release, is never counted and never logged; each user'
 * of several rows for one (user, episode, step) the one with the smallest (state, action, reward, next state) is kept;
 * rewards are clipped to the declared range, missing ones count as declared (as zero unless told otherwise), and are
   rounded at random to levels (:mod:`discreet.tables.read.reward_rounding`);
-* a row counts with the state of the next step. If the next step is missing but a later one is there (a gap), the row is
-  dropped; if nothing follows, the episode has ended there;
-* where steps are pooled and episodes may end early, a row at the last step of the horizon is not counted: nothing tells
+* of each record (the rows of an episode) what stands before the first missing step is kept, and there it ends
+  (``missing="end"``); or a record with a missing step or a row that is not valid is dropped (``"drop"``; rows outside
+  of the horizon do not count, and without ``early_end`` every step must be there); or nothing is done yet
+  (``"row"``);
+* a row counts with the state of the next step; if nothing follows, the record has ended there. If the next step is
+  missing but a later one is there (a gap: rule ``"row"`` alone), the row is dropped;
+* where steps are pooled and records may end early, a row at the last step of the horizon is not counted: nothing tells
   whether the episode ended there or was cut;
 * where the table has a column of next states, a row counts with that one, even if the next row says otherwise. A row
-  whose next state is outside the domain is dropped, and one without a next state goes by the rule above: it is an end
-  only if nothing follows. What comes after the last step of the horizon is an end, whatever the column says.
+  whose next state is outside the domain is not valid, and one without a next state goes by the rule above: it is an end
+  only if nothing follows. What comes after the last step of the horizon, or of a record (rule ``"row"`` excepted), is
+  an end, whatever the column says.
 
 Each user then has at most one row per episode and step, and at most one end per episode, whatever the table holds: that
 is what the sensitivities rest on. The rules act on one user at a time, so neighbouring tables differ in one user's
@@ -90,17 +95,34 @@ def followed_rows(table: Any, declaration: Declaration, pack: Packing) -> Any:
     A missing next state must not be an end by itself: H of them in one cell would be more ends than one user may have.
     """
     ibis = load_ibis()
-    rows = _one_per_step(kept_episodes(valid_rows(table, declaration, pack), declaration))
+    rows = whole_records(one_per_step(table, declaration, pack), declaration)
     S, H = declaration.shape.states, declaration.shape.horizon
     following = ibis.window(group_by=["user", "episode"], order_by="step")
     told = rows.item % pack.following
     rows = rows.mutate(item=_quotient(rows.item, pack.following), told=told)
     rows = rows.mutate(later=rows.step.lead(1).over(following), after=rows.item.lead(1).over(following))
     after = _quotient(rows.after, pack.actions * pack.positions)
-    cases = [(rows.later.isnull(), S), (rows.later == rows.step + 1, after)]
+    last, cases = (rows.later.isnull(), S), [(rows.later == rows.step + 1, after)]
     if declaration.columns.next_state is not None:
-        cases = [(rows.step == H - 1, S), (rows.told < S, rows.told.cast("int64")), *cases]
+        cases = [(rows.told < S, rows.told.cast("int64")), *cases]
+    cases = [(rows.step == H - 1, S), *([*cases, last] if declaration.missing == "row" else [last, *cases])]
     return rows.select("user", "episode", "step", "item", successor=ibis.cases(*cases))
+
+
+def whole_records(rows: Any, declaration: Declaration) -> Any:
+    """What the rule for missing rows keeps: steps 0, 1, 2, ... of every record, or of whole records only."""
+    if declaration.missing == "row":
+        return rows
+    ibis = load_ibis()
+    rows = rows.mutate(rank=ibis.row_number().over(ibis.window(group_by=["user", "episode"], order_by="step")))
+    if declaration.missing == "drop":
+        record = ibis.window(group_by=["user", "episode"])
+        rows = rows.mutate(last=rows.step.max().over(record), many=rows.step.count().over(record),
+                           invalid=rows.bad.max().over(record))  # fmt: skip
+        rows = rows.filter((rows.invalid == 0) & (rows.many == rows.last + 1))
+        if not declaration.early_end:
+            rows = rows.filter(rows.last == declaration.shape.horizon - 1)
+    return rows.filter(rows.rank == rows.step).select("user", "episode", "step", "item")
 
 
 def _quotient(number: Any, divisor: int) -> Any:
@@ -113,28 +135,35 @@ def _quotient(number: Any, divisor: int) -> Any:
 def valid_rows(table: Any, declaration: Declaration, pack: Packing) -> Any:
     """Rows whose step, state and action lie in their domains, with (state, action, reward) packed into one number.
 
-    A next state is packed below them, as S where it is missing.
+    A next state is packed below them, as S where it is missing. Where rows that are not valid drop a record, those with
+    a step are kept, without a number.
     """
     ibis = load_ibis()
     columns = declaration.columns
     user, episode = identifier(table, columns.user), ibis.literal(0)
     step, state, action = (columns_of(table, declaration)[name] for name in ("step", "state", "action"))
     item = (state * pack.actions + action) * pack.positions + _position(table, declaration, pack)
-    valid = user.notnull() & step.notnull() & state.notnull() & action.notnull()
+    placed, valid = user.notnull() & step.notnull(), state.notnull() & action.notnull()
     if columns.episode is not None:
         episode = identifier(table, columns.episode)
-        valid &= episode.notnull()
+        placed &= episode.notnull()
     if columns.next_state is not None:
         successor, missing = columns_of(table, declaration)["next_state"], absent(table, columns.next_state)
         valid &= missing | successor.notnull()
         item = item * pack.following + missing.ifelse(pack.states, successor)
-    rows = table.select(user=user, episode=episode, step=step, item=item, valid=valid)
-    rows = rows.filter(rows.valid).drop("valid")
+    valid = valid.fill_null(False)
+    rows = table.select(
+        user=user, episode=episode, step=step, item=valid.ifelse(item, None), bad=valid.ifelse(0, 1), placed=placed
+    )
+    kept = rows.placed if declaration.missing == "drop" else rows.placed & (rows.bad == 0)
+    rows = rows.filter(kept).drop("placed")
     dates = declaration.dates
     if dates is not None and dates.first_day is None:
-        first = rows.step.min().over(ibis.window(group_by=["user", "episode"]))
-        rows = rows.mutate(step=_quotient(rows.step - first, dates.days))
-        rows = rows.filter(rows.step < declaration.shape.horizon)
+        known = (rows.bad == 0).ifelse(rows.step, None)
+        ahead = rows.step - known.min().over(ibis.window(group_by=["user", "episode"])).fill_null(DAYS)
+        rows = rows.mutate(ahead=ahead)
+        rows = rows.filter(rows.ahead < declaration.shape.horizon * dates.days)
+        rows = rows.mutate(step=(rows.ahead < 0).ifelse(-1, _quotient(rows.ahead, dates.days))).drop("ahead")
     return rows
 
 
@@ -148,8 +177,10 @@ def kept_episodes(rows: Any, declaration: Declaration) -> Any:
     return ranked.filter(ranked["rank"] < declaration.per_user).drop("rank")
 
 
-def _one_per_step(rows: Any) -> Any:
-    return rows.group_by(["user", "episode", "step"]).aggregate(item=rows.item.min())
+def one_per_step(table: Any, declaration: Declaration, pack: Packing) -> Any:
+    """Of several rows for one step the smallest valid one, and whether there is one that is not valid."""
+    rows = kept_episodes(valid_rows(table, declaration, pack), declaration)
+    return rows.group_by(["user", "episode", "step"]).aggregate(item=rows.item.min(), bad=rows.bad.max())
 
 
 def columns_of(table: Any, declaration: Declaration) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def read(
     horizon: int | None = None,
     rewards: tuple[float, float] = (0.0, 1.0),
     missing_reward: float | None = None,
+    missing: str = "end",
     per_user: int = 1,
     homogeneous: bool = False,
     early_end: bool = True,
@@ -167,6 +168,8 @@ def read(
         horizon: The largest number of steps.
         rewards: The range; what is outside is clipped.
         missing_reward: What a missing reward counts as (0 unless declared, or the end of the range next to it).
+        missing: What becomes of a record in which a step is missing or not valid: "end", it ends before; "drop", it is
+            dropped; "row", what stands behind is kept, and policies are not judged.
         per_user: Trajectories that a user may contribute.
         homogeneous: The model is stationary: counts of all steps are pooled.
         early_end: Episodes may end before the horizon, and nothing is gained or lost afterwards; with False every
@@ -201,7 +204,7 @@ def read(
     declaration = Declaration(
         columns, shape, per_user, first_step, early_end, labels_of(state_parts), labels_of(action_parts),
         state_parts=state_parts, action_parts=action_parts, dates=dates,
-        missing_reward=missing_reward,
+        missing_reward=missing_reward, missing=missing,
     )  # fmt: skip
     opened = open_source(
         os.fspath(source) if isinstance(source, os.PathLike) else source, columns.names,

@@ -71,7 +71,7 @@ _LABELS = {
     "reward": "rows whose reward is missing, not a number or outside the declared range",
     "duplicates": "rows of a (user, episode, step) that has a smaller row",
     "episodes": "users with more trajectories than declared",
-    "gaps": "rows of which nothing tells what came next, before a step that is missing",
+    "gaps": "rows that are left out because a step of the record is missing, as declared",
 }
 
 
@@ -159,11 +159,16 @@ def _repeated(rows: Any, table: Table) -> Any:
     per_user = valid.group_by("user").aggregate(kept=valid.episode.nunique())
     second = per_user.aggregate(episodes=(per_user.kept > declaration.per_user).sum())
     kept = query.kept_episodes(valid, declaration)
+    kept = kept.filter(kept.bad == 0)
     per_step = kept.group_by(["user", "episode", "step"]).aggregate(copies=kept.count())
     first = per_step.aggregate(duplicates=(per_step.copies - 1).sum())
     return first.cross_join(second)
 
 
 def _gaps(rows: Any, table: Table) -> Any:
-    kept = query.followed_rows(rows, table.declaration, table.declaration.packing(2))
-    return kept.aggregate(gaps=kept.successor.isnull().sum())
+    declaration, pack = table.declaration, table.declaration.packing(2)
+    there = query.one_per_step(rows, declaration, pack)
+    kept = query.followed_rows(rows, declaration, pack)
+    every = there.aggregate(every=there.item.count())
+    both = every.cross_join(kept.aggregate(kept=kept.successor.count()))
+    return both.select(gaps=both.every - both.kept)
