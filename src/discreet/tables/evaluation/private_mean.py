@@ -150,7 +150,7 @@ class PrivateMean:
     @staticmethod
     def check_width(epsilon: float) -> None:
         """Refuse an epsilon of one quantity at which its noise would be too wide."""
-        DiscreteLaplace(GRID / ((1 - FOR_THE_MEAN) * epsilon))  # the wider one
+        DiscreteLaplace(2 * GRID / epsilon)
 
     def parts(self) -> list[Part]:
         """The release: its name, how many numbers it is, what replacing one user moves, and its noise."""
