@@ -29,7 +29,6 @@ from discreet.audit.likelihoods import (
     Together,
 )
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
-from discreet.base.errors import of_kind
 from discreet.base.policies import Policy
 from discreet.base.streams import COINS, Stream, next_word, stream
 from discreet.base.types import Floats
