@@ -149,7 +149,12 @@ ROWS = (
     Row("0.2.0/result/result.json", result, "joint, regret 1162.73"),
     Row("0.2.0/local-study.zip", study, "ended all reports were counted, sent 6, sound True"),
     Row("0.2.0/central-study.zip", study, "ended all reports were counted, sent 6, sound True"),
-    Row("0.2.0/shuffle-study.zip", two_parties, "ended all reports were counted, sent 6, sound True"),
+    Row(  # no profile understates now, not by a last digit: its mechanism is another one
+        "0.2.0/shuffle-study.zip",
+        two_parties,
+        "refused: database 'shuffle-study/small.db' belongs to another study, or this one was changed after it had "
+        "opened: a study that changes is another study and needs a database of its own",
+    ),
 )
 
 
@@ -162,7 +167,7 @@ def test_what_becomes_of_a_released_file(tmp_path, monkeypatch, row):
     try:
         found = row.read(file)
     except DiscreetError as error:
-        found = f"refused: {error}"
+        found = f"refused: {error}".replace(f"{file.parent}/", "")
     assert found == row.happens
 
 
