@@ -106,3 +106,18 @@ def test_bad_inputs_and_impossible_learners_are_refused():
     for recipe in ("auto", "central/three-tables-laplace"):
         with pytest.raises(Unsupported, match="losses"):
             discreet.calibrate(discreet.Central(1.0, recipe=recipe), WORLD.shape, learner=NeedsLosses(), episodes=10)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("rewards", ["private", "known"])
+def test_a_sparse_release_is_foretold_without_data(law, rewards):
+    """With all cells of a count above the threshold its noise is theirs; how far the threshold is, the law says."""
+    target = discreet.Central(1.0, 1e-5, recipe=f"offline/sparse-{law}", options={"rewards": rewards})
+    found = discreet.calibrate(target, discreet.Shape(3, 2, 4), episodes=100, data_set=True)
+    channel = build(target, discreet.Shape(3, 2, 4), 100, data_set=True).channels[0]
+    counts = {"visits": 8, "transitions": 2, "rewards": 4} if rewards == "private" else {"visits": 4, "transitions": 1}
+    assert {error.statistic: error.cells for error in found.errors} == counts
+    for error in found.errors:
+        assert error.sd_release == error.sd_end == pytest.approx(math.sqrt(channel.law.variance * error.cells))
+        assert error.sd_end < error.width_end < 4 * error.sd_end
+    assert f"threshold {channel.law.threshold:.6g}" in found.law

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from discreet.base.errors import DiscreetError, Unsupported, unknown_name
+from discreet.base.errors import DiscreetError, InvalidInput, Unsupported, unknown_name
 from discreet.base.policies import MIXED
 from discreet.base.shape import LayeredShape, Shape
 from discreet.mechanisms.release import LAYERS, Layer
@@ -43,19 +43,19 @@ def choose(
     _check_options(own, privacy)
     by_layer = LAYERS in needs and shape.horizon > 1
     candidates: list[tuple[float, Privatizer]] = []
-    reasons, too_wide, counted = [], [], set()
+    reasons, refused, counted = [], [], set()
     for recipe in own:
         made = _attempt(recipe, privacy, shape, episodes, needs)
         if isinstance(made, Privatizer):
             candidates.append((score(made, episodes), made))
             if not by_layer or _answers_layers(made):
                 counted.add(recipe.encoder)
-        elif isinstance(made, NoiseTooWide):
-            too_wide.append(made)
+        elif isinstance(made, InvalidInput):
+            refused.append(made)
         elif made:
             reasons.append(made)
-    if not candidates and too_wide:
-        raise min(too_wide, key=lambda refusal: refusal.factor)
+    if not candidates and refused:  # an input that none of them takes; of noise that is too wide the narrowest
+        raise min(refused, key=lambda refusal: refusal.factor if isinstance(refusal, NoiseTooWide) else 0.0)
     if not candidates:
         if needs & _OF_LOSSES and not isinstance(shape, LayeredShape):
             raise Unsupported(
@@ -91,7 +91,7 @@ def _answers_layers(privatizer: Privatizer) -> bool:
 
 def _attempt(
     recipe: Recipe, privacy: Privacy, shape: Shape, episodes: int, needs: frozenset[str]
-) -> Privatizer | NoiseTooWide | str | None:
+) -> Privatizer | InvalidInput | str | None:
     """The recipe assembled; or why it does not serve; or None where "auto" does not take it."""
     if not recipe.automatic or not recipe.suits(privacy, shape):
         return None
@@ -106,7 +106,7 @@ def _attempt(
         candidate = recipe.assemble(privacy, shape, episodes, needs)
         candidate.check(needs)
         return candidate
-    except NoiseTooWide as refusal:
+    except InvalidInput as refusal:
         return refusal
     except Unsupported as refusal:
         return f"{recipe.name}: {refusal}"

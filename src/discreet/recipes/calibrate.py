@@ -18,6 +18,7 @@ from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.release import Estimate
 from discreet.mechanisms.schedule import sizes
+from discreet.mechanisms.sparse import SparseChannel, SparseTable
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.privacy.guarantee import Guarantee, Reason, finite_or_none
 from discreet.recipes.registry import Target, build
@@ -143,15 +144,17 @@ def _errors(channel: AnyChannel, shape: Shape, blocks: list[int], failure_probab
         run.add(_nobody(channel.encoder, block), block, context)
         first = first or run.estimates()
     cells, width_of = channel.cells_per_count(), run.width_now()
+    sparse = isinstance(channel, SparseChannel)  # states the noise of one cell: how many of a count leave is not known
     return [
         StatisticError(
             name,
             cells[name],
-            math.sqrt(first[name].variance.max()),
-            math.sqrt(estimate.variance.max()),
+            math.sqrt(first[name].variance.max() * (cells[name] if sparse else 1)),
+            math.sqrt(estimate.variance.max() * (cells[name] if sparse else 1)),
             float(width_of(cells[name], failure_probability).max()),
         )
         for name, estimate in run.estimates().items()
+        if name in cells
     ]
 
 
@@ -161,6 +164,8 @@ def _nobody(encoder: Encoder, users: int) -> Floats:
     Where each is asked about one row, either question about a row goes to one user in 2 S: as many as on average over
     the rows of a policy that says one action.
     """
+    if isinstance(encoder, SparseTable):
+        return np.zeros((0, 2))  # rows (cell, count)
     tally = np.zeros(encoder.size)
     if isinstance(encoder, AskedFirstVisit):
         encoder.split(tally)[1][:] = math.ceil(users / (2 * encoder.shape.states))

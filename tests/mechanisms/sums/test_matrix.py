@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
-from discreet.base.errors import Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.shape import Shape
 from discreet.base.streams import NOISE, stream
+from discreet.mechanisms.counts.first_visit import FirstVisitTables
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.mechanisms.sums.accumulator import advance, draws_at
 from discreet.mechanisms.sums.matrix import (
     Matrix,
@@ -22,6 +28,8 @@ from discreet.mechanisms.sums.matrix import (
 )
 from discreet.noise import GridGaussian, add_noise
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.recipes.registry import build, forget, recipes, register
+from discreet.recipes.targets import Central
 
 
 def toeplitz(column):
@@ -154,3 +162,44 @@ def test_the_compiled_form_takes_the_same_steps():
         released += unmixing.step(np.arange(size), published)
         np.testing.assert_allclose(cells, released, atol=1e-9)
         assert draws_at(arrays, t) == Matrix(n).errors()[t]
+
+
+@pytest.mark.parametrize("releases", [1, 2, 3, 10, 1000])
+def test_no_norms_of_a_user_are_refused_and_none_is_understated(releases):
+    """The norms of every shape of S <= 7, A <= 3, H <= 11 in every encoder that is mixed: 155 of 231 were refused."""
+    matrix, moved = Matrix(releases), set()
+    for S, A, H, pooled in product(range(1, 8), range(1, 4), range(1, 12), (False, True)):
+        shape = Shape(S, A, H, homogeneous=pooled)
+        moved |= {JointHistogram(shape).sensitivity(), TwoTables(shape).sensitivity()}
+        if pooled:
+            moved |= {FirstVisitTables(shape).sensitivity(), TwoTables(shape, first_visit=True).sensitivity()}
+    columns = [Fraction(c) for c in coefficients(exponential_sum(releases), releases).tolist()]
+    floors, square = Fraction(matrix.slack), sum(c * c for c in columns)
+    for own in moved:
+        said = matrix.sensitivity(own)  # would be refused
+        l1, linf = Fraction(own.l1), Fraction(own.linf)
+        assert Fraction(said.l1) >= l1 * (sum(columns) + floors * releases)
+        assert Fraction(said.linf) >= linf + floors
+        # (a + b)^2 with a^2 = L2^2 |C|^2 and b^2 = slack^2 L1 n: at least a^2 + b^2 + 2 a b, all exact but the root.
+        a, b = Fraction(own.l2) ** 2 * square, floors**2 * l1 * releases
+        assert (Fraction(said.l2) ** 2 - a - b) ** 2 >= 4 * a * b
+        assert Fraction(said.l2) ** 2 >= a + b
+    assert len(moved) > 60
+
+
+def test_auto_passes_over_a_candidate_that_refuses():
+    """An input that one recipe refuses does not keep the others from serving; one that all refuse is still said."""
+    shape = Shape(3, 2, 4)
+    known = next(each for each in recipes("central") if each.name == "central/joint-histogram-laplace")
+
+    def refuse(*_given):
+        raise InvalidInput("no shifts have these norms")
+
+    register(replace(known, name="central/refuses", build=refuse, options={"blocks": None}))
+    try:
+        target = Central(1.0, 1e-5, options={"blocks": 1})
+        assert build(target, shape, 100).guarantee.epsilon <= 1
+        with pytest.raises(InvalidInput, match="blocks must be a whole number"):
+            build(Central(1.0, 1e-5, options={"blocks": 0}), shape, 100)
+    finally:
+        forget("central/refuses")

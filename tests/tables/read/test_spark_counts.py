@@ -112,7 +112,7 @@ def test_spark_counts_hostile_tables_as_the_compiled_rules_do(spark, tmp_path, t
     for seed in range(3):
         family = Family(seed, "text parquet" if text else "parquet", tmp_path, users=25)
         here = family.table()
-        path = str(here.source.files[0].path)
+        path = str(family.written)
         name = f"hostile_{text}_{seed}_{next(family.version)}"
         there = data.Table(IbisSource("Spark", spark.read_parquet(path, table_name=name)), here.declaration)
         assert here.users() == there.users() == 25
@@ -128,7 +128,7 @@ def test_replacing_a_user_on_spark(spark, tmp_path):
 
     def table():
         here = written()
-        path, name = str(here.source.files[0].path), f"neighbour_{next(family.version)}"
+        path, name = str(family.written), f"neighbour_{next(family.version)}"
         return data.Table(IbisSource("Spark", spark.read_parquet(path, table_name=name)), here.declaration)
 
     family.table = table

@@ -130,14 +130,14 @@ class Matrix:
     def sensitivity(self, own: Sensitivity) -> Sensitivity:
         """What a user who moves one release by ``own`` moves in all mixed counts. Only the L2 norm is meant to be used.
 
-        ``own`` must be that of a statistic of whole numbers.
+        ``own`` must be that of a statistic of whole numbers. All norms have one margin for rounding: c_j <= 1 makes
+        their squares obey L2^2 <= L1 Linf without the floors, and by Cauchy and Schwarz with them.
         """
-        columns = coefficients(exponential_sum(self.releases), self.releases)
-        mixed = own.l2 * self.column_norm * (1 + _ROUNDING)
+        columns, granted = coefficients(exponential_sum(self.releases), self.releases), 1 + _ROUNDING
         return Sensitivity(
-            own.l1 * (float(columns.sum()) + self.slack * self.releases),
-            mixed + self.slack * math.sqrt(own.l1 * self.releases),
-            own.linf + self.slack,
+            own.l1 * (float(columns.sum()) * granted + self.slack * self.releases),
+            own.l2 * self.column_norm * granted + self.slack * math.sqrt(own.l1 * self.releases),
+            own.linf * granted + self.slack,
         )
 
     def mixed(self, own: Sensitivity) -> MixedReleases:

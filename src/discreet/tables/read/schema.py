@@ -10,7 +10,7 @@ from typing import Any
 from discreet.base.errors import InvalidInput
 from discreet.tables.read.columns import Bins, Declaration, Part, listed
 from discreet.tables.read.engines import IbisSource, quietly
-from discreet.tables.read.in_process import LocalSource
+from discreet.tables.read.in_process import LocalSource, ParquetFiles
 
 _NUMBERS = frozenset({"whole", "number", "text"})
 _IDS = frozenset({"whole", "number", "text", "date", "id"})
@@ -19,6 +19,7 @@ _IDS = frozenset({"whole", "number", "text", "date", "id"})
 def check_schema(source: IbisSource | LocalSource, declaration: Declaration) -> None:
     """Refuse a table that lacks a declared column, or has one of a type that cannot be what is declared."""
     names = declaration.columns.names
+    typed = set(names) - set(source.files[0].folders) if isinstance(source, ParquetFiles) else set()
     if isinstance(source, IbisSource):
         types: dict[str, Any] = dict(source.columns())
         kinds, has = {name: _ibis_kind(types[name]) for name in types}, "; it has " + ", ".join(types)
@@ -34,7 +35,8 @@ def check_schema(source: IbisSource | LocalSource, declaration: Declaration) -> 
         if name not in types:
             raise InvalidInput(f"{source.name} has no column {name!r}{has}")
     for name, role, fitting, must_be in _needs(declaration):
-        if kinds[name] not in fitting:
+        # Text that happens to be numbers is for CSV and for frames without types; a Parquet file says what it holds.
+        if kinds[name] not in fitting or (must_be == "numeric" and kinds[name] == "text" and name in typed):
             raise InvalidInput(f"column {name!r} holds the {role} and must be {must_be}, its type is {types[name]}")
 
 
