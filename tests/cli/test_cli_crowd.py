@@ -53,6 +53,13 @@ def test_one_command_rehearses_a_whole_study(discreet, tmp_path, model, key):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*before, "out.json"])
 
 
+def test_a_world_of_another_size_is_refused_before_a_service_starts(discreet, tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.cli.crowd_service.served", None)
+    result = discreet("crowd", str(study_file(tmp_path)), "--states", "4", "--horizon", "3")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "discreet: the study has states 3, and world river-swim-4 4: choose another world\n"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -64,6 +71,7 @@ def test_one_command_rehearses_a_whole_study(discreet, tmp_path, model, key):
 def test_what_cannot_be_done_is_refused_before_anything_starts(discreet, tmp_path, options, words):
     result = discreet("crowd", str(study_file(tmp_path)), *WORLD, *options)
     assert result.code == 2
+    assert result.err.count("\n") == 1
     assert words in " ".join(result.err.split())
     assert result.out == ""
 

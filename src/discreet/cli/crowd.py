@@ -69,10 +69,13 @@ def crowd(
     shorthands = {"states": states, "actions": actions, "horizon": horizon, "instance": instance}
     chosen = _tabular(o.choose_world(world, shorthands, world_option, homogeneous))
     from discreet.client.errors import ClientError
+    from discreet.study.crowd.people import check_world
     from discreet.study.service.declaration import file_name, read_study
     from discreet.study.service.study_mechanism import completed, prepare
 
     declared = read_study(file_name(study))
+    shape = declared.shape
+    check_world((shape.states, shape.actions, shape.horizon, tuple(map(float, shape.rewards))), shape.start, chosen)
     mechanism = prepare(declared if url is not None else completed(declared))
     people = declared.total if users is None else users
     invited = (

@@ -97,7 +97,8 @@ def crowd(
     if tokens and len(tokens) < users:
         raise InvalidInput(f"{len(tokens):,} invitations are too few for {users:,} people: make more of them")
     service = Looking(connect(), study_hash)
-    check_world(service, world)
+    study = service.study()
+    check_world((study.states, study.actions, study.horizon, study.rewards), study.start, world)
     began = time.perf_counter()
     state = _Crowd(world, users, list(tokens), tick)
     services = [
@@ -141,17 +142,16 @@ class Looking(Service):
         return super().understand(answer)
 
 
-def check_world(service: Service, world: TabularWorld) -> None:
+def check_world(declared: tuple[Any, ...], start: int | None, world: TabularWorld) -> None:
     """Refuse a world that is not of the shape that the study declares."""
-    study, shape = service.study(), world.shape
-    declared = (study.states, study.actions, study.horizon, study.rewards)
+    shape = world.shape
     own = (shape.states, shape.actions, shape.horizon, tuple(map(float, shape.rewards)))
     names = ("states", "actions", "steps", "a range of rewards")
     for name, wanted, found in zip(names, declared, own, strict=True):
         if wanted != found:
             raise InvalidInput(f"the study has {name} {wanted}, and world {world.name} {found}: choose another world")
-    if study.start is not None and shape.start != study.start:
-        raise InvalidInput(f"the study begins in state {study.start}, and world {world.name} does not always do so")
+    if start is not None and shape.start != start:
+        raise InvalidInput(f"the study begins in state {start}, and world {world.name} does not always do so")
 
 
 class _Crowd:

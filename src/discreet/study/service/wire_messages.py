@@ -6,6 +6,7 @@ refusal name the place in the message where something is wrong, and never what s
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any, TypeVar
 
@@ -250,8 +251,11 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[_Message], what: str) ->
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of all messages."""
+    """The JSON schema of all messages; from Python 3.13 on docstrings come without their indentation, so always so."""
     _references, components = msgspec.json.schema_components(MESSAGES, ref_template="#/$defs/{name}")
+    for each in components.values():
+        if "description" in each:
+            each["description"] = inspect.cleandoc(each["description"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Messages of a discreet study",
