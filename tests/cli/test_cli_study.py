@@ -202,7 +202,9 @@ def test_a_study_that_says_nothing_yet_does_not_start(tmp_path, capsys, model, c
         "discreet: study 'new' does not say its title, about and epsilon yet, and nobody else can: write that into its "
         "file, then start it"
     )
-    file.write_text(file.read_text().replace('epsilon = ""', "epsilon = 1.0").replace('title = ""', 'title = "New"'))
+    file.write_text(
+        file.read_text().replace('\nepsilon = ""', "\nepsilon = 1.0").replace('title = ""', 'title = "New"')
+    )
     assert run(command, file) == 2
     assert "does not say its about yet" in capsys.readouterr().err
     assert not places_of(file).database.exists()
