@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from discreet.simulation.simulate import simulate
     from discreet.tables.verify import verify
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 # The release since which kept simulations are still good: runs of the papers' figures are found again by it. It moves
 # when the same simulation gives another result, and not with every release.
 RESULTS_SINCE = "0.1.0"

@@ -140,7 +140,7 @@ def test_what_was_learned_is_a_policy_file_with_the_labels_of_the_study(tmp_path
 
 @pytest.mark.parametrize("command", [("study", "check"), ("serve",), ("study", "end"), ("study", "restored")])
 def test_a_file_that_is_no_study_is_one_sentence(tmp_path, capsys, command):
-    (tmp_path / "note.toml").write_text("format = 1\nname = 'x'\n")
+    (tmp_path / "note.toml").write_text("format = 2\nname = 'x'\n")
     for file in ("note.toml", "note.txt", "nothing.toml"):
         assert run(*command, tmp_path / file) == 2
         assert capsys.readouterr().err.count("\n") == 1
@@ -202,7 +202,9 @@ def test_a_study_that_says_nothing_yet_does_not_start(tmp_path, capsys, model, c
         "discreet: study 'new' does not say its title, about and epsilon yet, and nobody else can: write that into its "
         "file, then start it"
     )
-    file.write_text(file.read_text().replace('epsilon = ""', "epsilon = 1.0").replace('title = ""', 'title = "New"'))
+    file.write_text(
+        file.read_text().replace('\nepsilon = ""', "\nepsilon = 1.0").replace('title = ""', 'title = "New"')
+    )
     assert run(command, file) == 2
     assert "does not say its about yet" in capsys.readouterr().err
     assert not places_of(file).database.exists()

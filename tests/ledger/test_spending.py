@@ -14,7 +14,7 @@ from discreet.base.errors import InvalidInput, OverBudget, Unsupported
 from discreet.ledger.budget import FREE, Cost, as_number, cost_of, make_budget, rounded_down, units
 from discreet.ledger.spending import fingerprint
 from discreet.noise import DiscreteLaplace
-from discreet.privacy.guarantee import compose, from_mechanism
+from discreet.privacy.guarantee import about, compose, from_mechanism
 from discreet.privacy.profiles import ZeroConcentratedProfile
 
 
@@ -104,6 +104,20 @@ def test_charges_of_one_data_set_are_about_the_same_users(books):
     charge(books, pure(0.1), who="patient")
     with pytest.raises(Unsupported, match=r"about who 'patient' since the first one, and this one is about 'visit'"):
         charge(books, pure(0.1), who="visit")
+
+
+def test_charges_of_one_data_set_have_one_unit(books):
+    """Nobody knows how many of the other unit a person is; with a column of users all that is hers counts together."""
+    charge(books, pure(0.1))
+    for other in ("all reports of a participant", "one user = up to 3 whole trajectories"):
+        with pytest.raises(Unsupported, match="about unit 'one user = one whole trajectory' since the first one"):
+            charge(books, about(pure(0.1), unit=other))
+    with ledger.transaction(books):
+        ledger.open_data_set(books, "table", make_budget(epsilon=1.0))
+    charge(books, pure(0.1), name="table", who="patient")
+    charge(books, about(pure(0.1), unit="one user = up to 3 whole trajectories"), name="table", who="patient")
+    with pytest.raises(Unsupported, match="about unit 'one user' since"):
+        charge(books, about(pure(0.1), unit="all reports of a participant"), name="table", who="patient")
 
 
 def test_a_declared_data_set_refuses_other_declarations(books):

@@ -29,7 +29,7 @@ CENTRAL = {"epsilon = 4.0": "epsilon = 1.0", "delta = 0.0": "delta = 1e-5"}
 SAID = {
     'title = ""': 'title = "Small"',
     'about = ""': 'about = "Small"',
-    'epsilon = ""': "epsilon = 4.0",
+    '\nepsilon = ""': "\nepsilon = 4.0",
 }  # since 0.3.0
 RECIPES = {
     "local": "local/sampled-step",

@@ -66,14 +66,14 @@ def test_absent_and_infinite_values_are_null(result, tmp_path):
     assert np.isnan(discreet.load_result(tmp_path).deployed_gap).all()
 
 
-def test_a_result_from_before_there_were_two_gaps_still_reads(result, tmp_path):
-    data = result.as_dict()
-    del data["deployed_gap"]
-    (tmp_path / "result.json").write_text(json.dumps(data))
-    back = discreet.load_result(tmp_path)
-    np.testing.assert_array_equal(back.final_gap, result.final_gap)
-    assert np.isnan(back.deployed_gap).all()
-    assert back.deployed_gap.shape == (3,)
+def test_a_result_of_another_version_is_refused_in_one_sentence(result, tmp_path):
+    result.save(tmp_path)
+    data = json.loads((tmp_path / "result.json").read_text())
+    assert (data["format"], data["version"]) == ("discreet-result", 1)
+    for version in (None, 2):
+        (tmp_path / "result.json").write_text(json.dumps({**data, "version": version}))
+        with pytest.raises(InvalidInput, match=r"saved by another release, such as .* simulate again with --save$"):
+            discreet.load_result(tmp_path)
 
 
 def test_a_person_reads_both_gaps_and_what_is_heuristic(result):

@@ -78,7 +78,10 @@ def test_a_result_says_everything(tmp_path):
     assert (facts["users"], facts["behaviour"], facts["guarantee"]["model"]) == (10_000, "uniform", "central")
     assert "gap" in result.summary()
     result.save(tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "result.json").read_text()) == facts
+    assert (
+        json.loads((tmp_path / "run" / "result.json").read_text())
+        == {"format": "discreet-result", "version": 1} | facts
+    )
 
 
 def test_a_picture_of_values_against_users(tmp_path):

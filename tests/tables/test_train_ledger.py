@@ -84,7 +84,8 @@ def test_the_same_call_is_paid_once_and_gives_the_same_policy(table, book, monke
     assert (first.facts["ledger"]["reused"], again.facts["ledger"]["reused"]) == (False, True)
     (entry,) = entries(book)
     assert entry["declaration"] == declaration_hash(table.declaration)
-    assert entry["about"] == {"model": "central", "neighbours": "replace one user", "who": "u"}
+    about = {"model": "central", "neighbours": "replace one user", "who": "u", "unit": "one user"}
+    assert entry["about"] == about
 
 
 def test_anything_else_is_paid_for_and_says_what_was_spent_before(table, book):

@@ -134,6 +134,10 @@ def evaluate(
         typer.echo(f"Only users who were held out by {used} were asked.")
     typer.echo(f"\n{found.guarantee.statement()}")
     print_promise(found.facts)
+    if found.facts["ledger"] is not None:
+        from discreet.cli.train import charged
+
+        typer.echo(f"ledger: {charged(found.facts['ledger'])}")
 
 
 def _number(name: str, texts: list[str] | None) -> int | None:

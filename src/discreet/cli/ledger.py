@@ -145,10 +145,36 @@ def sign(
     print_facts([("signed by", head["key"]), ("head", str(out))])
 
 
+def upgrade(ledger: Where, json_file: Json = None) -> None:
+    """Carry over what a ledger of discreet 0.2 says was spent; releases that it stores are closed."""
+    from discreet.cli.output import check_outputs, write_json
+    from discreet.ledger.database import opened, transaction
+    from discreet.ledger.upgrading import upgrade as run
+
+    check_outputs(json_file=json_file)
+    with opened(ledger) as connection, transaction(connection):
+        done = run(connection)
+    write_json(json_file, [each._asdict() for each in done])
+    for name, spent, closed in done:
+        typer.echo(f"{name}: spent {spent}, as before; stored releases that were closed: {closed:,}")
+    if not done:
+        typer.echo("nothing to carry over: every data set of this ledger is of this version")
+
+
 def make_app() -> typer.Typer:
     """The group of commands."""
-    app = typer.Typer(no_args_is_help=True, help="Keep the budget of a data set: open, show, verify, head, key.")
-    for name, command in (("open", open_budget), ("show", show), ("verify", verify), ("head", sign), ("key", key)):
+    app = typer.Typer(
+        no_args_is_help=True, help="Keep the budget of a data set: open, show, verify, head, key, upgrade."
+    )
+    commands: dict[str, Any] = {
+        "open": open_budget,
+        "show": show,
+        "verify": verify,
+        "head": sign,
+        "key": key,
+        "upgrade": upgrade,
+    }
+    for name, command in commands.items():
         app.command(name)(plain_errors(command))
     return app
 

@@ -133,7 +133,7 @@ def train(
             ("recipe", fit.recipe),
             *[("noise", text) for text in _noise(facts)],
             *([] if receipt is None else [("receipt", str(receipt))]),
-            *([] if facts["ledger"] is None else [("ledger", _charged(facts["ledger"]))]),
+            *([] if facts["ledger"] is None else [("ledger", charged(facts["ledger"]))]),
             # Held-out users judge better than an estimate from what was learned from.
             *([] if facts["evaluation"] is not None else worth_words(facts["values"])),
             *kept_words(facts["values"]),
@@ -263,13 +263,16 @@ def _features(file: Path | None) -> Any:
     raise InvalidInput(f"features file {shortened(file)} cannot be read: save an array of numbers with numpy.save")
 
 
-def _charged(ledger: dict[str, Any]) -> str:
+def charged(ledger: dict[str, Any]) -> str:
     """What a release cost, or that it was paid for before, and what is left."""
     from discreet.ledger.paying import REUSED
 
     first = f"entry {ledger['entry']} of {ledger['dataset']}"
     words = ledger["words"]
     spent = REUSED if ledger["reused"] else f"charged {words['cost']}"
+    if ledger["closed"] and not ledger["reused"]:
+        stored, are = ("release", "is") if ledger["closed"] == 1 else ("releases", "are")
+        spent += f", anew: {ledger['closed']:,} stored {stored} from before the upgrade {are} closed"
     return f"{first}: {spent}; {words['left_now']} left of {words['budget']}"
 
 

@@ -10,6 +10,7 @@ file                   idea
 ``spending``           ``open_data_set``, ``spend``, ``declare_plan`` inside the caller's own transaction
 ``paying``             ``paid``: charge, draw and store in one transaction, or reuse what was paid for
 ``heads``              signed heads, which show truncation and rewriting
+``upgrading``          ``upgrade`` a ledger of version 1: what it has spent is carried over
 ``verifying``          ``verify`` a whole ledger
 =====================  ====================================================================================
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         spend,
         spend_all,
     )
+    from discreet.ledger.upgrading import Upgraded, upgrade
     from discreet.ledger.verifying import Report, verify
 
 _HOMES = {
@@ -54,6 +56,7 @@ _HOMES = {
         "spend",
         "spend_all",
     ),
+    "upgrading": ("Upgraded", "upgrade"),
     "verifying": ("Report", "verify"),
 }
 
@@ -63,6 +66,7 @@ __all__ = [
     "Charge",
     "Paid",
     "Report",
+    "Upgraded",
     "balance",
     "check_head",
     "create",
@@ -79,6 +83,7 @@ __all__ = [
     "spend",
     "spend_all",
     "transaction",
+    "upgrade",
     "verify",
 ]
 

@@ -44,8 +44,7 @@ class Book:
         self._connection, self._name = connection, at.data_set
         self._at, self.releases = at, list[tuple[int, bytes]]()
         self._number, self._hash, self._spent = at.head.number, at.head.hash, at.spent
-        first = database.entry_at(connection, at.data_set, 1)
-        self._about = None if first is None else first.content["about"]
+        self._about = _about(connection, at.data_set)
         self._seen: set[str] = set()  # parts of plans in this very call
         self._time = now()
         self._costs: dict[int, tuple[Guarantee, Cost, dict[str, Any]]] = {}
@@ -120,7 +119,8 @@ class Book:
             raise Unsupported(
                 "simulated noise protects nobody and is not charged: give the guarantee of a real release"
             )
-        about = {"model": guarantee.model, "neighbours": guarantee.neighbours, "who": who}
+        unit = _unit(guarantee.unit, who)
+        about = {"model": guarantee.model, "neighbours": guarantee.neighbours, "who": who, "unit": unit}
         if self._about is None:
             self._about = about
         for name, fixed in self._about.items():
@@ -151,6 +151,22 @@ class Book:
                 self._seen.add(part)
                 return part
         raise InvalidInput(f"plan {plan!r} has no part left with the promise {guarantee.statement()!r}")
+
+
+def _about(connection: Connection, data_set: str) -> dict[str, Any] | None:
+    """What the first charge of a data set has fixed; before version 2 its unit stands in its guarantee alone."""
+    for number in (1, 2):  # an upgrade may come before the first charge
+        entry = database.entry_at(connection, data_set, number)
+        if entry is not None and entry.content["about"] is not None:
+            content = entry.content
+            about = dict(content["about"])
+            return about if "unit" in about else {**about, "unit": _unit(content["guarantee"]["unit"], about["who"])}
+    return None
+
+
+def _unit(unit: str, who: str | None) -> str:
+    """The unit of a charge. With a column of users it is all that a user brings, however many trajectories count."""
+    return "one user" if who is not None and unit.startswith("one user =") else unit
 
 
 def _promise(guarantee: Guarantee) -> dict[str, Any]:

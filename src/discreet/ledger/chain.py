@@ -5,6 +5,9 @@ which is canonical JSON (keys sorted, no spaces, ASCII), and
 
     hash_n = SHA-256(hash_(n-1) + newline + body_n),    hash_(-1) = SHA-256("discreet ledger 1" + newline + name).
 
+Entry 0 says the version. Version 2 (0.3.0) fixes the unit of charges and hashes requests anew. A chain of version 1
+goes on after an entry of the kind "upgrade", which carries its sum over and closes the releases before it.
+
 Bodies name their data set and number and carry the running total, so a changed, removed, exchanged or inserted entry
 breaks the chain. A chain cannot see that its end was cut off, or that somebody wrote all of it anew: for that a head
 (number and hash of the last entry) must be kept elsewhere, signed (:mod:`discreet.ledger.heads`).
@@ -20,7 +23,9 @@ from typing import Any, NamedTuple
 from discreet.base.errors import DiscreetError, InvalidInput
 from discreet.ledger.budget import FREE, Budget, Cost, budget_from
 
-FORMAT = "discreet ledger 1"
+FORMAT, OLD = "discreet ledger 2", "discreet ledger 1"
+_FIRST = "discreet ledger 1"  # how chains begin, which did not change
+UPGRADE = "#upgrade"  # the part of the entry that carries an old chain over; no plan has a name with #
 _OPENING = frozenset({"dataset", "number", "time", "budget", "declaration"})
 _CHARGE = frozenset(
     {"dataset", "number", "time", "kind", "what", "cost", "spent", "about", "request", "part", "release", "guarantee"}
@@ -79,7 +84,7 @@ def digest(content: Any) -> str:
 
 def first_hash(data_set: str) -> str:
     """What the first entry of a data set is chained to."""
-    return hashlib.sha256(f"{FORMAT}\n{data_set}".encode()).hexdigest()
+    return hashlib.sha256(f"{_FIRST}\n{data_set}".encode()).hexdigest()
 
 
 def link(previous: str, body: str) -> str:
@@ -92,6 +97,14 @@ def chained(previous: str, content: dict[str, Any]) -> Entry:
     body = canonical(content)
     request, part = content.get("request"), content.get("part")
     return Entry(content["dataset"], content["number"], request, part, body, link(previous, body))
+
+
+def old_words(data_set: str) -> str:
+    """What is said of a data set that an earlier release has written."""
+    return (
+        f"data set {data_set!r} of this ledger was written by discreet 0.2: carry over what it has spent with  "
+        "discreet ledger upgrade LEDGER"
+    )
 
 
 def cost_in(content: dict[str, Any], field: str) -> Cost:
@@ -110,6 +123,7 @@ class Followed:
         self.problems: list[str] = []
         self._paid: set[tuple[str, str]] = set()
         self._parts: dict[str, float] = {}  # how many releases each plan has
+        self.old = False  # of version 1, and not carried over
 
     def take(self, entry: Entry) -> None:
         """Follow the chain by one entry. After a break it is followed on from what stands there."""
@@ -133,6 +147,7 @@ class Followed:
             self._report(entry.number, "it names another data set, number, request or plan than its row")
         if entry.number == 0:
             self.budget = budget_from(content["budget"])
+            self.old = content["format"] == OLD
             return
         self._check_cost(entry.number, content)
         self._check_once(entry.number, content)
@@ -157,7 +172,9 @@ class Followed:
                 if paid in self._paid:
                     self._report(number, f"its {paid[0]} was paid before")
                 self._paid.add(paid)
-        if content["kind"] == "plan":
+        if content["kind"] == "upgrade":
+            self.old = False
+        elif content["kind"] == "plan":
             self._parts[part] = len(content["plan"])
         elif content["kind"] == "rounds":
             self._parts[part] = math.inf

@@ -40,6 +40,7 @@ from discreet.ledger.budget import Cost
 from discreet.ledger.chain import Entry, cost_in, digest
 from discreet.ledger.database import Connection, Unsure, opened, transaction
 from discreet.ledger.spending import Balance, Charge, balance, fingerprint, spend_all, try_charge
+from discreet.ledger.upgrading import closed_before
 from discreet.privacy.guarantee import Guarantee
 
 REUSED = "already paid: the stored release was used"
@@ -54,6 +55,7 @@ class Paid:
         fresh: Whether it was drawn just now.
         entry: Of the chain.
         balance: Where the data set stood afterwards.
+        closed: How many releases an upgrade has closed: if this was one of them, it was paid again.
 
     Examples:
         >>> import pathlib, tempfile
@@ -75,6 +77,7 @@ class Paid:
     fresh: bool
     entry: Entry
     balance: Balance  # now
+    closed: int = 0  # releases from before an upgrade, which are not used again
 
     @property
     def cost(self) -> Cost:
@@ -101,6 +104,7 @@ class Paid:
             "budget": budget.numbers(budget.limit),
             "spent_before": budget.numbers(self.before),
             "releases_before": self.entry.number - 1,
+            "closed": self.closed,
             "cost": budget.numbers(self.cost),
             "left_after": budget.numbers(left),
             "words": {
@@ -125,7 +129,7 @@ def request_hash(request: Mapping[str, Any]) -> str:
         True
     """
     try:
-        return digest(dict(request))
+        return digest(["request 2", dict(request)])  # version 1 hashed the request alone
     except (TypeError, ValueError):
         raise InvalidInput(
             "a request is plain data: text, finite numbers, lists and dictionaries with text keys"
@@ -197,7 +201,7 @@ def paid(
 def _bought(connection: Connection, dataset: str, charge: Charge, draw: Callable[[], bytes]) -> Paid:
     content = draw()
     (entry,) = spend_all(connection, dataset, [replace(charge, release=content)])
-    return Paid(content, True, entry, balance(connection, dataset))
+    return Paid(content, True, entry, balance(connection, dataset), closed_before(connection, dataset))
 
 
 def _stored(connection: Connection, dataset: str, charge: Charge) -> Paid | None:

@@ -27,7 +27,7 @@ from discreet.ledger.book import Book
 from discreet.ledger.book import fingerprint as fingerprint
 from discreet.ledger.book import now as now
 from discreet.ledger.budget import FREE, Budget, Cost, budget_from
-from discreet.ledger.chain import FORMAT, Entry, chained, cost_in, first_hash
+from discreet.ledger.chain import FORMAT, UPGRADE, Entry, chained, cost_in, first_hash, old_words
 from discreet.ledger.database import Connection
 from discreet.privacy.guarantee import Guarantee
 
@@ -345,4 +345,7 @@ def _opening(connection: Connection, data_set: str) -> dict[str, Any]:
     opening = database.entry_at(connection, data_set, 0)
     if opening is None:
         raise InvalidInput(f"the first entry of data set {data_set!r} is missing: check the ledger with  ledger verify")
-    return opening.content
+    content = opening.content
+    if content.get("format") != FORMAT and database.entry_of_part(connection, data_set, UPGRADE) is None:
+        raise InvalidInput(old_words(data_set))
+    return content

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.base.errors import InvalidInput
 from discreet.ledger import database
-from discreet.ledger.chain import Followed, digest
+from discreet.ledger.chain import Followed, digest, old_words
 from discreet.ledger.database import Connection
 
 _MOST = 20  # problems of one data set that are listed
@@ -73,7 +74,9 @@ def verify(connection: Connection, head: Mapping[str, Any] | None = None) -> Rep
             followed.take(entry)
             entries += 1
             seen = seen or (end is not None and (entry.number, entry.hash) == (end["number"], end["hash"]))
-        found = [*followed.finished(), *_releases(connection, followed)]
+        if followed.old and not followed.problems:
+            raise InvalidInput(old_words(name))
+        found = [*followed.finished(), *release_problems(connection, followed)]
         if end is not None and not seen:
             found.append(
                 f"data set {name!r}: entry {end['number']} of the signed head is not there: entries were removed or "
@@ -84,7 +87,7 @@ def verify(connection: Connection, head: Mapping[str, Any] | None = None) -> Rep
     return Report(entries, heads, tuple(problems))
 
 
-def _releases(connection: Connection, followed: Followed) -> list[str]:
+def release_problems(connection: Connection, followed: Followed) -> list[str]:
     """Stored releases that are missing, changed, or belong to no entry."""
     name, problems = followed.data_set, []
     for number, promised in followed.releases.items():

@@ -22,7 +22,7 @@ from discreet.privacy.guarantee import Guarantee, finite_or_none
 from discreet.privacy.words import brief_promise
 
 _WORDS = ("world", "learner", "privacy", "recipe", "seed", "seconds")
-_NO_GAPS: dict[str, None] = {"per_run": None}  # in results saved before there was a deployed gap
+_VERSION = 1  # of result.json; those of 0.2 say none
 
 
 @dataclass(frozen=True)
@@ -368,18 +368,25 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
     path = path / "result.json" if path.is_dir() else path
     try:
         data = json.loads(path.read_text())
+        if isinstance(data, dict) and "regret" in data and data.get("version") != _VERSION:
+            raise InvalidInput(
+                f"{str(path)!r} was saved by another release, such as 0.2, and this one reads version {_VERSION} of "
+                "results: simulate again with --save"
+            )
         return SimulationResult(
             **{name: data[name] for name in _WORDS},
             episodes=np.asarray(data["checkpoints"], np.int64),
             regret=np.asarray(data["curve"]["per_run"], np.float64),
             final_gap=_or_nan(data["final_gap"]["per_run"], data["runs"]),
-            deployed_gap=_or_nan(data.get("deployed_gap", _NO_GAPS)["per_run"], data["runs"]),
+            deployed_gap=_or_nan(data["deployed_gap"]["per_run"], data["runs"]),
             switches=np.asarray(data["switches"]["per_run"], np.int64),
             deterministic_switches=np.asarray(data["switches"]["deterministic"], np.int64),
             guarantee=data["guarantee"],
             remarks=tuple(data.get("remarks", ())),
             sizes=data.get("sizes", ""),
         )
+    except InvalidInput:
+        raise
     except OSError as error:
         raise InvalidInput(
             f"cannot read results from {str(path)!r}: {error.strerror}; give a folder that save() wrote"
@@ -390,7 +397,8 @@ def load_result(folder: str | os.PathLike[str]) -> SimulationResult:
 
 def _save(facts: dict[str, Any], folder: str | os.PathLike[str]) -> None:
     with folder_for(folder) as path:
-        write_atomically(path / "result.json", json.dumps(facts, indent=1))
+        said = {"format": "discreet-result", "version": _VERSION, **facts}
+        write_atomically(path / "result.json", json.dumps(said, indent=1))
 
 
 def standard_error(values: Floats) -> float:

@@ -140,7 +140,7 @@ def test_what_a_ledger_and_an_ending_say_is_text_too():
 @pytest.mark.parametrize("mark", ["\u202e", "\u200f", "\u2066", "\x1b", "\x00"])
 def test_marks_that_turn_text_around_are_refused_before_a_study_is_served(mark):
     """Letters that run from right to left are printable, and are shown in a direction of their own; marks are not."""
-    text = 'format = 1\nname = "x"\ntitle = "{}"\n[privacy]\nmodel = "local"\n'
+    text = 'format = 2\nname = "x"\ntitle = "{}"\n[privacy]\nmodel = "local"\n'
     with pytest.raises(InvalidInput, match="title must be printable text"):
         parse_study(text.format(f"\\U{ord(mark):08x}"))
     with pytest.raises(InvalidInput, match="has no"):

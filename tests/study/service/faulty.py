@@ -243,7 +243,7 @@ def study_of(model: str, users: int = 26, **changes: Any) -> Study:
     """A small study with unique cells."""
     return declare(
         {
-            "format": 1,
+            "format": 2,
             "name": "faults",
             "problem": {"states": STATES, "actions": 2, "horizon": 1, "homogeneous": True},
             "privacy": MODELS[model],

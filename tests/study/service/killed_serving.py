@@ -70,7 +70,7 @@ def declare(folder: Path, model: str) -> Path:
     new_study(file)
     signing = read_study(file).signing_key
     file.write_text(
-        f'format = 1\nname = "killed"\ntitle = "Killed"\nabout = "Often"\n'
+        f'format = 2\nname = "killed"\ntitle = "Killed"\nabout = "Often"\n'
         f"[problem]\nstates = {STATES}\nactions = 2\nhorizon = 2\n[privacy]\n"
         f"{PRIVACY[model]}\n[users]\nnumber = {STATES * STATES}\n[keys]\nsigning = '{signing}'\n"
     )

@@ -31,8 +31,8 @@ def said(file: Path, epsilon: float = 4.0) -> str:
     """The text of a new study, with what it leaves empty; written, too."""
     text = file.read_text()
     for name, value in (("title", '"Which reminder helps?"'), ("about", '"What is asked."'), ("epsilon", epsilon)):
-        assert f'{name} = "" ' in text
-        text = text.replace(f'{name} = "" ', f"{name} = {value} ")
+        assert f'\n{name} = "" ' in text
+        text = text.replace(f'\n{name} = "" ', f"\n{name} = {value} ")
     file.write_text(text)
     return text
 

@@ -42,7 +42,7 @@ def declare(folder: Path, recipe: str) -> Path:
     new_study(file)
     signing = read_study(file).signing_key
     file.write_text(
-        f'format = 1\nname = "planted"\n[problem]\nstates = {STATES}\nactions = 2\nhorizon = {HORIZON}\n'
+        f'format = 2\nname = "planted"\n[problem]\nstates = {STATES}\nactions = 2\nhorizon = {HORIZON}\n'
         f'homogeneous = true\n[privacy]\nmodel = "central"\n{RECIPES[recipe]}\n[users]\nnumber = 120\n'
         f'[keys]\nsigning = "{signing}"\n'
     )

@@ -71,7 +71,7 @@ def test_a_report_gets_a_part_of_epsilon_that_never_adds_up_to_more(tmp_path):
         ("epsilon = 4.0", "epsilon = 4.0\nepsilom = 3.0", "epsilom.*did you mean epsilon"),
         ("epsilon = 4.0", "epsilon = -1.0", "epsilon"),
         ("epsilon = 4.0", "", "no epsilon"),
-        ("format = 1", "format = 2", "format"),
+        ("format = 2", "format = 1", "format of a study is 2, got 1: it was written for another release"),
         ('model = "local"', 'model = "shuffle"', "no sealing"),
         ('model = "local"', 'model = "lokal"', "did you mean local"),
         ("delta = 0.0", "delta = 1e-5", "pure privacy"),

@@ -49,7 +49,7 @@ def study_of(**changes: Any) -> Study:
     public = signing_key()[1]
     return declare(
         {
-            "format": 1,
+            "format": 2,
             "name": "shuffled",
             "problem": {"states": STATES, "actions": 2, "horizon": 1, "homogeneous": True},
             "privacy": {

@@ -64,7 +64,7 @@ def declare(folder: Path) -> Path:
     new_study(file, "shuffle")
     keys = read_study(file).declaration["keys"]
     file.write_text(
-        f'format = 1\nname = "killed"\ntitle = "Killed"\nabout = "Often"\n'
+        f'format = 2\nname = "killed"\ntitle = "Killed"\nabout = "Often"\n'
         f"[problem]\nstates = {STATES}\nactions = 2\nhorizon = 2\n[privacy]\n"
         f'model = "shuffle"\nepsilon = 1.0\ndelta = 1e-3\nrecipe = "shuffle/sampled-item"\n'
         f"options = {{ blocks = {BLOCKS}, first = {USERS // BLOCKS} }}\n"

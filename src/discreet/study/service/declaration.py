@@ -33,7 +33,7 @@ from discreet.base.validation import (
 from discreet.ledger.chain import canonical, digest
 from discreet.recipes.targets import Central, Local, Privacy, Shuffle
 
-FORMAT = 1
+FORMAT = 2  # 1 was that of discreet 0.2, whose shuffled studies bound no law
 MODELS = {"local": Local, "central": Central, "shuffle": Shuffle}
 _LARGEST = 1 << 20  # bytes of a study file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -276,7 +276,10 @@ def _name(name: str, value: Any) -> str:
 
 def _format(name: str, value: Any) -> int:
     if value != FORMAT or isinstance(value, bool):
-        raise InvalidInput(f"{name} of a study is {FORMAT}, got {shown(value)}: it was written for another release")
+        raise InvalidInput(
+            f"{name} of a study is {FORMAT}, got {shown(value)}: it was written for another release, such as 0.2; end "
+            "it with that one, or write a new one with  discreet study new"
+        )
     return FORMAT
 
 

@@ -139,7 +139,7 @@ def template(name: str, keys: Mapping[str, str], model: str = "local") -> str:
 _TEMPLATE = """\
 # A study of discreet. All of this is public: participants see it, and its hash is what their devices agree to.
 # Check it with  discreet study check FILE;  nothing may be changed once somebody takes part.
-format = 1
+format = 2
 name = "{name}"
 title = ""                     # what participants see first; serve starts when title, about and epsilon are said
 about = ""                     # what is asked and why, in a sentence or two
