@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +19,11 @@ from tests.study.service.small_studies import SAMPLED, declared
 from discreet.cli import main
 from discreet.cli.crowd_service import _free_port
 from discreet.cli.workers import check_proxies, run_workers
+from discreet.client import Device
+from discreet.client.errors import ClientError
+from discreet.client.store import MemoryStore
+from discreet.study.service.declaration import read_study
+from discreet.study.service.study_files import places_of
 
 PATIENCE = 120.0
 
@@ -138,3 +145,27 @@ def test_workers_end_when_the_process_that_watches_them_is_killed(tmp_path):
         process.wait()
         until(lambda: status(port, "GET", "/healthz") is None)
         until(lambda: not _family(process.pid))
+
+
+@pytest.mark.slow
+def test_a_signal_to_stop_is_obeyed_while_the_database_hangs(tmp_path):
+    """Somebody else holds the lock of the database, for which a report waits a minute."""
+    with serving(tmp_path) as (process, port):
+        file = tmp_path / "small.toml"
+        other = sqlite3.connect(places_of(file).database, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        device = Device(f"http://127.0.0.1:{port}", MemoryStore(), study_hash=read_study(file).hash, at_once=True)
+        device.begin()
+        device.abandon()
+
+        def send() -> None:
+            with suppress(ClientError):
+                device.send()
+
+        threading.Thread(target=send, daemon=True).start()
+        time.sleep(1.0)
+        begun = time.monotonic()
+        process.terminate()
+        process.wait(60)
+        assert time.monotonic() - begun < 15  # five seconds, where a machine has time
+        other.close()

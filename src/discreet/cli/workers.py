@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -30,6 +31,7 @@ Proxies: TypeAlias = Annotated[
         "repeated. Without it the header is ignored.",
     ),
 ]  # fmt: skip
+_LEAVE = 4.5  # seconds from a signal to stop until the process ends
 _SECONDS = 0.5  # between two looks whether the supervisor is there
 
 
@@ -91,11 +93,32 @@ def told(command: str) -> tuple[dict[str, Any], Log]:
         settings = json.loads(os.environ[_variable(command)])
     except (KeyError, ValueError):
         raise InvalidInput(f"a worker is started by  discreet {command}") from None
+    log = Log()
+    _leave_soon(log)
     if settings["supervisor"] != os.getpid():
         threading.Thread(target=_die_with, args=(settings["supervisor"],), name="supervisor", daemon=True).start()
-    log = Log()
     logging.getLogger().addHandler(ServerLog(log))  # of everybody: messages of others may quote requests
     return settings, log
+
+
+def _leave_soon(log: Log) -> None:
+    """Once told to stop, be gone in a few seconds whatever hangs: what a crash at any moment means is seen to."""
+
+    def leave() -> None:
+        log.write("cut short", remedy="none: what was not finished is done at the next start")
+        os._exit(0)
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        timer = threading.Timer(_LEAVE, leave)
+        timer.daemon = True
+        timer.start()
+        before[number](number, frame)
+
+    before: dict[int, Any] = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if callable(listener := signal.getsignal(number)):
+            before[number] = listener
+            signal.signal(number, heard)
 
 
 def _die_with(supervisor: int) -> None:

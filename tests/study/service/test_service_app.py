@@ -156,7 +156,7 @@ def test_the_public_page_escapes_what_the_study_says(tmp_path):
 
 
 def test_an_unforeseen_error_is_logged_by_kind_and_place_alone(served, rng):
-    def broken(body, token=None):
+    def broken(body, token=None, looks=True):
         raise RuntimeError("a secret of somebody")
 
     served.at.check = broken

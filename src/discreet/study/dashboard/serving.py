@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -32,7 +32,8 @@ MOST_STREAMS = 32
 class Pages:
     """The pages of one study.
 
-    ``now`` says where it stands, ``facts`` what everybody may know, ``clock`` the time; ``failed`` is told of errors.
+    ``now`` says where it stands, ``facts`` what everybody may know, ``clock`` the time; ``failed`` is told of errors,
+    and ``run`` looks outside the event loop.
     Streams end when ``stopping`` is set.
     """
 
@@ -40,6 +41,7 @@ class Pages:
     facts: Callable[[], PublicFacts]
     clock: Callable[[], str]
     failed: Callable[[str, BaseException], None]
+    run: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     streams: int = 0
     _made: tuple[object, str] = (None, "")
@@ -49,7 +51,7 @@ class Pages:
     async def participants(self, of: object) -> Response:
         """The public page; it is made anew when ``of``, the published round, is another one than before."""
         if self._made[0] is not of:
-            self._made = of, participants_page(await asyncio.to_thread(self.facts))
+            self._made = of, participants_page(await self.run(self.facts))
         return HTMLResponse(self._made[1], headers=_PAGE)
 
     def operator(self) -> Response:
@@ -92,7 +94,7 @@ class Pages:
     async def _look(self) -> bytes:
         async with self._looking:
             if perf_counter() - self._seen[0] >= _BETWEEN / 2:
-                found = msgspec.json.encode(await asyncio.to_thread(self.now))
+                found = msgspec.json.encode(await self.run(self.now))
                 self._seen = perf_counter(), found
             return self._seen[1]
 

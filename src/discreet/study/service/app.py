@@ -32,7 +32,8 @@ from discreet.base.errors import DiscreetError
 from discreet.ledger.spending import now
 from discreet.study.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
 from discreet.study.service.chain_heads import Behind
-from discreet.study.service.coordinator import Coordinator
+from discreet.study.service.coordinator import Coordinator, NotAtHand
+from discreet.study.service.looks import Looks
 from discreet.study.service.monitoring import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts
 from discreet.study.service.reports import Answer, Incoming
 from discreet.study.service.study_database import storing_errors
@@ -41,6 +42,7 @@ from discreet.worlds.tabular import TabularWorld
 
 _TOGETHER = 1000  # reports of one commit
 _PAUSE = 0.005  # seconds between two looks whether everything was answered
+_ANSWER = 20.0  # seconds that a report or a batch waits until it is stored
 _READY = 1.0  # seconds between two looks whether reports can be stored, and until one has to end
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
@@ -66,8 +68,9 @@ class Service:
         self._handed_out: tuple[object, bytes] = (None, b"")
         self._written: asyncio.Future[None] | None = None
         self._asked = 0.0
+        self._looks, self._batches = Looks(), Looks(_ANSWER)
         self._watch = Watch(coordinator, self.metrics, world)
-        self._pages = Pages(self._watch.now, lambda: public_facts(coordinator), now, self._failed)
+        self._pages = Pages(self._watch.now, lambda: public_facts(coordinator), now, self._failed, self._looks)
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
 
     def _routes(self) -> list[Route]:
@@ -106,6 +109,8 @@ class Service:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+            self._looks.shutdown()
+            self._batches.shutdown()
             self._writing.shutdown()
             self._closing.shutdown()
             self.coordinator.stop()
@@ -182,14 +187,21 @@ class Service:
 
     async def _report(self, request: Request) -> Response:
         self._rates.check(request.client.host if request.client else "")
-        incoming = self.coordinator.check(await _body(request, self.limits.largest), _token(request))
+        body, token = await _body(request, self.limits.largest), _token(request)
+        try:
+            incoming = self.coordinator.check(body, token, looks=False)
+        except NotAtHand:
+            incoming = await self._looks(self.coordinator.check, body, token)
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if len(self._queue) >= self.limits.queue:
             raise Refused("rate", "too many reports at once: wait a moment and send the same again")
         self._queue.append((incoming, waiting))
         self._unanswered += 1
         self._arrived.set()
-        answer = await waiting
+        try:
+            answer = await asyncio.wait_for(asyncio.shield(waiting), _ANSWER)
+        except TimeoutError:
+            raise Refused("busy", "the coordinator cannot store reports now: send the same again later") from None
         if isinstance(answer, Refused):
             raise answer
         self.metrics.accepted.inc()
@@ -199,8 +211,8 @@ class Service:
         self._rates.check(request.client.host if request.client else "")
         if not self.coordinator.declared.shuffled:
             raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
-        body = await _body(request, await asyncio.to_thread(self.coordinator.largest_batch))
-        answer = await asyncio.get_running_loop().run_in_executor(self._writing, self.coordinator.accept_batch, body)
+        body = await _body(request, await self._looks(self.coordinator.largest_batch))
+        answer = await self._batches(self.coordinator.accept_batch, body)
         self._full.set()
         return _json(answer)
 
@@ -208,20 +220,22 @@ class Service:
         return _json(self.coordinator.head())
 
     async def _heads(self, request: Request) -> Response:
-        return _json({"heads": await asyncio.to_thread(self.coordinator.heads, _number(request, "from", "1"))})
+        return _json({"heads": await self._looks(self.coordinator.heads, _number(request, "from", "1"))})
 
     async def _status(self, request: Request) -> Response:
         self._check_operator(request)
-        return _json(await asyncio.to_thread(self._watch.now))
+        return _json(await self._looks(self._watch.now))
 
     async def _metrics(self, request: Request) -> Response:
         self._check_operator(request)
-        await asyncio.to_thread(self._watch.now)
+        await self._looks(self._watch.now)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def _health(self, request: Request) -> Response:
         try:
-            await asyncio.to_thread(self.coordinator.refresh)
+            await self._looks(self.coordinator.refresh)
+        except Refused:
+            raise
         except Exception as error:
             self._failed("health", error)
             raise Refused("busy", "the coordinator cannot read its database") from None
@@ -255,7 +269,7 @@ class Service:
     async def _overview(self, request: Request) -> Response:
         self._check_operator(request)
         first, entry = _number(request, "round", "1"), _number(request, "entry", "0")
-        return _json(await asyncio.to_thread(self._watch.overview, first, entry))
+        return _json(await self._looks(self._watch.overview, first, entry))
 
     async def _events(self, request: Request) -> Response:
         self._check_operator(request)

@@ -64,6 +64,10 @@ class Published(NamedTuple):
     key: RoundKey | None  # central: of the open round
 
 
+class NotAtHand(Exception):
+    """What a report is checked by has to be looked up in the database."""
+
+
 class Coordinator:
     """One study at work. Methods may be called from several threads."""
 
@@ -142,8 +146,11 @@ class Coordinator:
             raise answer
         return answer
 
-    def check(self, body: bytes, token: str | None = None) -> Incoming:
-        """Decode and check one report and make it ready to be stored; touches the database for late rounds only."""
+    def check(self, body: bytes, token: str | None = None, *, looks: bool = True) -> Incoming:
+        """Decode and check one report and make it ready to be stored.
+
+        Touches the database for late and for unknown rounds only; without ``looks`` it raises :class:`NotAtHand` there.
+        """
         if self.declared.shuffled:
             raise Refused("malformed", "this study takes no report from a device: send it, sealed, to the shuffler")
         message = decode(body)
@@ -153,13 +160,15 @@ class Coordinator:
             raise Refused("token", "this study is for invited participants: send the token")
         token = None if token is None or not self.declared.invited else token_digest(token)
         if message.round > self.published.row.number:
+            if not looks:
+                raise NotAtHand
             self.refresh()
         published = self.published
         if message.round > published.row.number:
             raise Refused("unknown", "the study has no such round")
         if self.declared.sealed:
             return self._sealed(message, token, published)
-        rules = self._rules_of(message.round)
+        rules = self._rules_of(message.round, looks)
         if rules is None:
             return Incoming(message.id, message.round, None, token, None)
         content = self.format.pack(message.report, rules)
@@ -262,10 +271,12 @@ class Coordinator:
         self._marks.write(number, new, accepted)
         self.point("accept: marked")
 
-    def _rules_of(self, number: int) -> RoundRules | None:
+    def _rules_of(self, number: int, looks: bool = True) -> RoundRules | None:
         """What a report of this round may be; None if the round was abandoned or lost, so that it takes none."""
         found = self._rules.get(number)
         if found is None:
+            if not looks:
+                raise NotAtHand
             with self._reader as link:
                 row = rounds.round_at(link, number)
             if row is None:

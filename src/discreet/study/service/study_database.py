@@ -36,6 +36,8 @@ from discreet.ledger import database as ledger_database
 from discreet.ledger.database import Unsure as Unsure
 
 _WAIT = 60  # seconds that a writer waits for others
+_CONNECT = 5  # seconds until PostgreSQL has to answer
+_STATEMENT, _LOCK = 60_000, 30_000  # milliseconds that it may take for a statement, and until a lock is free
 _BRIEFLY = 200  # milliseconds that emptying the write-ahead log waits
 _PAUSE = 0.0005  # between two looks
 _ADDRESSES = ("postgresql://", "postgres://")
@@ -288,8 +290,8 @@ def _postgres(address: str) -> Any:
         import psycopg
     except ImportError:
         raise MissingExtra("psycopg", "serve") from None
-    raw = psycopg.connect(address, autocommit=True, connect_timeout=_WAIT)
-    raw.execute("SET synchronous_commit TO on")
+    raw = psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT)
+    raw.execute(f"SET synchronous_commit TO on; SET statement_timeout TO {_STATEMENT}; SET lock_timeout TO {_LOCK}")
     return raw
 
 
