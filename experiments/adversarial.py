@@ -1,4 +1,4 @@
-"""Regret against adversaries as a share of uniform play's: the tables of ``docs/adversarial.md``.
+"""Regret against adversaries as a share of uniform play's, in more worlds than ``docs/adversarial.md`` has.
 
     python -m experiments.adversarial                      # perturbed-leader, all worlds: some minutes
     python -m experiments.adversarial --learner papers     # UC-O-REPS and UOB-LBPS on the same worlds

@@ -1,9 +1,8 @@
 """The shuffle model measured: regret under (epsilon, delta)-shuffle privacy, what is eliminated, how fast it runs.
 
-    python -m experiments.shuffle [calibration | optimism | items | elimination | private | bandit | speed]
-                                 [--runs N] [--seed N]
+    python -m experiments.shuffle [calibration | elimination | private | bandit | speed] [--runs N] [--seed N]
 
-Every part prints one table (docs/shuffle.md quotes them). Regret is exact; ± is a standard error over runs. Knobs were
+Every part prints one table. Regret is exact; ± is a standard error over runs. Knobs were
 chosen on RiverSwim-3 and -5 and on random MDPs, with other seeds than the ones used here.
 """
 
@@ -98,57 +97,6 @@ def calibration(runs: int, seed: int) -> None:
                 deviation = np.sqrt(BinomialNoise(users * bits.bits, bits.probability).variance)
                 sizes.append(f"n={users}: m={bits.bits} p={bits.probability:.3f} sd {deviation:.1f}")
             print(f"epsilon {epsilon:g}, {name:26s} fair bits {fair:7,d}  {'; '.join(sizes)}", flush=True)
-
-
-def optimism(runs: int, seed: int) -> None:
-    """UCBVI on RiverSwim-4 under every trust model."""
-    world, episodes = river(), 20_000
-    per_step = world.with_time(False)
-    print(f"uniform play {episodes * world.gap(uniform_policy(world.shape)):,.0f}")
-    cases = [(world, discreet.Shuffle(epsilon, DELTA)) for epsilon in (1.0, 0.5, 0.2, 0.1)]
-    answered = "shuffle/first-visit-two-tables-randomised-response"
-    cases += [(world, discreet.Shuffle(epsilon, DELTA, recipe=answered)) for epsilon in (1.0, 0.1)]
-    for trusted in ("gaussian", "matrix"):  # the same counts from a trusted curator
-        recipe = f"central/first-visit-{trusted}"
-        cases += [(world, discreet.Central(epsilon, DELTA, recipe=recipe)) for epsilon in (1.0, 0.1)]
-    cases += [(world, discreet.NoPrivacy())]
-    tree = "central/three-tables-{}-tree"
-    for epsilon in (1.0, 0.1):
-        cases += [
-            (per_step, discreet.Shuffle(epsilon, DELTA)),
-            (per_step, discreet.Shuffle(epsilon, DELTA, recipe="shuffle/joint-histogram-binomial")),
-            (per_step, discreet.Central(epsilon, recipe=tree.format("laplace"))),
-            (per_step, discreet.Central(epsilon, DELTA, recipe=tree.format("gaussian"))),
-            (per_step, discreet.Local(epsilon, recipe="local/three-tables-laplace")),
-        ]
-    cases += [(per_step, discreet.NoPrivacy())]
-    for where, privacy in cases:
-        result = discreet.simulate(where, UCBVI(), privacy, episodes=episodes, runs=runs, seed=seed)
-        time_law = "pooled" if where.shape.homogeneous else "per step"
-        target = "" if privacy.epsilon is None else f"epsilon {privacy.epsilon:g}"
-        print(
-            f"{result.recipe:36s} {time_law:8s} {target:12s} regret {mean(result.total_regret)}  final gap "
-            f"{result.final_gap.mean():.4f}  switches {result.switches.mean():.0f} (most {result.switches.max()})",
-            flush=True,
-        )
-
-
-def items(runs: int, seed: int) -> None:
-    """One message of each user against one for each counter."""
-    worlds = [river(), discreet.worlds.random_mdp(5, 3, 5, instance=seed)]
-    for world in worlds:
-        print(f"{world.name:12s} uniform play {20_000 * world.gap(uniform_policy(world.shape)):,.0f}")
-    counters = ("first-visit-two-tables-randomised-response", "first-visit-two-tables-binomial")
-    for world, epsilon in [(world, epsilon) for world in worlds for epsilon in (1.0, 4.0)]:
-        for name in ("sampled-item", *counters):
-            for learner in (UCBVI(), discreet.learners.PSRL(), discreet.learners.UCBPO(), discreet.learners.OBI()):
-                privacy = discreet.Shuffle(epsilon, DELTA, recipe=f"shuffle/{name}")
-                result = discreet.simulate(world, learner, privacy, episodes=20_000, runs=runs, seed=seed)
-                print(
-                    f"{world.name:12s} epsilon {epsilon:g}  {result.recipe:48s} {result.learner:6s} regret "
-                    f"{mean(result.total_regret)}  switches {result.switches.mean():.0f}",
-                    flush=True,
-                )
 
 
 def _report(name: str, found: list[Run], seconds: float) -> None:
@@ -267,7 +215,7 @@ def speed(runs: int, seed: int) -> None:
     print(f"implicit set, X={X} A={A} H={H}: slowest of {len(spent)} stages {max(spent.values()):.2f} s")
 
 
-PARTS = {part.__name__: part for part in (calibration, optimism, items, elimination, private, bandit, speed)}
+PARTS = {part.__name__: part for part in (calibration, elimination, private, bandit, speed)}
 
 
 def main() -> None:
