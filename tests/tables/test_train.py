@@ -187,7 +187,8 @@ class TestRepairs:
 
     @pytest.mark.slow
     def test_next_states_have_rules_of_their_own_and_gaps_theirs(self, tmp_path):
-        plain, told = self.rules(tmp_path), self.rules(tmp_path, next_state="n")
+        plain, told = (self.rules(tmp_path, next_state=column, missing="row") for column in (None, "n"))
+        assert "a record ends before the first step without a valid row" in self.rules(tmp_path)
         assert "a row counts with the state of the next step; it is dropped if that is missing" in plain
         assert "next state" not in plain
         for rule in (

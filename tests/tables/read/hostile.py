@@ -39,6 +39,7 @@ class Family:
         self.per_user, self.next_state = rng.randint(1, 2), rng.random() < 0.4
         self.pooled = rng.random() < 0.4
         self.early_end = not self.pooled or rng.random() < 0.5
+        self.missing = rng.choice(["end", "end", "drop", "row"])
         self.huge = 3_000_000 if rng.random() < 0.05 else 3000
         self.version, self.text = itertools.count(), rng.random() < 0.5
         self.rows = {user: self.upload() for user in range(users)}
@@ -85,7 +86,7 @@ class Family:
             source, user="u", episode="e", step="t", state="s", action="a", reward="r",
             next_state="n" if self.next_state else None, states=self.states, actions=self.actions,
             horizon=self.horizon, per_user=self.per_user, homogeneous=self.pooled, early_end=self.early_end,
-            **form, **declared,
+            missing=self.missing, **form, **declared,
         )  # fmt: skip
 
     def _path(self, ending: str):

@@ -104,7 +104,8 @@ def test_no_user_moves_more_than_stated_and_some_move_as_much(tmp_path, name, ho
     m, bits = world["per_user"], world.pop("rewards")
     episodes = every_episode(world["states"], world["actions"], bits, world["horizon"], next_state)
     lines = uploads(episodes, m)
-    ends = {"homogeneous": homogeneous, "early_end": not homogeneous}
+    # Where records may end anywhere pooled steps leave the last one out, and less moves: attained under the old rule.
+    ends = {"homogeneous": homogeneous, "early_end": not homogeneous, "missing": "row" if homogeneous else "end"}
     table = read(tmp_path / "rows.csv", lines, next_state=next_state, **ends, **world)
     counted = {first: keys_of_users(table, first_visit=first) for first in {False, homogeneous}}
     for released, first_visit in releases(table.shape, m):
@@ -143,10 +144,17 @@ def test_nor_does_one_whose_rows_make_no_sense(tmp_path, per_user, next_state):
     """Random garbage, and linear questions with it: no more than one row per trajectory at every step."""
     horizon = 3
     lines = list(mess(np.random.default_rng(5), 600, horizon))
-    for homogeneous, ends in ((False, True), (True, False), (True, True)):
+    kinds = (
+        (False, True, "end"),
+        (False, False, "drop"),
+        (True, False, "end"),
+        (True, True, "row"),
+        (True, True, "drop"),
+    )
+    for homogeneous, ends, missing in kinds:
         table = read(
             tmp_path / "rows.csv", lines, next_state=next_state, homogeneous=homogeneous, states=2, actions=1,
-            horizon=horizon, per_user=per_user, early_end=ends,
+            horizon=horizon, per_user=per_user, early_end=ends, missing=missing,
         )  # fmt: skip
         counted = {first: keys_of_users(table, first_visit=first) for first in {False, homogeneous}}
         assert len(counted[False]) > 25
@@ -163,7 +171,8 @@ def test_nor_does_one_whose_rows_make_no_sense(tmp_path, per_user, next_state):
 def test_missing_next_states_are_ends_only_where_nothing_follows(tmp_path):
     """Four rows without a next state used to be four ends in one cell, where the noise was sized for three and one."""
     lines = [(0, 0, t, 0, 0, 0, "") for t in range(4)] + [(1, 0, 0, 0, 0, 0, ""), (1, 0, 2, 1, 0, 0, 1)]
-    declared = {"states": 2, "actions": 1, "horizon": 4, "homogeneous": True, "next_state": True, "early_end": False}
+    declared = {"states": 2, "actions": 1, "horizon": 4, "homogeneous": True, "next_state": True, "early_end": False,
+                "missing": "row"}  # fmt: skip
     first, second = keys_of_users(read(tmp_path / "rows.csv", lines, **declared))[1:]
     stay, end, left = (0 * 3 + 0) * 2, (0 * 3 + 2) * 2, (1 * 3 + 1) * 2
     assert first == (stay, stay, stay, end)

@@ -72,7 +72,7 @@ def test_the_compiled_rules_and_the_query_count_the_same(tmp_path, text):
             "user": "u", "episode": "e", "step": "t", "state": "s", "action": "a", "reward": "r",
             "next_state": "n" if family.next_state else None, "states": family.states, "actions": family.actions,
             "horizon": family.horizon, "per_user": family.per_user, "homogeneous": family.pooled,
-            "early_end": family.early_end,
+            "early_end": family.early_end, "missing": family.missing,
         }  # fmt: skip
         tables = data.read(here, **declared), data.read(in_engine(here), **declared)
         assert tables[0].users() == tables[1].users() == 25

@@ -1,7 +1,7 @@
 """Where to clip a quantity, chosen without anybody's data.
 
 In the released model the quantity x has a known distribution. It is clipped around its median there, at the bound B of
-a dyadic grid R/8, R/4, ..., 256 R for which
+a dyadic grid R/1024, R/512, ..., 256 R for which
 
     E |x - clip(x)| + 1.96 sd(noisy mean of clipped x)
 
@@ -19,7 +19,7 @@ import numpy as np
 from discreet.base.types import Floats
 from discreet.tables.evaluation.private_mean import Clip
 
-_GRID = 2.0 ** np.arange(-3, 9)
+_GRID = 2.0 ** np.arange(-10, 9)
 
 
 class Chosen(NamedTuple):
