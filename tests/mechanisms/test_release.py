@@ -122,7 +122,6 @@ def test_a_release_names_what_it_has():
     assert release.width(3, 0.5)[0, 0, 0] == release.width(3, 0.5, "visits")[0, 0, 0] == 1.5
     with pytest.raises(Unsupported, match="no losses"):
         release.width(3, 0.5, "losses")
-    assert not release.thresholded
     assert release.public == {}
 
 

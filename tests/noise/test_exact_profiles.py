@@ -19,7 +19,7 @@ from discreet.noise import (
     KNorm,
     Laplace,
 )
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 from discreet.privacy.profiles import BoundedProfile, NearGaussianProfile, PureProfile, ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.problems.adversarial.encoders import LossTable
@@ -236,6 +236,4 @@ def test_symmetric_matrices_cost_the_frobenius_norm():
     frobenius = float(np.linalg.norm(shift))
     moved = Sensitivity(l1=3 * frobenius, l2=frobenius, linf=frobenius)
     assert frobenius**2 == pytest.approx(2.0)
-    assert SymmetricGaussianMatrix(3, v).profile(moved).rho == pytest.approx(expected)
     assert DiscreteSymmetricGaussianMatrix(3, v).profile(moved).rho == pytest.approx(expected)
-    assert SymmetricGaussianMatrix(3, v).profile(moved).mu == pytest.approx(math.sqrt(2 * expected))

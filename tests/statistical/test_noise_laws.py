@@ -27,7 +27,7 @@ from discreet.noise import (
 )
 from discreet.noise.discrete_gaussian import _rejected, _sum_pmf
 from discreet.noise.distribution import check_sound
-from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix, SymmetricGaussianMatrix
+from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
 
 pytestmark = pytest.mark.slow
 
@@ -219,21 +219,13 @@ def test_discrete_k_norm_has_the_law():
     assert shell_p_value(np.abs(real).max(axis=1), DiscreteKNorm(3, 1.0)) < REJECT
 
 
-@pytest.mark.parametrize("law", [SymmetricGaussianMatrix(4, 9.0), DiscreteSymmetricGaussianMatrix(4, 9.0)], ids=str)
-def test_matrices_are_symmetric_with_a_louder_diagonal(law):
+def test_matrices_are_symmetric_with_a_louder_diagonal():
+    law = DiscreteSymmetricGaussianMatrix(4, 9.0)
     sample = law.draw(np.random.default_rng(16), 20_000)
     assert np.array_equal(sample, np.swapaxes(sample, 1, 2))
     assert np.abs(sample.var(axis=0) / law.variance - 1).max() < 5 * np.sqrt(2 / 20_000)
     assert np.diag(law.variance)[0] == pytest.approx(18.0)
     assert law.variance[0, 1] == pytest.approx(9.0)
-
-
-def test_spectral_norms_stay_within_the_bound():
-    law = SymmetricGaussianMatrix(6, 4.0)
-    norms = np.abs(np.linalg.eigvalsh(law.draw(np.random.default_rng(17), (2_000, 5)))).max(axis=(1, 2))
-    bound = law.norm_quantile(5, 0.1)
-    assert (norms > bound).mean() < 0.1
-    assert np.quantile(norms, 0.9) > 0.6 * bound  # closed form, not absurd
 
 
 def test_real_matrices_are_symmetric_integers():

@@ -111,7 +111,6 @@ class Release:
 
     ``statistics`` maps visits, transitions, rewards (and others that a recipe offers) to estimates over
     (group, state, action[, successor]). Rewards are in units of the declared range, so each lies in [0, 1].
-    ``thresholded`` says that small counts were set to zero before they left; estimates are then not unbiased.
     ``public`` carries what was declared public and needs no noise. ``width_of`` bounds the noise in sums of cells, and
     ``widths_of`` that of single statistics where their noises differ. ``noise_lasts`` says that these are prefix sums,
     whose noise hardly grows from release to release and hardly changes, either. ``mixing`` says what blocks told one by
@@ -124,7 +123,6 @@ class Release:
     users: int
     guarantee: Guarantee
     width_of: Callable[[int, float], Floats] = field(repr=False)
-    thresholded: bool = False
     public: Mapping[str, Floats] = field(default_factory=dict)
     radius_of: Callable[[str, float], Floats] | None = field(default=None, repr=False)
     widths_of: Mapping[str, Callable[[int, float], Floats]] = field(default_factory=dict, repr=False)

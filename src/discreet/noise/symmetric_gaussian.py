@@ -1,12 +1,12 @@
 """Symmetric matrix noise for sums of phi phi^T: (Z + Z^T) / sqrt(2) with independent N(0, v) entries in Z.
 
 Off the diagonal the variance is v, on it 2v, so the density is proportional to exp(-|K|_F^2 / 4v): spherical in the
-Frobenius norm. A shift M is exactly mu-Gaussian private with mu = |M|_F / sqrt(2v), that is rho = |M|_F^2 / 4v.
-Replacing one user whose features have norm at most one moves the sum by |phi phi^T - psi psi^T|_F <= sqrt(2).
+Frobenius norm. A shift M costs rho = |M|_F^2 / 4v. Replacing one user whose features have norm at most one moves the
+sum by |phi phi^T - psi psi^T|_F <= sqrt(2).
 
-The discrete law puts discrete Gaussians on the upper triangle with the same two variances. It keeps rho at integer
-shifts, so features must be rounded to a grid before products are formed; rounding phi phi^T entry by entry would lose
-the bound on its norm.
+The law here is the discrete one: discrete Gaussians on the upper triangle with the same two variances. It keeps rho at
+integer shifts, so features must be rounded to a grid before products are formed; rounding phi phi^T entry by entry
+would lose the bound on its norm.
 """
 
 from __future__ import annotations
@@ -18,56 +18,12 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.base.types import Floats, Integers
-from discreet.base.validation import check_count, check_open_unit, check_positive
+from discreet.base.validation import check_count, check_positive
 from discreet.noise.discrete_gaussian import DiscreteGaussian
-from discreet.noise.distribution import Size, check_whole_scale, refuse_secure
+from discreet.noise.distribution import Size, check_whole_scale
 from discreet.noise.exact_sampler import SamplerName, usual_sampler
-from discreet.privacy.profiles import GaussianProfile, ZeroConcentratedProfile
+from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.sensitivity import Sensitivity
-
-
-@dataclass(frozen=True)
-class SymmetricGaussianMatrix:
-    """Symmetric Gaussian noise with variance ``off_diagonal`` off and twice that on the diagonal; simulation only."""
-
-    dimension: int
-    off_diagonal: float
-    discrete: ClassVar[bool] = False
-    drawn: ClassVar[str] = "independent noise in every entry on and above the diagonal"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", check_count("dimension", self.dimension))
-        object.__setattr__(self, "off_diagonal", check_positive("off_diagonal", self.off_diagonal))
-
-    @property
-    def variance(self) -> Floats:
-        """The variance of every entry, as a matrix: twice as large on the diagonal."""
-        return self.off_diagonal * (1 + np.eye(self.dimension))
-
-    def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
-        """Exact; ``sensitivity.l2`` is the largest Frobenius norm of a shift."""
-        return GaussianProfile(sensitivity.l2 / math.sqrt(2 * self.off_diagonal))
-
-    def draw(self, rng: np.random.Generator, size: Size = ()) -> Floats:
-        """Independent matrices along the leading axes."""
-        shape = (size,) if isinstance(size, int) else size
-        z = rng.normal(0.0, math.sqrt(self.off_diagonal), (*shape, self.dimension, self.dimension))
-        return (z + np.swapaxes(z, -1, -2)) / math.sqrt(2)
-
-    def secure(self, size: Size = ()) -> Integers:
-        """Refused: floating point draws leak."""
-        raise refuse_secure("Symmetric Gaussian noise", "DiscreteSymmetricGaussianMatrix")
-
-    def norm_quantile(self, matrices: int, failure_probability: float) -> float:
-        """A bound on the spectral norms of ``matrices`` independent draws, all at once.
-
-        For v = 1 the largest eigenvalue has mean at most 2 sqrt(d) (Sudakov and Fernique) and is a sqrt(2)-Lipschitz
-        function of a standard Gaussian vector, so it exceeds 2 sqrt(d) + 2 sqrt(ln(1/p)) with probability at most p;
-        both ends of the spectrum of every matrix get p = failure_probability / (2 matrices).
-        """
-        check_open_unit("failure_probability", failure_probability)
-        log_odds = math.log(2 * check_count("matrices", matrices) / failure_probability)
-        return 2 * math.sqrt(self.off_diagonal) * (math.sqrt(self.dimension) + math.sqrt(log_odds))
 
 
 @dataclass(frozen=True)
