@@ -23,6 +23,7 @@ from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import DiscreteLaplace, Gaussian, Laplace
 from discreet.papers import published
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.words import rounded_up
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central, Local, NoPrivacy
 
@@ -198,6 +199,20 @@ def test_a_published_recipe_is_reported_with_its_truth():
     assert report.exact == pytest.approx(16 / 3 * 12 / math.log2(4095))
     assert report.certified > report.lower_bound > report.claimed == 1.0
     assert "FALSE" in report.explain()
+
+
+def test_a_conviction_at_one_size_does_not_quote_the_truth_at_another():
+    """The runs proved 2.13 of two users, and "in truth it is 1.75" was that of 20,000."""
+    report = audit(Central(1.0, recipe="published/heavy-tailed-central"), Shape(6, 2, 20), trials=40_000)
+    proved, _, rest = report.verdict().partition(", with confidence 0.99, at ")
+    tried, _, asked = rest.partition("; at the asked ")
+    assert float(proved.split()[-1]) == pytest.approx(report.lower_bound, abs=1e-3)
+    assert tried.startswith(report.case.setting.describe())
+    assert tried.endswith(f"where in truth it is epsilon {rounded_up(report.case.exact)}")
+    assert report.case.exact > report.lower_bound > report.exact
+    assert asked == f"{report.asked.describe()} it is epsilon 1.75"
+    same = replace(report, asked=report.case.setting, exact=report.case.exact)
+    assert same.verdict().endswith(f"; in truth it is epsilon {rounded_up(report.case.exact)}")
 
 
 def test_an_untrue_claim_that_runs_cannot_show_is_still_called_untrue():

@@ -128,7 +128,7 @@ class AuditReport:
         claim = f"{self.recipe}: the claim of epsilon {self.claimed:.4g}" + (
             f" with delta {self.delta:g}" if self.delta else ""
         )
-        truth = "" if self.exact is None else f"; in truth it is {_epsilon_text(self.exact)}"
+        truth = self._truth()
         against = [stage.name for stage in self.stages if not stage.holds]
         if self.lower_bound > self.claimed:
             sure = f"with confidence {self.confidence:g}"
@@ -140,6 +140,17 @@ class AuditReport:
             shown = f"computed from its noise it is {_epsilon_text(computed)}"
             return f"{claim} is NOT TRUE: {shown}, though the runs do not show it"
         return f"{claim} holds up: no run and no test speaks against it, which is no proof of privacy"
+
+    def _truth(self) -> str:
+        """What is true, each number with its size: a conviction at one size says nothing about the truth at another."""
+        asked, tried = self.asked.describe(), self.case.setting.describe()
+        if asked == tried:
+            return "" if self.exact is None else f"; in truth it is {_epsilon_text(self.exact)}"
+        there = "" if self.case.exact is None else f", where in truth it is {_epsilon_text(self.case.exact)}"
+        here = (
+            "" if self.exact in (None, self.case.exact) else f"; at the asked {asked} it is {_epsilon_text(self.exact)}"
+        )
+        return f", at {tried}{there}{here}"
 
     def rows(self) -> list[tuple[str, str]]:
         """The numbers behind the verdict, as a person reads them."""

@@ -1,7 +1,8 @@
 r"""APVI: plan in the world that the data show, less a penalty for what they do not show.
 
-Adaptive pessimistic value iteration (Yin and Wang 2021) on private counts: DP-APVI of "Offline reinforcement learning
-with differential privacy" (Qiao and Wang 2023), algorithm 1. One release of counts N(s, a, s') per step; backwards from
+Adaptive pessimistic value iteration (Yin and Wang 2021) on private counts, after DP-APVI of "Offline reinforcement
+learning with differential privacy" (Qiao and Wang 2023), algorithm 1; docs/offline.md says how it differs. One
+release of counts N(s, a, s') per step; backwards from
 V_{H+1} = 0 (S states, A actions, H steps),
 
     q(s, a) = r + P V - Gamma,    pi(s) = argmax_a q(s, a),    V(s) = q clipped to what is possible.

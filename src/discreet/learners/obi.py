@@ -255,8 +255,10 @@ def noise_multiples(learner: OBIArrays, k: float, S: int, H: int, noise: float) 
         deviation = max(1e-12, noise) * per_draw / math.sqrt(float(steps))  # of one answered bit
         odds = math.exp(2.0 * math.asinh(0.5 / deviation))
         width = (2.0 * odds - 1.0) / (odds - 1.0) / deviation
-        c_pair = width * math.sqrt(0.5 * pair)
-        return Multiples(c_pair, width * math.sqrt(0.5 * successor), S * c_pair)
+        # Proposition 13 has H where successors are counted, too; their noise is that of the H - 1 steps that have one.
+        longer = math.sqrt(steps / (steps - 1.0)) if steps > 1 else 1.0
+        c_pair, c_successor = width * math.sqrt(0.5 * pair), width * math.sqrt(0.5 * successor)
+        return Multiples(c_pair, longer * c_successor, longer * S * c_pair)
     if constants == 4:
         c_pair, c_successor = math.sqrt(2.0 * pair) / _UNIT_DEVIATION, math.sqrt(2.0 * successor) / _UNIT_DEVIATION
         return Multiples(c_pair, c_successor, root * c_successor)

@@ -58,7 +58,7 @@ LEARNERS = Registry(
         "apvi": Named(
             "discreet.learners.apvi:APVI",
             "offline: pessimistic value iteration, plans with a penalty for what the data do not show",
-            "Yin and Wang (2021); DP-APVI, Qiao and Wang (2023)",
+            "ours, after Yin and Wang (2021) and DP-APVI of Qiao and Wang (2023)",
             kind="offline",
             standing="heuristic penalty; the lower bound that train states apart is proved, pooled steps included",
         ),

@@ -149,7 +149,7 @@ def _verdict(row: Row, holds: bool) -> str:
     if row.entry.roughly and not holds:
         return "holds up to a constant"
     verdict, statement = "holds" if holds else "does not hold", row.entry.statement
-    if statement.standing != BEYOND:
+    if statement.standing != BEYOND and not (row.setting.epsilon or 0.0) >= statement.below:
         return verdict
     return f"outside of what is proved; {verdict} there" + (", by our reading" if statement.reading else "")
 

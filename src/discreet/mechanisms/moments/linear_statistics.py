@@ -41,7 +41,7 @@ from discreet.mechanisms.counts.encoder import Context, Statistic
 from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.mechanisms.mechanism import Mechanism, RadiusOf, WidthOf
 from discreet.mechanisms.release import Estimate, Linear
-from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise, SimulatedNoise, noisy
+from discreet.mechanisms.sums.accumulator import NoiseSource, SecureNoise, SimulatedNoise, check_hidden, noisy
 from discreet.noise import DiscreteGaussian
 from discreet.noise.distribution import IN_EVERY_CELL
 from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
@@ -198,6 +198,8 @@ class LinearRun:
         spread = np.zeros(matrix.shape), np.zeros(vectors.shape)
         if laws is not None:
             on_matrix, on_vectors = laws
+            if not self._noise.simulated:
+                check_hidden(matrix.ravel(), on_vectors)  # both laws are of whole numbers
             matrix = (matrix + _draw(self._noise, on_matrix, ())) / MATRIX_GRID**2
             vectors = noisy(vectors.ravel(), on_vectors, 1, self._noise).reshape(vectors.shape) / VECTOR_GRID
             spread = (

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.types import Floats, Integers, Mask
-from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, compose, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
@@ -176,7 +176,7 @@ class PrivateMean:
         """The noisy sums of the quantity, one value per user."""
         sums, scale = self.encode(values, judged).sum(axis=0), 0.0
         if math.isfinite(self.epsilon):
-            sums, scale = sums + noise.draw(self.law, 1, 3).astype(np.int64), self.law.scale
+            sums, scale = noisy(sums.astype(np.float64), self.law, 1, noise).astype(np.int64), self.law.scale
         count, total, slack = (sums / GRID).tolist()
         return Sums(self.clip, total, count - 2 * slack, Count(count, scale / GRID))
 

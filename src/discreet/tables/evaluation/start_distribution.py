@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.types import Floats
-from discreet.mechanisms.sums.accumulator import NoiseSource
+from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.tables.evaluation.private_mean import Part
@@ -33,7 +33,7 @@ def first_states(paths: Paths, states: int, epsilon: float, noise: NoiseSource) 
     if math.isinf(epsilon):
         return FirstStates(counts / paths.users, 0.0, ())
     law = DiscreteLaplace(2 / epsilon)
-    counts += noise.draw(law, 1, states)
+    counts = noisy(counts, law, 1, noise)
     part = Part("first states", states, Sensitivity.unit_shifts(1, 1), law)
     return FirstStates(counts / paths.users, law.variance, (part,))
 
