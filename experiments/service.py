@@ -70,7 +70,8 @@ def declared(folder: Path, number: int) -> Path:
     file = folder / "study.toml"
     new_study(file)
     text = file.read_text().replace("number = 20000", f"number = {number}")
-    text = text.replace('recipe = "auto"', 'recipe = "local/sampled-step"')
+    text = text.replace('recipe = "auto"', 'recipe = "local/sampled-step"').replace('epsilon = ""', "epsilon = 4.0")
+    text = text.replace('title = ""', 'title = "Load"').replace('about = ""', 'about = "Load"')
     file.write_text(text.replace("options = {}\n\n[users]", "options = { growth = 0.5 }\n\n[users]"))
     return file
 

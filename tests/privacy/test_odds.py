@@ -124,17 +124,20 @@ def test_a_bound_without_delta_is_never_exceeded_and_zero_epsilon_bounds_nothing
 
 
 def test_beliefs_that_tie_people_together_move_odds_by_twice_epsilon_and_no_more():
-    """Randomised response about two people who are surely alike: odds of the event against a release without her."""
+    """Two people who are surely alike, and a randomised answer about both: e^epsilon would be false, e^(2 epsilon) not.
+
+    All functions of her record (0, 1, or 2 in its place) and of the other's are tried; the event is that both are 1.
+    """
     epsilon = 0.7
     truth = 1 / (1 + math.exp(-epsilon))
     worst = 0.0
-    for prior, said in product((0.1, 0.5, 0.9), (0, 1)):
-        with_her = [truth if said == bit else 1 - truth for bit in (0, 1)]
-        ratio = (prior / (1 - prior)) * with_her[1] / with_her[0]
-        for constant in (0, 1):  # another record in her place
-            other = [with_her[constant]] * 2
-            worst = max(worst, abs(math.log(ratio) - math.log((prior / (1 - prior)) * other[1] / other[0])))
-    assert epsilon - 1e-12 <= worst <= 2 * epsilon
+    for values in product((0, 1), repeat=6):
+        answer = {
+            pair: truth if bit else 1 - truth for pair, bit in zip(product((0, 1, 2), (0, 1)), values, strict=True)
+        }
+        with_hers, with_another = answer[1, 1] / answer[0, 0], answer[2, 1] / answer[2, 0]
+        worst = max(worst, abs(math.log(with_hers / with_another)))
+    assert worst == pytest.approx(2 * epsilon)
 
 
 def test_sentences_are_about_the_factor_that_is_printed():

@@ -113,6 +113,18 @@ def test_what_would_go_over_is_refused_before_the_data_are_counted(table, book, 
             discreet.offline.train(table, epsilon=1.0, **asked)
 
 
+def test_what_would_go_over_reads_the_column_of_users_alone_and_writes_no_split(table, book, monkeypatch, tmp_path):
+    """The number of users is public and part of the request, which may have been paid for before."""
+    read, source = [], type(table.source)
+    honest = source.batches
+    monkeypatch.setattr(source, "batches", lambda self, names: read.append(names) or honest(self, names))
+    for judged in ({}, {"holdout": 0.35, "split": tmp_path / "split.json"}):
+        with pytest.raises(OverBudget, match="'tiny' has epsilon"):
+            train(table, book, dataset="tiny", delta=0.0, **judged)
+    assert set(read) == {("u",)}
+    assert not (tmp_path / "split.json").exists()
+
+
 def test_the_ledger_holds_the_noisy_release_and_neither_counts_nor_noise(table, book):
     train(table, book, recipe="offline/gaussian", epsilon=0.5)
     with ledger.opened(book) as connection:

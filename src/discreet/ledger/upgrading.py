@@ -19,7 +19,18 @@ from discreet.ledger.verifying import release_problems
 
 
 class Upgraded(NamedTuple):
-    """A data set that was carried over: what it has spent, in words, and how many stored releases were closed."""
+    """A data set that was carried over: what it has spent, in words, and how many stored releases were closed.
+
+    Args:
+        data_set: Its name.
+        spent: What it has spent, as before.
+        closed: How many stored releases are not used again.
+
+    Examples:
+        >>> from discreet import ledger
+        >>> ledger.Upgraded("icu", "epsilon 1", 1).closed
+        1
+    """
 
     data_set: str
     spent: str

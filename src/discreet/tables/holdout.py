@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.files import as_path
+from discreet.base.files import as_path, check_writable
 from discreet.base.policies import AnyPolicy, StochasticPolicy
 from discreet.base.types import Floats
 from discreet.base.validation import check_flag, check_open_unit
@@ -41,7 +41,7 @@ from discreet.tables.requests import as_plain
 
 
 def recorded_split(people: Ordered, holdout: float, split: Split | str | os.PathLike[str] | None) -> Split:
-    """The split that is recorded in a file, or a fresh one, which is recorded there before anybody is counted."""
+    """The split that is recorded in a file, or a fresh one, which ``remember`` records there before noise is drawn."""
     if isinstance(split, Split) or (split is not None and as_path(split).exists()):
         found = split if isinstance(split, Split) else load_split(split)
         found.check(people)
@@ -51,10 +51,9 @@ def recorded_split(people: Ordered, holdout: float, split: Split | str | os.Path
                 f"asks for {part_size(people.users, holdout):,}: give the same share again, or another file"
             )
         return found
-    fresh = draw_split(people, holdout)
     if split is not None:
-        fresh.save(split)
-    return fresh
+        check_writable(split)
+    return draw_split(people, holdout)
 
 
 @dataclass(frozen=True)

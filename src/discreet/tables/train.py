@@ -8,7 +8,7 @@ is in one part only (:mod:`discreet.tables.holdout_evaluation`).
 
 With a ledger the order is: count; begin a transaction; charge the budget, draw the noise, store the release; commit;
 only then learn from it. So a run that was killed is finished by the same call at no further cost, and what would go
-over the budget is refused before anybody looks at the data.
+over the budget is refused when no more than the column of users has been read, to know how many there are.
 """
 
 from __future__ import annotations

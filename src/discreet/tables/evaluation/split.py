@@ -233,11 +233,17 @@ def remember(
     split: Split, path: str | os.PathLike[str] | None, what: str, epsilon: float | None, delta: float,
     rho: float | None,
 ) -> Split:  # fmt: skip
-    """The split with one more request, written to its file if it has one: before the noise of the answer is drawn."""
+    """The split with one more request, written to its file if it has one: before the noise of the answer is drawn.
+
+    A file that is not there yet is made; one of another split is refused.
+    """
     time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     asked = Asked(what, time, epsilon, delta, rho)
-    if path is None:
-        return replace(split, asked=(*split.asked, asked))
+    if path is None or not as_path(path).exists():
+        split = replace(split, asked=(*split.asked, asked))
+        if path is not None:
+            split.save(path)
+        return split
     with _alone(as_path(path)) as file:
         now = load_split(file)
         if now != split:
