@@ -75,11 +75,13 @@ def run_workers(
     """Serve ``discreet.cli.COMMAND:worker`` until somebody stops it; nothing of a request is logged by the server."""
     import uvicorn
 
-    os.environ[_variable(command)] = json.dumps({**settings, "supervisor": os.getpid()})
+    from discreet.study.service.connections import BACKLOG, Bounded
+
+    os.environ[_variable(command)] = json.dumps({**settings, "supervisor": os.getpid(), "proxies": list(proxies)})
     uvicorn.run(
         f"discreet.cli.{command}:worker", factory=True, host=host, port=port, workers=number, access_log=False,
         log_config=None, server_header=False, date_header=False, timeout_graceful_shutdown=30,
-        proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies),
+        proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies), http=Bounded, backlog=BACKLOG,
     )  # fmt: skip
 
 
@@ -87,12 +89,14 @@ def told(command: str) -> tuple[dict[str, Any], Log]:
     """The settings of this worker, and its log, which what other packages log goes through as well."""
     import logging
 
+    from discreet.study.service.connections import Bounded, usual_bounds
     from discreet.study.service.monitoring import Log, ServerLog
 
     try:
         settings = json.loads(os.environ[_variable(command)])
     except (KeyError, ValueError):
         raise InvalidInput(f"a worker is started by  discreet {command}") from None
+    Bounded.bounds = usual_bounds(settings["proxies"])
     log = Log()
     _leave_soon(log)
     if settings["supervisor"] != os.getpid():

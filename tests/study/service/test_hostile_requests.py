@@ -7,14 +7,18 @@ import re
 import sqlite3
 import stat
 import threading
+from contextlib import nullcontext
 
 import pytest
 from starlette.testclient import TestClient
-from tests.study.service.small_studies import CENTRAL, SAMPLED, declared, report
+from tests.study.service.small_studies import CENTRAL, SAMPLED, TOKENS, declared, report
 from tests.study.service.test_service_app import OPERATOR, Served
 
-from discreet.study.service import app, study_database
+from discreet.study.service import app, rounds, study_database
+from discreet.study.service import coordinator as coordinating
 from discreet.study.service.looks import Looks
+from discreet.study.service.monitoring import Limits
+from discreet.study.service.reports import Invited, token_digest
 from discreet.study.service.study_database import Link
 from discreet.study.service.study_files import places_of
 from discreet.study.service.wire_messages import Refused
@@ -152,3 +156,85 @@ def test_postgresql_may_not_take_for_ever(monkeypatch):
     study_database._postgres("postgresql://nowhere/x")
     assert told["connect_timeout"] <= 5
     assert re.search(r"SET statement_timeout TO \d+; SET lock_timeout TO \d+", told["set"])
+
+
+def test_heads_come_in_pages_and_nothing_else_of_the_rounds_is_read(served, rng, monkeypatch):
+    while served.at.published.ended is None:
+        served.client.post("/v1/reports", json=report(served.at, rng))
+        served.until(served.is_settled)
+    every = served.at.heads()
+    assert len(every) > 4
+    monkeypatch.setattr(coordinating, "_MOST_HEADS", 3)
+    asked = []
+    monkeypatch.setattr(
+        Link, "rows", lambda link, query, *v, real=Link.rows: asked.append(query) or real(link, query, *v)
+    )
+    pages = [served.client.get(f"/v1/heads?from={first}").json()["heads"] for first in (1, 4, len(every) + 1)]
+    assert pages == [every[:3], every[3:6], []]
+    assert not [query for query in asked if "policy" in query]
+
+
+def test_heads_count_for_the_rate(tmp_path):
+    with Served(declared(tmp_path, SAMPLED), limits=Limits(4096, rate=0.001, burst=5.0)) as served:
+        assert [served.client.get("/v1/heads").status_code for _ in range(7)] == [200] * 5 + [429] * 2
+
+
+def test_strangers_do_not_take_the_turn_of_the_invited(tmp_path, rng):
+    """Unknown tokens are refused before the writer's turn; new ones are known at once."""
+    with Served(declared(tmp_path, SAMPLED, TOKENS)) as served:
+        link, taken, turns = served.at.database.connect(), served.at.accept_waiting, []
+        served.at.accept_waiting = lambda take: turns.append(1) or taken(take)
+
+        def post(token: str):
+            return served.client.post(
+                "/v1/reports", json=report(served.at, rng), headers={"Authorization": f"Bearer {token}"}
+            )
+
+        for batch in (["a" * 32, "b" * 32], ["c" * 32]):
+            for number in range(20):
+                answer = post(f"stranger {number}")
+                assert (answer.status_code, answer.json()["error"]) == (403, "token")
+            assert post(batch[0]).status_code == 403
+            before = len(turns)
+            with link.writing():
+                rounds.add_tokens(link, [token_digest(token) for token in batch])
+            assert [post(token).status_code for token in batch] == [200] * len(batch)
+            assert len(turns) - before == len(batch)
+        assert len(turns) == 3
+        link.close()
+
+
+def test_invitations_are_looked_up_once_for_all_who_wait(monkeypatch):
+    known, looks, begun, free = [token_digest("one")], [], threading.Event(), threading.Event()
+
+    def number(_link) -> int:
+        looks.append(1)
+        begun.set()
+        assert free.wait(60.0)
+        return len(known)
+
+    monkeypatch.setattr(rounds, "number_of_tokens", number)
+    monkeypatch.setattr(rounds, "all_tokens", lambda _link: list(known))
+    invited, found = Invited(), []
+
+    def ask(token: str) -> None:
+        try:
+            invited.check(token_digest(token), nullcontext(None))
+            found.append(token)
+        except Refused:
+            found.append("no")
+
+    first = threading.Thread(target=ask, args=("one",))
+    first.start()
+    assert begun.wait(60.0)
+    known.append(token_digest("two"))  # while the first look is on: it may be too late for that
+    others = [threading.Thread(target=ask, args=(token,)) for token in ("two", "two", "three", "four")]
+    for each in others:
+        each.start()
+    free.set()
+    for each in (first, *others):
+        each.join()
+    assert sorted(found) == ["no", "no", "one", "two", "two"]
+    assert len(looks) <= 5
+    assert invited.holds(token_digest("one"))
+    assert not invited.holds(token_digest("three"))

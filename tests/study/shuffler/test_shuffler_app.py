@@ -6,6 +6,7 @@ import io
 import json
 import random
 import secrets
+import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -90,6 +91,78 @@ def test_a_study_runs_over_http(tmp_path):
     assert rows(places.database, "SELECT how FROM batches") == 3 * [("acknowledged",)]
 
 
+def announced(parties: Parties, body: bytes) -> dict[str, str]:
+    """The header with which the shuffler sends a batch."""
+    return {"authorization": f"Bearer {parties.shuffler.pass_of(body)}"}
+
+
+def test_nothing_is_read_of_a_batch_that_the_shuffler_has_not_announced(tmp_path):
+    parties, read = Parties(declared(tmp_path, ONE)), []
+
+    def pieces(body: bytes):
+        for at in range(0, len(body), 4):
+            read.append(at)
+            yield body[at : at + 4]
+
+    body = b'{"study": 1}'
+    good = announced(parties, body)["authorization"]
+    (tmp_path / "other").mkdir()
+    other = Parties(declared(tmp_path / "other", ONE))
+    forged = good[:80] + ("A" if good[80] != "A" else "B") + good[81:]
+    wrong = ["", "Bearer x", forged, announced(other, body)["authorization"], good + "=", good[:60]]
+    with TestClient(Service(parties.coordinator, OPERATOR, log=Log(io.StringIO())).app) as client:
+        for each in wrong:
+            answer = client.post("/v1/batches", content=pieces(body), headers={"authorization": each} if each else {})
+            assert (answer.status_code, answer.json()["error"]) in ((403, "operator"), (403, "token"))
+        assert not read
+        answer = client.post("/v1/batches", content=pieces(body), headers={"authorization": good})
+        assert answer.json()["error"] == "malformed"  # it was read, and is none
+        assert read
+        answer = client.post("/v1/batches", content=body + b" ", headers={"authorization": good})
+        assert "another batch than the one" in answer.json()["reason"]
+    parties.shuffler.stop()
+    other.stop()
+
+
+def test_a_coordinator_that_hangs_holds_up_nobody_but_unknown_rounds(tmp_path, monkeypatch):
+    """Many strangers ask about rounds that nobody knows; honest reports of the open round are answered meanwhile."""
+    from discreet.study.shuffler import shuffler_app
+
+    parties, chance = Parties(declared(tmp_path, ONE)), random.Random(1)
+    monkeypatch.setattr(shuffler_app, "SECONDS", 0.2)
+    free, asked = threading.Event(), []
+    assert parties.person(chance) is None  # the round is known
+    honest = json.loads(parties.to_shuffler.sent[-1][1])
+
+    class Hangs:
+        private = True
+
+        def ask(self, *request):
+            asked.append(request)
+            assert free.wait(60.0)
+            return parties.to_coordinator.ask(*request)
+
+    parties.shuffler._coordinator._connection = Hangs()
+    service = ShufflerService(parties.shuffler, OPERATOR, log=Log(io.StringIO()), look=600.0)
+    service._send_all = lambda: 0  # what is done in the background has a thread of its own
+    with TestClient(service.app) as client:
+        try:
+            for number in range(2, 12):
+                answer = client.post("/v1/sealed", json=honest | {"round": number, "id": secrets.token_hex(16)})
+                assert (answer.status_code, answer.json()["error"]) == (503, "busy")
+            parties.to_shuffler = Http(client)
+            assert parties.person(chance) is None
+            assert len(asked) == 1  # once for all of them
+        finally:
+            free.set()
+        found = ["busy"]
+        while found[-1] == "busy":  # until the look that hung is over, and one that began since
+            answer = client.post("/v1/sealed", json=honest | {"round": 12, "id": secrets.token_hex(16)})
+            found.append(answer.json()["error"])
+        assert found[-1] == "unknown"
+    parties.coordinator.stop()
+
+
 def test_a_batch_that_comes_again_after_the_end_is_acknowledged(tmp_path):
     """If the answer to the last batch was lost, it is sent again until the shuffler knows that it was counted."""
     parties, chance = Parties(declared(tmp_path, {"blocks = 3": "blocks = 1"})), random.Random(1)
@@ -100,9 +173,10 @@ def test_a_batch_that_comes_again_after_the_end_is_acknowledged(tmp_path):
     ((_path, body),) = parties.to_coordinator.sent
     assert len(body) > 4096
     with TestClient(Service(parties.coordinator, OPERATOR, log=Log(io.StringIO())).app) as client:
-        answer = client.post("/v1/batches", content=body)
+        answer = client.post("/v1/batches", content=body, headers=announced(parties, body))
         assert (answer.status_code, answer.json()["status"]) == (200, "accepted")
-        assert client.post("/v1/batches", content=body + bytes(1 << 16)).status_code == 413
+        long = body + bytes(1 << 16)
+        assert client.post("/v1/batches", content=long, headers=announced(parties, long)).status_code == 413
     parties.shuffler.stop()
 
 
@@ -190,6 +264,8 @@ def test_250_wrong_requests_at_both_parties(tmp_path):
             if coins.random() < 0.1:
                 path, method = coins.choice(PATHS), coins.choice(METHODS)
             headers = {"x-marker": marker}
+            if path == "/v1/batches":
+                headers |= announced(parties, body)
             if coins.random() < 0.2:
                 headers["authorization"] = coins.choice(SCHEMES)
             answer = target.request(method, path, content=body, headers=_sendable(headers))

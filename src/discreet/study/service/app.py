@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from discreet.base.errors import DiscreetError
 from discreet.ledger.spending import now
 from discreet.study.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
+from discreet.study.service import batches
 from discreet.study.service.chain_heads import Behind
 from discreet.study.service.coordinator import Coordinator, NotAtHand
 from discreet.study.service.looks import Looks
@@ -211,7 +212,9 @@ class Service:
         self._rates.check(request.client.host if request.client else "")
         if not self.coordinator.declared.shuffled:
             raise Refused("malformed", "this study has no shuffler: devices send their reports themselves")
+        announced = batches.check_pass(_token(request), self.coordinator.declared)
         body = await _body(request, await self._looks(self.coordinator.largest_batch))
+        batches.check_announced(body, announced)
         answer = await self._batches(self.coordinator.accept_batch, body)
         self._full.set()
         return _json(answer)
@@ -220,7 +223,9 @@ class Service:
         return _json(self.coordinator.head())
 
     async def _heads(self, request: Request) -> Response:
-        return _json({"heads": await self._looks(self.coordinator.heads, _number(request, "from", "1"))})
+        self._rates.check(request.client.host if request.client else "")
+        texts = await self._looks(self.coordinator.head_texts, _number(request, "from", "1"))
+        return _json_bytes(f'{{"heads":[{",".join(texts)}]}}'.encode())
 
     async def _status(self, request: Request) -> Response:
         self._check_operator(request)

@@ -37,6 +37,7 @@ from discreet.study.service.wire_messages import BatchMessage, Refused, decode_b
 PLAIN = 4  # bytes of a message: a whole number, lowest byte first
 SEALED = 32 + PLAIN + 16  # with the sender's one-time key and the tag
 _WRITTEN = re.compile(r"[A-Za-z0-9_-]{69}[AEIMQUYcgkosw048]")  # 52 bytes have 70 signs, the last of four bits
+_PASS = re.compile(r"[A-Za-z0-9_-]{43}[.][A-Za-z0-9_-]{86}")  # a hash and a signature
 _MARGIN = 4096
 
 
@@ -44,7 +45,7 @@ def packed(messages: Sequence[str]) -> bytes:
     """Messages as they are stored, one after the other; refused if one has not the size of all."""
     if not all(_WRITTEN.fullmatch(message) for message in messages):
         raise Refused("malformed", f"a sealed message is {SEALED} bytes in base64url without padding")
-    return b"".join(base64.urlsafe_b64decode(message + "==") for message in messages)
+    return b"".join(_unwritten(message) for message in messages)
 
 
 def pieces(content: bytes) -> list[bytes]:
@@ -57,9 +58,41 @@ def written(message: bytes) -> str:
     return base64.urlsafe_b64encode(message).decode().rstrip("=")
 
 
+def _unwritten(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
 def signed_text(batch: dict[str, Any]) -> bytes:
     """What the shuffler signs: everything but the signature."""
     return canonical({name: value for name, value in batch.items() if name != "signature"}).encode()
+
+
+def pass_text(study: str, body: str) -> bytes:
+    """What the shuffler signs before a batch: the hash of all that follows."""
+    return canonical({"study": study, "body": body}).encode()
+
+
+def check_pass(given: str | None, study: Study) -> str:
+    """The hash of a batch that the shuffler announces, signed: nothing is read of one that it does not announce."""
+    body, _, signature = (given or "").partition(".")
+    if not _PASS.fullmatch(given or "") or not _is_signed(
+        pass_text(study.hash, body), study.shuffler_key, _unwritten(signature).hex()
+    ):
+        raise Refused(
+            "operator", "a batch is announced by the shuffler that the study names: send its pass as the token"
+        )
+    return body
+
+
+def check_announced(body: bytes, announced: str) -> None:
+    """Refuse another batch than the one that was announced."""
+    if hashed_body(body) != announced:
+        raise Refused("operator", "this is another batch than the one that its pass announces")
+
+
+def hashed_body(body: bytes) -> str:
+    """The hash of the bytes of a batch as a pass names it."""
+    return written(hashlib.sha256(body).digest())
 
 
 def largest_batch(users: int, messages: int) -> int:

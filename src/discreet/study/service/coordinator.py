@@ -38,6 +38,7 @@ from discreet.study.service.reports import (
     Admission,
     Answer,
     Incoming,
+    Invited,
     ReportFormat,
     RoundRules,
     is_same,
@@ -51,7 +52,7 @@ from discreet.study.service.study_files import Places
 from discreet.study.service.study_mechanism import policy_from, prepare
 from discreet.study.service.wire_messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
 
-_MOST_HEADS = 1000  # of one answer
+_MOST_HEADS = 100  # of one answer
 _MOST_RULES = 512  # rounds whose rules are kept at hand
 
 
@@ -89,6 +90,7 @@ class Coordinator:
         self._live: Live | None = None
         self.full = False  # whether the last reports have filled the open round: a hint to close it now
         self._rules: dict[int, RoundRules] = {}
+        self._invited = Invited()
         found = self._found()
         self.mechanism = prepare(study, None if found is None else found.recipe)
         self.format = ReportFormat(self.mechanism)
@@ -125,10 +127,13 @@ class Coordinator:
         return self.published.row.signed
 
     def heads(self, first: int = 1) -> list[dict[str, Any]]:
-        """Signed heads in order, from one round on; at most a thousand."""
+        """Signed heads in order, from one round on; at most a hundred."""
+        return [dict(json.loads(head)) for head in self.head_texts(first)]
+
+    def head_texts(self, first: int = 1) -> list[str]:
+        """The same as they were signed; nothing else of the rounds is read."""
         with self._reader as link:
-            found = rounds.rounds_from(link, first, _MOST_HEADS)
-        return [row.signed for row in found if row.number <= self.published.row.number]
+            return rounds.heads_from(link, first, self.published.row.number, _MOST_HEADS)
 
     @property
     def published(self) -> Published:
@@ -159,6 +164,10 @@ class Coordinator:
         if self.declared.invited and token is None:
             raise Refused("token", "this study is for invited participants: send the token")
         token = None if token is None or not self.declared.invited else token_digest(token)
+        if token is not None and not self._invited.holds(token):
+            if not looks:
+                raise NotAtHand
+            self._invited.check(token, self._reader)
         if message.round > self.published.row.number:
             if not looks:
                 raise NotAtHand

@@ -22,9 +22,9 @@ Found = TypeVar("Found")
 class Looks:
     """A pool of threads for looking."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = SECONDS, most: int = _MOST) -> None:
         self._pool, self._seconds = ThreadPoolExecutor(_THREADS, "looking"), seconds
-        self._free = threading.Semaphore(_MOST)
+        self._free = threading.Semaphore(most)
 
     async def __call__(self, work: Callable[..., Found], *given: Any) -> Found:
         """What the work gives; refused as busy if it takes too long, or if too many wait already."""

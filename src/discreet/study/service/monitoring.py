@@ -41,6 +41,7 @@ from discreet.study.service.wire_messages import STATUS, Refused
 from discreet.worlds.tabular import TabularWorld
 
 WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_MINUTE, _A_MINUTE = 60.0, 20  # seconds, and how often the same failure is logged in that time
 _MOST_ADDRESSES = 10_000
 _MOST_ROWS = 1000  # rounds or entries of one answer
 _LAST_CHARGES = 10  # that the public page shows, besides the first
@@ -50,8 +51,11 @@ _LOOKED_BACK = 20  # rounds over which decisions count as settled
 class Log:
     """One JSON object per line."""
 
-    def __init__(self, out: TextIO | None = None, clock: Callable[[], str] = now) -> None:
-        self._out, self._clock = sys.stderr if out is None else out, clock
+    def __init__(
+        self, out: TextIO | None = None, clock: Callable[[], str] = now, moment: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._out, self._clock, self._moment = sys.stderr if out is None else out, clock, moment
+        self._seen: OrderedDict[tuple[str, ...], tuple[float, int]] = OrderedDict()
 
     def write(self, event: str, **facts: str | int | float | None) -> None:
         """One line: what happened, and public facts about it."""
@@ -59,11 +63,25 @@ class Log:
         self._out.write(line + "\n")
         self._out.flush()
 
+    def seldom(self, event: str, **facts: str) -> None:
+        """The same a few times a minute, and then how often it was not said: others can make it happen at will."""
+        key, moment = (event, *facts.values()), self._moment()
+        since, times = self._seen.pop(key, (moment, 0))
+        if moment - since >= _MINUTE:
+            if times > _A_MINUTE:
+                self.write(event, **facts, unsaid=times - _A_MINUTE)
+            since, times = moment, 0
+        self._seen[key] = since, times + 1
+        while len(self._seen) > _MOST_ROWS:
+            self._seen.popitem(last=False)
+        if times < _A_MINUTE:
+            self.write(event, **facts)
+
     def failure(self, event: str, error: BaseException) -> None:
         """An error that nobody foresaw: its kind and its place in the code; its message might quote something."""
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno}" if frames else ""
-        self.write(event, error=type(error).__name__, at=place)
+        self.seldom(event, error=type(error).__name__, at=place)
 
 
 class ServerLog(logging.Handler):
@@ -75,7 +93,7 @@ class ServerLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """One line: how grave it is and where in the code it was said."""
-        self._log.write("server", level=record.levelname, at=f"{record.filename}:{record.lineno}")
+        self._log.seldom("server", level=record.levelname, at=f"{record.filename}:{record.lineno}")
 
 
 class Metrics:

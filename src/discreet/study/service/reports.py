@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -235,6 +237,45 @@ class Admission:
         self._used[token] += 1
         self._seen.add((token, number))
         return True
+
+
+class Invited:
+    """All invitations in memory, eight bytes of each digest: a stranger is refused before it is anybody's turn.
+
+    Tokens are only ever added, by another process perhaps, so the database is asked before one is refused: once for
+    all who wait meanwhile. Whether a token may be used is decided in the transaction.
+    """
+
+    def __init__(self) -> None:
+        self._known, self._begun, self._lock = np.zeros(0, np.uint64), 0, threading.Lock()
+
+    def holds(self, digest: str) -> bool:
+        """Whether this one is known to be one of the study's."""
+        wanted, known = np.uint64(int(digest[:16], 16)), self._known
+        place = int(np.searchsorted(known, wanted))
+        return place < len(known) and bool(known[place] == wanted)
+
+    def check(self, digest: str, reader: AbstractContextManager[Link]) -> None:
+        """Refuse one that is not, after a look that began since."""
+        if self.holds(digest):
+            return
+        seen = self._begun
+        with self._lock:
+            if self._begun <= seen:  # else somebody has looked since
+                self._begun += 1
+                try:
+                    self._renew(reader)
+                except BaseException:
+                    self._begun -= 1
+                    raise
+        if not self.holds(digest):
+            raise Refused("token", "this token is not one of the study's")
+
+    def _renew(self, reader: AbstractContextManager[Link]) -> None:
+        with reader as link:
+            if rounds.number_of_tokens(link) != len(self._known):
+                first = [int(digest[:16], 16) for digest in rounds.all_tokens(link)]
+                self._known = np.sort(np.array(first, np.uint64))
 
 
 def token_digest(token: str) -> str:

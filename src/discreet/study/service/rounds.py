@@ -8,7 +8,7 @@ was read before a write is still true when it is written.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from discreet.study.service.study_database import Link
@@ -114,6 +114,12 @@ def rounds_from(link: Link, first: int, most: int) -> list[RoundRow]:
     return [found for row in rows if (found := _round(row)) is not None]
 
 
+def heads_from(link: Link, first: int, last: int, most: int) -> list[str]:
+    """The texts of signed heads in order, of these rounds."""
+    query = "SELECT head FROM rounds WHERE number BETWEEN ? AND ? ORDER BY number LIMIT ?"
+    return [str(head) for (head,) in link.rows(query, first, last, most)]
+
+
 def most_wanted(link: Link) -> int:
     """How many reports the largest of all rounds wants."""
     row = link.row("SELECT coalesce(max(wanted), 1) FROM rounds WHERE wanted > 0")
@@ -199,6 +205,18 @@ def known_reports(link: Link, ids: Sequence[str]) -> dict[str, tuple[int, str, s
 def add_reports(link: Link, rows: Iterable[ReportRow]) -> None:
     """Enter reports."""
     link.many("INSERT INTO reports (id, round, fingerprint, token, content) VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def number_of_tokens(link: Link) -> int:
+    """How many tokens there are."""
+    row = link.row("SELECT count(*) FROM tokens")
+    assert row is not None
+    return int(row[0])
+
+
+def all_tokens(link: Link) -> Iterator[str]:
+    """The digests of all tokens."""
+    return (str(digest) for (digest,) in link.run("SELECT digest FROM tokens"))
 
 
 def tokens_used(link: Link, digests: Sequence[str]) -> dict[str, int]:

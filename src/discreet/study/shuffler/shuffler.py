@@ -37,10 +37,11 @@ from discreet.ledger.chain import canonical, digest
 from discreet.ledger.heads import private_key, public_digits
 from discreet.ledger.spending import declare_rounds, now, open_data_set, spend
 from discreet.study.service import rounds
-from discreet.study.service.batches import pieces, signed_text, written
+from discreet.study.service.batches import hashed_body, pass_text, pieces, signed_text, written
 from discreet.study.service.chain_heads import ExternalHead
+from discreet.study.service.coordinator import NotAtHand
 from discreet.study.service.declaration import Study
-from discreet.study.service.reports import ENDED, Answer, token_digest
+from discreet.study.service.reports import ENDED, Answer, Invited, token_digest
 from discreet.study.service.rounds import StudyRow
 from discreet.study.service.study_database import Database, Held, Link, Point, Unsure, no_fault, storing_errors
 from discreet.study.service.study_files import ShufflerPlaces
@@ -82,6 +83,7 @@ class Shuffler:
         self._link, self._reader = Held(database), Held(database)
         self._looking, self._sending = threading.Lock(), threading.Lock()
         self.full = False  # whether the last reports have filled a batch: a hint to freeze it now
+        self._invited = Invited()
         found = self._found()
         self.mechanism = prepare(study, None if found is None else found.recipe)
         if found is None:
@@ -90,14 +92,21 @@ class Shuffler:
 
     # Reports in
 
-    def check(self, body: bytes, token: str | None = None) -> Incoming:
-        """Decode and check one report and make it ready to be stored."""
+    def check(self, body: bytes, token: str | None = None, asks: bool = True) -> Incoming:
+        """Decode and check one report and make it ready to be stored.
+
+        Of an unknown round the coordinator is asked; without ``asks`` :class:`NotAtHand` is raised instead.
+        """
         message = decode_sealed(body)
         if message.study != self.declared.hash:
             raise Refused("unknown", "this is another study than the one that the report names")
         if self.declared.invited and token is None:
             raise Refused("token", "this study is for invited participants: send the token")
         token = None if token is None or not self.declared.invited else token_digest(token)
+        if token is not None:
+            self._invited.check(token, self._reader)
+        if not asks and self._known(message.round) is None:
+            raise NotAtHand
         return checked(message, body, token, self._view_of(message.round))
 
     def accept_all(self, incoming: Sequence[Incoming]) -> list[Answer]:
@@ -253,10 +262,15 @@ class Shuffler:
         self.point("send: noted")
         return True
 
+    def pass_of(self, body: bytes) -> str:
+        """What announces a batch, so that the coordinator reads it."""
+        announced = hashed_body(body)
+        return f"{announced}.{written(self._key.sign(pass_text(self.declared.hash, announced)))}"
+
     def _delivered(self, batch: Batch) -> str | None:
         """How the coordinator has settled a batch; None if it has to be sent again."""
         try:
-            answer = self._connection.ask("POST", "/v1/batches", batch.body)
+            answer = self._connection.ask("POST", "/v1/batches", batch.body, self.pass_of(batch.body))
             found = read(answer.body)
         except ClientError:
             return None

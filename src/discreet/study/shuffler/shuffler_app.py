@@ -24,7 +24,9 @@ from starlette.routing import Route
 
 from discreet.ledger.spending import balance
 from discreet.study.service import rounds
-from discreet.study.service.app import _body, _json, _Plainly, _token
+from discreet.study.service.app import _ANSWER, _body, _json, _Plainly, _token
+from discreet.study.service.coordinator import NotAtHand
+from discreet.study.service.looks import SECONDS, Looks
 from discreet.study.service.monitoring import Limits, Log, Metrics, Rates
 from discreet.study.service.reports import Answer
 from discreet.study.service.wire_messages import Refused
@@ -50,7 +52,9 @@ class ShufflerService:
         self.log, self.metrics, self._rates = Log() if log is None else log, Metrics(), Rates(self.limits)
         self._queue: asyncio.Queue[tuple[Incoming, asyncio.Future[Answer]]] = asyncio.Queue(self.limits.queue)
         self._full = asyncio.Event()
-        self._checking = ThreadPoolExecutor(4, "checking")
+        self._looks = Looks(most=self.limits.queue)
+        self._asking = ThreadPoolExecutor(1, "asking")
+        self._asked: asyncio.Future[None] | None = None
         self._writing, self._sending = ThreadPoolExecutor(1, "writing"), ThreadPoolExecutor(1, "sending")
         self.app = _Plainly(Starlette(routes=self._routes(), lifespan=self._lifespan), self)
 
@@ -74,7 +78,8 @@ class ShufflerService:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-            for pool in (self._checking, self._writing, self._sending):
+            self._looks.shutdown()
+            for pool in (self._asking, self._writing, self._sending):
                 pool.shutdown()
             self.shuffler.stop()
             self.log.write("stopped", study=self.shuffler.declared.hash)
@@ -138,31 +143,54 @@ class ShufflerService:
     async def _sealed(self, request: Request) -> Response:
         self._rates.check(request.client.host if request.client else "")
         body, token = await _body(request, self.limits.largest), _token(request)
-        loop = asyncio.get_running_loop()
-        incoming = await loop.run_in_executor(self._checking, self.shuffler.check, body, token)
-        waiting: asyncio.Future[Answer] = loop.create_future()
+        try:
+            incoming = await self._looks(self.shuffler.check, body, token, False)
+        except NotAtHand:
+            incoming = await self._after_asking(body, token)
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
             self._queue.put_nowait((incoming, waiting))
         except asyncio.QueueFull:
             raise Refused("rate", "too many reports at once: wait a moment and send the same again") from None
-        answer = await waiting
+        try:
+            answer = await asyncio.wait_for(asyncio.shield(waiting), _ANSWER)
+        except TimeoutError:
+            raise Refused("busy", "the shuffler cannot store reports now: send the same again later") from None
         if isinstance(answer, Refused):
             raise answer
         self.metrics.accepted.inc()
         return _json(answer)
 
+    async def _after_asking(self, body: bytes, token: str | None) -> Incoming:
+        """A report of an unknown round, once the coordinator was asked: once for all who wait, without a thread each."""
+        begun = self._asked is not None and not self._asked.done()
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.get_running_loop().run_in_executor(self._asking, self.shuffler.refresh)
+        done, _ = await asyncio.wait({self._asked}, timeout=SECONDS)
+        if not done:
+            raise Refused("busy", "the coordinator does not say which round is open: send the same again later")
+        self._asked.result()
+        try:
+            return await self._looks(self.shuffler.check, body, token, False)
+        except NotAtHand:
+            if begun:  # it was asked before this report came
+                raise Refused("busy", "the round is not known yet: send the same again later") from None
+            raise Refused("unknown", "the study has no such round") from None
+
     async def _status(self, request: Request) -> Response:
         self._check_operator(request)
-        return _json(await asyncio.to_thread(self._now))
+        return _json(await self._looks(self._now))
 
     async def _metrics(self, request: Request) -> Response:
         self._check_operator(request)
-        await asyncio.to_thread(self._now)
+        await self._looks(self._now)
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def _health(self, request: Request) -> Response:
         try:
-            await asyncio.to_thread(self._now)
+            await self._looks(self._now)
+        except Refused:
+            raise
         except Exception as error:
             self._failed("health", error)
             raise Refused("busy", "the shuffler cannot read its database") from None
