@@ -19,7 +19,18 @@ from discreet.ledger.verifying import release_problems
 
 
 class Upgraded(NamedTuple):
-    """A data set that was carried over: what it has spent, in words, and how many stored releases were closed."""
+    """A data set that was carried over.
+
+    Args:
+        data_set: Its name.
+        spent: What it has spent, in words.
+        closed: How many stored releases were closed.
+
+    Examples:
+        >>> from discreet import ledger
+        >>> ledger.Upgraded("icu-2026", "epsilon 1", closed=2).closed
+        2
+    """
 
     data_set: str
     spent: str
