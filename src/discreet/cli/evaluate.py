@@ -129,7 +129,9 @@ def evaluate(
         found.plot(plot)
     holdout_options.print_judgement(found.facts["evaluation"])
     if used is None:
-        typer.echo("All users were asked: this is about a policy that was not learned from any of them.")
+        typer.echo(
+            "All users were asked, which is right for a policy that was learned from none of them; that is not checked."
+        )
     else:
         typer.echo(f"Only users who were held out by {used} were asked.")
     typer.echo(f"\n{found.guarantee.statement()}")

@@ -93,7 +93,7 @@ _BANDIT = Published(
     "epsilon",
     "Lap(3 H log2(K)/eps) per tree node on visits and transitions, Lap(3 H/eps) on observed losses",
     f"{FACTOR_TWO}, in each of three streams: (4/3 L / log2(K) + 2/3) eps",
-    "Lap(2 H L/e) on counts, Lap(2 H/e) on losses",
+    "Lap(2 H L/e) on counts, Lap(2 H/e) on losses, with e the stream's share of eps",
     partial(_adversarial, tree=True, full=False),
     recipe="central/observed-losses-published",
 )
@@ -104,7 +104,7 @@ _FULL_LOCAL = Published(
     "epsilon",
     "Lap(3 H/eps) on visits, transitions and the loss table, every user",
     f"{FACTOR_TWO}; the loss table moves all d = S A entries: (4/3 + d/(3H)) eps",
-    "Lap(2 H/e) on counts, Lap(d/e) or one sampled coordinate on losses",
+    "Lap(2 H/e) on counts, Lap(d/e) or one sampled coordinate on losses, with e the stream's share of eps",
     partial(_adversarial, tree=False, full=True),
     recipe="local/loss-tables-published",
 )
@@ -115,7 +115,7 @@ _BANDIT_LOCAL = Published(
     "epsilon",
     "Lap(3 H/eps) on visits, transitions and observed losses, every user",
     f"{FACTOR_TWO}, in each of three streams: 2 eps",
-    "Lap(2 H/e) on each stream with e its share of eps",
+    "Lap(2 H/e) on each stream, with e its share of eps",
     partial(_adversarial, tree=False, full=False),
     recipe="local/observed-losses-published",
 )

@@ -69,8 +69,8 @@ _RULES: Final = _Rules()
 class Guarantee:
     """An (epsilon, delta) guarantee for replacing one user, with the exact profile and derivation behind it.
 
-    ``epsilon`` is computed from the profile at ``delta``; it is never copied from a target or from a claim. Only the
-    rules of this module make or change one.
+    ``epsilon`` is computed from the profile at ``delta``, or it is the target that every batch of a shuffler is checked
+    to keep; it is never copied from a claim. Only the rules of this module make or change one.
 
     Args:
         model: ``central``, ``joint``, ``shuffle``, ``local`` or ``none``.
