@@ -6,8 +6,8 @@
     python -m experiments.missing_rows --page                 # the table of docs/evaluation.md
 
 A world has four states, three actions, three steps, rewards 0 or 1, and for every row the chance that it is there.
-Users act in memory; records end before the first row that is missing (rule ``end``). 65% of them fill a noisy table, and
-35% judge at the same epsilon, by the functions that ``train`` and ``evaluate`` call. True values are computed exactly.
+Users act in memory; records end before the first row that is missing (rule ``end``). 65% of them fill a noisy table,
+and 35% judge at the same epsilon, by the functions that ``train`` and ``evaluate`` call. True values are exact.
 
 Kinds of damage: *first*, *gap*, *last* rows and whole *users*, every row at *random*, by its *state*, by the reward
 before (*history*), records that end *early*, *ties* (a second row for the step: the smaller one is kept) and missing
