@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,6 +58,9 @@ def test_where_rows_are_missing_a_policy_is_not_better_than_itself(share, behavi
     users = whole.facts["evaluation"]["users"]
     assert judged["users"] == pytest.approx((1 - share) * users, abs=5 * np.sqrt(users) / 2)
     assert "if rows are missing for reasons that have nothing to do" in whole.verdict.reason
+    told = re.search(r"\(about (\d+)% of the users have no first row\)", whole.verdict.reason)
+    assert told is not None
+    assert int(told[1]) == pytest.approx(100 * share, abs=2)
 
 
 @pytest.mark.parametrize("early_end", [False, True])
