@@ -95,7 +95,7 @@ def read() -> list[Cell]:
 
 def tables(cells: list[Cell]) -> str:
     """All that the page says in numbers."""
-    return f"{_overall(cells)}\n\n{_by_cell(cells)}\n\n{_low(cells)}\n\n"
+    return f"{_overall(cells)}\n\n{_low(cells)}\n\n"
 
 
 def _overall(cells: list[Cell]) -> str:
@@ -127,47 +127,6 @@ def _total(name: str, cells: list[Cell], quantity: int) -> str:
     said, wrong = (f"{sum(each):,}" for each in zip(*((c.better, c.false_better) for c in cells), strict=True))
     verdicts = (said, wrong) if quantity == 2 else ("", "")
     return _row(name, f"{n:,}", f"{covered / n:.3f}", worst, *of_these, *verdicts)
-
-
-def _by_cell(cells: list[Cell]) -> str:
-    """A line for every world, number of users and epsilon."""
-    found = {cell.name: cell for cell in cells}
-    columns = {
-        "given, declared": ("given", "declared"), "learned, declared": ("learned", "declared"),
-        "safe, declared": ("safe", "declared"), "given, not declared": ("given", "unknown"),
-        "learned, not declared": ("learned", "unknown"),
-    }  # fmt: skip
-    lines = [
-        "By cell: value; difference (coverage / width each); how often it was said that it cannot be told.\n",
-        _row("world", "users", "epsilon", *columns, "behaviour", "repetitions"),
-        "|" + "---|" * (len(columns) + 5),
-    ]
-    for world, users, epsilon in dict.fromkeys(cell.name[:3] for cell in cells):
-        here = {name: found.get((world, users, epsilon, *kind)) for name, kind in columns.items()}
-        own = here["given, declared"]
-        lines.append(
-            _row(
-                CALLED[world], f"{users:,}", "none" if epsilon is None else f"{epsilon:g}",
-                *(_shown(cell) for cell in here.values()),
-                "" if own is None else f"{own.covered[1] / own.n:.3f} / {own.width[1]:.2g}",
-                _repetitions([cell for cell in here.values() if cell is not None]),
-            )
-        )  # fmt: skip
-    return "\n".join(lines)
-
-
-def _shown(cell: Cell | None) -> str:
-    if cell is None:
-        return ""
-    texts = [f"{cell.covered[i] / cell.n:.3f} / {cell.width[i]:.2g}" for i in (0, 2)]
-    return "; ".join([*texts, f"{100 * cell.untold / cell.n:.0f}%"])
-
-
-def _repetitions(cells: list[Cell]) -> str:
-    """How many, and which policies have fewer."""
-    most = max(cell.n for cell in cells)
-    fewer = {cell.policy: cell.n for cell in cells if cell.n < most - 1}
-    return ", ".join([f"{most:,}", *(f"{policy} {n:,}" for policy, n in fewer.items())])
 
 
 def _low(cells: list[Cell]) -> str:

@@ -7,8 +7,7 @@
 
 A world has four states, three actions, three steps, rewards 0 or 1, and for every row the chance that it is there.
 Users act in memory; records end before the first row that is missing (rule ``end``). 65% of them fill a noisy table,
-and 35% judge at the same epsilon, by the functions that ``train`` and ``evaluate`` call. True values are computed
-exactly.
+and 35% judge at the same epsilon, by the functions that ``train`` and ``evaluate`` call. True values are exact.
 
 Kinds of damage: *first*, *gap*, *last* rows and whole *users*, every row at *random*, by its *state*, by the reward
 before (*history*), records that end *early*, *ties* (a second row for the step: the smaller one is kept) and missing
@@ -16,7 +15,8 @@ before (*history*), records that end *early*, *ties* (a second row for the step:
 the same. Rows that are missing because of their own *action* or *outcome* break it.
 
 Policies: *itself* (the behaviour), *twin* (other actions of the same law) and *better* (a tenth of the best action).
-``power`` mixes in as much of the best action as makes the true difference four deviations of the released estimate.
+``power`` replaces three tenths of the behaviour by good and bad actions, in the shares that make the true difference
+four deviations of the released estimate.
 """
 
 from __future__ import annotations
@@ -143,14 +143,16 @@ def _pick(edges: Floats, rng: np.random.Generator) -> Integers:
     return found
 
 
-def policy_of(name: str, world: Damaged, share: float = 0.1) -> Floats:
+def policy_of(name: str, world: Damaged, goodness: float = 1.0) -> Floats:
     """A policy (S, A) by its name."""
     if name == "itself":
         return world.behaviour
     if name == "twin":
         return world.behaviour[:, [1, 0, 2]]
-    best = np.eye(A)[np.where(world.means[:, 2] > world.means[:, 0], 2, 0)]
-    mixed: Floats = (1 - share) * world.behaviour + share * best
+    good = np.where(world.means[:, 2] > world.means[:, 0], 2, 0)
+    if name == "better":
+        return 0.9 * world.behaviour + 0.1 * np.eye(A)[good]
+    mixed: Floats = 0.7 * world.behaviour + 0.3 * (goodness * np.eye(A)[good] + (1 - goodness) * np.eye(A)[2 - good])
     return mixed
 
 
@@ -184,7 +186,7 @@ def repetition(name: str, number: int) -> dict[str, float]:
     rng = np.random.default_rng([2026, number, *name.encode()])
     if policy == "power":
         world = _fixed(kind, rate)
-        acted = policy_of("better", world, _share_of_four(name))
+        acted = _four_deviations(name)
     else:
         world = damaged(kind, rate, rng)
         acted = policy_of(policy, world)
@@ -208,18 +210,21 @@ def _fixed(kind: str, rate: float) -> Damaged:
 
 
 @cache
-def _share_of_four(name: str) -> float:
-    """How much of the best action makes the true difference four deviations of its estimate: by pilots."""
+def _four_deviations(name: str) -> Floats:
+    """The policy whose true difference is four deviations of its estimate, by pilots: from the worst up to there."""
     kind, rate, _, users, epsilon, declared = parsed(name)
-    world, share = _fixed(kind, rate), 0.02
-    for pilots in (20, 20, 100):
-        acted = policy_of("better", world, share)
-        rng = np.random.default_rng([11, *name.encode()])
+    world, rng = _fixed(kind, rate), np.random.default_rng([11, *name.encode()])
+    acted = policy_of("power", world, 0.5)
+    for pilots in (20, 60):
         found = [judged(world, kind, rate, acted, users, epsilon, declared, rng) for _ in range(pilots)]
-        deviation = float(np.std([each.difference.estimate for each in found], ddof=1))
-        truth = world.value(acted) - world.value(world.behaviour)
-        share = min(1.0, share * 4 * deviation / truth)
-    return share
+        wanted = 4 * float(np.std([each.difference.estimate for each in found], ddof=1))
+        low, high = 0.0, 1.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            acted = policy_of("power", world, middle)
+            enough = world.value(acted) - world.value(world.behaviour) > wanted
+            low, high = (low, middle) if enough else (middle, high)
+    return acted
 
 
 def parsed(name: str) -> tuple[str, float, str, int, float, bool]:
@@ -236,7 +241,7 @@ def cells() -> Iterator[str]:
                 for policy in POLICIES if kind not in ALIKE else POLICIES[:1]:
                     yield f"{kind} {rate} {policy} 6000 1 {behaviour}"
         yield from (f"{kind} 0.1 {policy} 6000 inf {behaviour}" for kind in ("random", "state") for policy in POLICIES)
-        yield from (f"random {rate} power 20000 2 {behaviour}" for rate in ("0.02", "0.1", "0.3"))
+    yield from (f"random {rate} power 20000 2 declared" for rate in ("0.02", "0.1", "0.3"))
 
 
 def main() -> None:
@@ -255,8 +260,13 @@ def main() -> None:
                 new = repetition(name, number)
                 sums = {key: round(sums.get(key, 0) + float(each), 6) for key, each in new.items()}
             stored[name] = sums
-        STORED.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in stored.items()) + "\n}\n")
+            _write(stored)
     print(table(stored))
+
+
+def _write(stored: dict[str, dict[str, float]]) -> None:
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(sums)}" for name, sums in stored.items())
+    STORED.write_text(f"{{\n{lines}\n}}\n")
 
 
 def summed(stored: dict[str, dict[str, Any]], *words: str) -> list[dict[str, float]]:
@@ -279,10 +289,8 @@ def table(stored: dict[str, dict[str, Any]]) -> str:
             shown.append(_share([each["difference"] for each in every], min))
             shown.append(_share([min(each["value"], each["behaviour"]) for each in every if kind not in ALIKE], min))
         lines.append("| " + " | ".join(shown) + " |")
-    for behaviour in ("declared", "unknown"):
-        for each in summed(stored, "power", behaviour):
-            shares = f"better {each['better']:.3f}, untold {each['untold']:.3f} of {each['n']:.0f}"
-            lines.append(f"power, {behaviour}: {shares}")
+    for each in summed(stored, "power"):
+        lines.append(f"\nPower: better {each['better']:.3f}, cannot be told {each['untold']:.3f} of {each['n']:.0f}.")
     return "\n".join(lines)
 
 

@@ -116,7 +116,11 @@ def judge_held_out(
         judged, guarantee = _undeclared(people, held_out, policy, limits, budget, noise, known, confidence)
     guarantee = drawn(guarantee, noise.simulated)
     doubt = _doubt(people.table.declaration, judged.present, int(held_out.sum()))
-    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes)
+    users = int(held_out.sum())
+    absent = 1 - judged.present.users / users
+    if absent * users <= 3 * math.sqrt(2) * judged.present.scale:  # noise alone would explain it
+        absent = 0.0
+    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes, absent)
     facts = {
         **{name: getattr(judged, name).as_dict() for name in ("value", "behaviour", "difference")},
         "word": verdict.word,

@@ -251,7 +251,7 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
     )
     for column, lost in ((None, 2), ("n", 1)):
         report = data.check(data.read(write("gap.parquet", **gap), **NAMES, **DOMAIN, next_state=column))
-        assert [count for what, count in report.findings if "before a step that is missing" in what] == [lost]
+        assert [count for what, count in report.findings if "a step of the record is missing" in what] == [lost]
         assert not report.clean
     assert "NOT private" in NOT_PRIVATE
 

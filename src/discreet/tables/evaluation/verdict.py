@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from discreet.tables.evaluation.interval import Interval
 
-_WIDE = 0.25
+_WIDE, _FEW = 0.25, 0.005
 ESTIMAND = "the return of people like these until their record ends, under this policy and under what was done"
 ASSUMES = "rows are missing for reasons that have nothing to do with what would have followed"
 
@@ -51,11 +51,13 @@ def not_judged(reason: str) -> Verdict:
     return Verdict("not judged", reason)
 
 
-def verdict_of(difference: Interval, causes: Causes) -> Verdict:
-    """The verdict that the interval of the difference allows."""
+def verdict_of(difference: Interval, causes: Causes, without_record: float = 0.0) -> Verdict:
+    """The verdict that the interval of the difference allows; ``without_record`` is a released share of users."""
     within = (
         f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}, if {ASSUMES}"
     )
+    if without_record >= _FEW:
+        within += f" (about {without_record:.0%} of the users have no first row)"
     if difference.low > 0 or difference.high < 0:
         return Verdict("better" if difference.low > 0 else "worse", within)
     if difference.width <= _WIDE * causes.span:
