@@ -26,7 +26,7 @@ import discreet.offline
 from certified import FORGERIES, cases
 from certified import certificates as certificates_of
 from discreet import checker
-from discreet.privacy.odds import exceeded
+from discreet.privacy.odds import above, as_printed
 from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND
 
 H = 3
@@ -431,7 +431,9 @@ def _is_exceeded(profile: Any, row: Any) -> bool:
     """Whether P(loss > epsilon) is what is said of it, or less."""
     if row["epsilon"] is None or profile.delta(row["epsilon"] * _CLOSE) == 0:
         return True
-    return row["exceeded"] is not None and exceeded(profile, row["epsilon"] * _CLOSE) <= row["exceeded"] * _CLOSE
+    return (
+        row["exceeded"] is not None and above(profile, as_printed(row["epsilon"]) * _CLOSE) <= row["exceeded"] * _CLOSE
+    )
 
 
 _SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "certificate.schema.json").read_text())

@@ -2339,15 +2339,17 @@ def _pairs_differences(told: dict[str, Any], reader: _Reader, known: Any) -> lis
 
 
 def _is_exceeded(share: Any, epsilon: float | None, reader: _Reader, known: Any) -> bool:
-    """Whether a share is at least P(loss > epsilon), as far as that is known here."""
+    """Whether a share bounds the probability of a loss above epsilon, as it is printed."""
     if epsilon is None or share is None:
         return share is None and epsilon is None
     return _finite(share) and 0 <= share <= 1 and _exceeded(epsilon, reader, known) <= Fraction(share) * _SHARE
 
 
 def _exceeded(epsilon: float, reader: _Reader, known: Any) -> Fraction:
-    """P(loss > epsilon) at most: for every e below epsilon it is at most delta(e) / (1 - e^(e - epsilon))."""
-    top, tried = Fraction(epsilon), dict[int, Fraction]()
+    """P(loss > L) at most, for the L whose factor e^L is printed: for e below L, delta(e) / (1 - e^(e - L)) bounds it."""
+    odds = math.exp(min(epsilon, 700.0))
+    printed = math.nextafter(math.log(float(_rounded_up(odds))), 0.0) if odds <= 1e6 else float(_rounded_up(epsilon))
+    top, tried = Fraction(printed), dict[int, Fraction]()
     if known.delta(top * _SHARE, reader.negligible) == 0:
         return Fraction(0)
 
