@@ -83,6 +83,17 @@ def _all_records(shape: Shape, shortest: int | None = None) -> Trajectories:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _settings_of_nobody(tmp_path_factory):
+    """Receipts are signed with a key of these tests, not with that of whoever runs them."""
+    before = os.environ.get("XDG_CONFIG_HOME")
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("settings"))
+    yield
+    os.environ.pop("XDG_CONFIG_HOME")
+    if before is not None:
+        os.environ["XDG_CONFIG_HOME"] = before
+
+
 @pytest.fixture(scope="session")
 def all_records():
     """The function that lists every record of a shape."""

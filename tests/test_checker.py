@@ -36,8 +36,9 @@ def leaf(law, moves=(1, 1), **entries):
     up, down = moves
     cells = up + down
     return {
-        "format": "discreet-certificate", "version": 1, "model": "central", "neighbours": "replace one user",
+        "format": "discreet-certificate", "version": 2, "model": "central", "neighbours": "replace one user",
         "unit": "one user = one whole trajectory", "stated": {"epsilon": "1", "delta": "0.00001", "rho": None},
+        "conditions": ["the number of users is public"], "noise": "from the operating system's entropy", "versions": {},
         "steps": {
             "kind": "mechanism", "name": "counts", "law": law,
             "moves": {
@@ -373,7 +374,7 @@ def test_three_answers():
 
 def test_of_several_mechanisms_the_worst_counts():
     good, bad = (leaf({"kind": "discrete-laplace", "scale": scale})["steps"] for scale in ("2", "1.9"))
-    batches = {"kind": "shuffled", "why": "", "epsilon": "1", "delta": "0.00001", "parts": 2}
+    batches = {"kind": "shuffled", "epsilon": "1", "delta": "0.00001", "parts": 2}
     for parts, answer in (([good, good], HOLDS), ([good, bad], FAILS), ([bad, good], FAILS)):
         assert checker.check(leaf(LAPLACE, steps={"kind": "one-of", "parts": 2, "of": parts})).answer == answer
         assert checker.check(leaf(LAPLACE, steps={**batches, "of": parts}, model="shuffle")).answer == answer
@@ -397,8 +398,8 @@ def test_of_several_mechanisms_the_worst_counts():
 
 def test_several_records_cost_more():
     part = leaf({"kind": "discrete-laplace", "scale": "6"})["steps"]
-    for records, answer in ((3, HOLDS), (4, UNKNOWN)):
-        steps = {"kind": "group", "why": "", "trajectories": records, "parts": 1, "of": [part]}
+    for records, answer in ((3, HOLDS), (4, FAILS)):
+        steps = {"kind": "group", "trajectories": records, "parts": 1, "of": [part]}
         stated = {"epsilon": "1", "delta": "0", "rho": None}
         assert checker.check(leaf(LAPLACE, steps=steps, stated=stated)).answer == answer
 
@@ -634,7 +635,7 @@ HOSTILE = {
     "a number": "7",
     "NaN": json.dumps(leaf(LAPLACE)).replace('"0.00001"', "NaN"),
     "infinity": json.dumps(leaf(LAPLACE)).replace('"2"', "Infinity"),
-    "a name twice": json.dumps(leaf(LAPLACE)).replace('"version": 1', '"version": 1, "version": 1'),
+    "a name twice": json.dumps(leaf(LAPLACE)).replace('"version": 2', '"version": 2, "version": 2'),
     "deep brackets": "[" * 100_000,
     "deep objects": '{"a":' * 50_000,
     "deep steps": json.dumps(nested(200)),
@@ -645,7 +646,7 @@ HOSTILE = {
     "division by zero": json.dumps(leaf({**LAPLACE, "scale": "1/0"})),
     "a huge number": json.dumps(leaf({**LAPLACE, "scale": "1e999"})),
     "endless digits": json.dumps(leaf({**LAPLACE, "scale": "9" * 5000})),
-    "endless JSON digits": json.dumps(leaf(LAPLACE)).replace('"version": 1', f'"version": {"9" * 10_000}'),
+    "endless JSON digits": json.dumps(leaf(LAPLACE)).replace('"version": 2', f'"version": {"9" * 10_000}'),
     "no scale": json.dumps(leaf({"kind": "discrete-laplace"})),
     "no law": json.dumps(leaf(None)),
     "no steps": json.dumps(leaf(LAPLACE, steps=None)),
@@ -654,7 +655,7 @@ HOSTILE = {
     "no delta": json.dumps(leaf(LAPLACE, stated={"epsilon": "1", "rho": None})),
     "parts without number": json.dumps(leaf(LAPLACE, steps={"kind": "compose", "of": [1]})),
     "a shift of text": json.dumps(leaf(LAPLACE)).replace("[[1, 1, 1]]", '"all"'),
-    "another version": json.dumps(leaf(LAPLACE, version=2)),
+    "another version": json.dumps(leaf(LAPLACE, version=1)),
 }
 
 
@@ -715,6 +716,20 @@ def test_the_checker_imports_the_standard_library_alone():
     assert "__import__" not in FILE.read_text()
 
 
+def test_the_checker_runs_in_place(tmp_path):
+    """No module beside it has the name of one of the standard library, which Python would take for it."""
+    beside = {path.stem for path in FILE.parent.iterdir()}
+    assert beside & set(sys.stdlib_module_names) == set()
+    certificate = tmp_path / "certificate.json"
+    certificate.write_text(json.dumps(leaf(LAPLACE)))
+    done = subprocess.run(
+        [sys.executable, str(FILE), str(certificate)], cwd=FILE.parent, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    certificate.write_text(json.dumps(leaf(LAPLACE, noise="simulated")))
+    assert subprocess.run([sys.executable, str(FILE), str(certificate)], capture_output=True).returncode == 3
+
+
 def test_the_checker_runs_alone(tmp_path):
     """Copied out, without the package on the path."""
     copy, certificate = tmp_path / "checker.py", tmp_path / "certificate.json"
@@ -723,7 +738,7 @@ def test_the_checker_runs_alone(tmp_path):
     command = [sys.executable, "-I", "-S", str(copy)]
     done = subprocess.run([*command, str(certificate)], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("holds: ")
+    assert done.stdout.startswith("signature: not checked\nholds: ")
     certificate.write_text(json.dumps(leaf({**LAPLACE, "scale": "1.9"})))
     assert subprocess.run([*command, str(certificate)], cwd=tmp_path, capture_output=True).returncode == 1
     assert subprocess.run([*command, "nowhere.json"], cwd=tmp_path, capture_output=True).returncode == 2

@@ -1,14 +1,16 @@
-r"""Check a privacy certificate without the library that made it.
+r"""Check a privacy certificate, or a receipt that carries one, without the library that made it.
 
 A certificate (format: ``docs/certificate.schema.json``; rules with proofs: ``docs/certificates.md``) lists what a
 promise rests on: laws of noise, what one user moves, and how releases are put together. This program takes those for
 granted and computes anew what follows from them: an upper bound on epsilon at the stated delta, and on rho. It needs
 nothing but Python's standard library and can be copied out and run alone:
 
-    python checker.py certificate.json          exit code 0: holds; 1: refused; 2: unreadable
+    python checker.py certificate.json     exit code 0: holds; 1: refused; 2: unreadable; 3: it protects nobody
 
-Three answers: "holds" (what the steps give is at most what is stated), "does not hold" (it is more, or the steps do not
-lead to the stated model), "cannot tell" (a law or a combination for which no rule below is good enough).
+Four answers: "holds" (what the steps give is at most what is stated), "does not hold" (it is more, or something else
+that is said does not follow), "cannot tell" (a law or a combination for which no rule below is good enough), "protects
+nobody" (the noise of a simulation). Every verdict ends with what was checked, what was not, and what it rests on.
+Whatever a receipt says beside its certificate is compared with it, but for its signature: that needs cryptography.
 
 **Arithmetic.** Numbers of a certificate are read exactly, as fractions. Exponentials, logarithms and roots are those of
 ``decimal``, which are correctly rounded, moved outwards by a unit in the last place. Sums over many terms are whole
@@ -33,15 +35,17 @@ import math
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
-FORMAT, VERSION = "discreet-certificate", 1
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot tell"
+FORMAT, VERSION = "discreet-certificate", 2
+RECEIPTS, RECEIPT_VERSION = ("discreet-receipt", "discreet-evaluation"), 2
+HOLDS, FAILS, UNKNOWN, NOBODY = "holds", "does not hold", "cannot tell", "protects nobody"
 
 _DIGITS = 200
 _DOWN = decimal.Context(_DIGITS, ROUND_FLOOR, -100_000, 100_000, traps=[decimal.InvalidOperation, decimal.Overflow])
@@ -82,11 +86,23 @@ class Verdict:
     delta: Fraction | None = None
     stated_rho: Fraction | None = None
     rho: Fraction | None = None
+    unit: str = ""
+    neighbours: str = ""
+    noise: str = ""
+    signature: str = "not checked"
+    checked: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    rests_on: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether the certificate was verified."""
         return self.answer == HOLDS
+
+    @property
+    def code(self) -> int:
+        """The exit code of programs that print it."""
+        return {HOLDS: 0, NOBODY: 3}.get(self.answer, 1)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON; numbers are rounded up to twelve digits."""
@@ -101,11 +117,13 @@ class Verdict:
                 ("rho", self.rho),
             )
         }
-        return {"answer": self.answer, "reason": self.reason, "model": self.model, **shown}
+        names = ("signature", "answer", "reason", "model", "unit", "neighbours", "noise")
+        lists = {name: list(getattr(self, name)) for name in ("checked", "not_checked", "rests_on")}
+        return {**{name: getattr(self, name) for name in names}, **shown, **lists}
 
     def explain(self) -> str:
         """The answer in a few lines."""
-        lines = [f"{self.answer}: {self.reason}"]
+        lines = [f"signature: {self.signature}", f"{self.answer}: {self.reason}"]
         for name, stated, found in (
             ("epsilon", self.stated_epsilon, self.epsilon),
             ("delta", self.stated_delta, self.delta),
@@ -113,7 +131,16 @@ class Verdict:
         ):
             if stated is not None and found is not None:
                 lines.append(f"{name}: stated {_shown(stated)}, recomputed at most {_shown(found)}")
+        told = {"model": self.model, "unit": self.unit, "neighbours": self.neighbours, "noise": self.noise}
+        lines += [f"{name}: {_plain(text)}" for name, text in told.items() if text]
+        for title, items in (("checked", self.checked), ("not checked", self.not_checked), ("rests on", self.rests_on)):
+            lines += [f"{title}:", *(f"  {item}" for item in items)]
         return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """A text of a file in one line, without what steers a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
 
 
 _work = [0]
@@ -1455,6 +1482,7 @@ _MESSAGES: dict[str, Callable[[dict[str, Any]], Known]] = {
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 _DECIMAL = re.compile(r"[0-9]{1,400}(\.[0-9]{1,1200})?([eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+|/[0-9]*[1-9][0-9]*)?")  # as the library writes it
 _QUOTIENT = re.compile(r"[0-9]{1,400}/[0-9]{1,400}")
 
 
@@ -1503,8 +1531,31 @@ def _object(entries: dict[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
+# What may stand in each part of a certificate. Anything else would be read by people and by nobody else.
+_ENTRIES: dict[str, str] = {
+    "mechanism": "name law moves cells mixed", "reports": "name message", "more-trust": "model",
+    "shuffled": "epsilon delta", "group": "trajectories once", "unbounded": "model", "nothing": "model",
+    "moves": "l1 l2 linf worst unit", "mixed-releases": "releases bits terms own_l1 own_l2",
+    "discreet-certificate": "format version model neighbours unit stated conditions noise steps versions",
+    "discrete-laplace": "scale", "laplace": "scale", "discrete-gaussian": "sigma", "grid-gaussian": "sigma bits",
+    "gaussian": "sigma", "symmetric-matrix-noise": "dimension off_diagonal", "k-norm": "dimension scale",
+    "discrete-k-norm": "dimension scale", "table-noise": "dimension scale", "binomial-noise": "trials p",
+    "thresholded-laplace": "scale threshold", "thresholded-gaussian": "sigma threshold",
+    "answered-bits": "lie bits others", "sampled-items": "reports laws", "shuffled-item": "items lie others",
+    "bit-per-item": "reports lie", "bounded-reports": "reports epsilon",
+}  # fmt: skip
+
+
+def _check_entries(part: dict[str, Any], kind: str, more: str = "kind parts of") -> None:
+    """Refuse what is no part of such a thing."""
+    odd = set(part) - set(f"{_ENTRIES.get(kind, '')} {more}".split())
+    if odd:
+        raise Unreadable(f"{_plain(min(map(str, odd)))[:60]!r} is no part of {kind}")
+
+
 def _moves(entries: dict[str, Any]) -> Moves:
     """Norms and worst shift, which must agree."""
+    _check_entries(entries, "moves", "kind")
     l1, l2, linf = (_number(entries, name) for name in ("l1", "l2", "linf"))
     almost = 1 + Fraction(1, 10**9)  # norms are floating point numbers
     if not (linf <= l2 * almost and l2 <= l1 * almost and l2**2 <= l1 * linf * almost**2):
@@ -1531,6 +1582,18 @@ def _moves(entries: dict[str, Any]) -> Moves:
     return Moves(Fraction(own[0]), Fraction(own[1]), Fraction(own[2]), tuple(groups), unit)  # type: ignore[arg-type]
 
 
+def _of_several(moves: Moves, trajectories: int, once: int | None) -> Moves:
+    """What a user with several trajectories moves: so many times as much; with ``once``, no cell by more than one."""
+    if once is None:
+        m, worst = trajectories, moves.worst
+        groups = None if worst is None else tuple((m * by, up, down) for by, up, down in worst)
+        return Moves(m * moves.l1, m * m * moves.l2_squared, m * moves.linf, groups, moves.unit and moves.l1 == 0)
+    if not moves.unit or max(moves.up, moves.down) > once:
+        raise Refused("one trajectory moves more than first visits of all trajectories together")
+    up, down = (min(trajectories * moved, once) for moved in (moves.up, moves.down))
+    return Moves(Fraction(up + down), Fraction(up + down), Fraction(min(up + down, 1)), ((1, up, down),), True)
+
+
 def _check_mixed(mixed: dict[str, Any], moves: Moves, law: dict[str, Any]) -> None:
     """Releases that are mixed before noise is added: the length of a user's move is at most
 
@@ -1538,6 +1601,7 @@ def _check_mixed(mixed: dict[str, Any], moves: Moves, law: dict[str, Any]) -> No
     """
     if mixed.get("kind") != "mixed-releases":
         raise Unknown("no rule is known for this way of mixing releases")
+    _check_entries(mixed, "mixed-releases", "kind")
     if law.get("kind") not in ("gaussian", "grid-gaussian"):
         raise Unknown("of mixed releases the length of a move is known, which is enough for Gaussian noise only")
     releases, bits = _count(mixed, "releases", 10**12, least=1), _count(mixed, "bits", 1000)
@@ -1570,15 +1634,20 @@ def _check_mixed(mixed: dict[str, Any], moves: Moves, law: dict[str, Any]) -> No
         raise Refused("one user shows more in the mixed releases than is stated")
 
 
+_MOST_TRAJECTORIES = 10**9
+
+
 class _Reader:
     """Walks down the steps of a certificate and says what they give."""
 
-    def __init__(self, stated_delta: Fraction) -> None:
+    def __init__(self) -> None:
         self.nodes = 0
+        self.kinds: set[str] = set()
+        self.times, self.covered = 1, _MOST_TRAJECTORIES  # trajectories of one user: here, and in every release
         self.points: list[tuple[Fraction, Fraction, list[Any]]] = []
-        self.negligible = min(Fraction(1, 10**14), stated_delta / 10**6) or Fraction(1, 10**20)
+        self.negligible = Fraction(1, 10**20)  # what may be left out of a sum
 
-    def read(self, node: Any, depth: int = 0) -> tuple[str, Any]:
+    def read(self, node: Any, depth: int = 0, **more: Any) -> tuple[str, Any]:
         """The model that a step leads to, and what is known of its privacy."""
         self.nodes += 1
         if depth > 60 or self.nodes > _MOST_NODES:
@@ -1588,12 +1657,17 @@ class _Reader:
         rule = self._RULES.get(node["kind"])
         if rule is None:
             raise Unknown(f"no rule is known for steps of kind {node['kind'][:60]!r}")
-        return rule(self, node, depth)
+        _check_entries(node, node["kind"])
+        self.kinds.add(node["kind"])
+        return rule(self, node, depth, **more)
+
+    def _parts_said(self, node: dict[str, Any], parts: list[Any]) -> None:
+        if _count(node, "parts", _MOST_NODES, least=1) != len(parts):
+            raise Refused(f"a step says that it has {node['parts']} parts and lists {len(parts)}")
 
     def _parts(self, node: dict[str, Any], depth: int) -> list[tuple[str, Any]]:
         parts = _list(node, "of")
-        if _count(node, "parts", _MOST_NODES, least=1) != len(parts):
-            raise Refused(f"a step says that it has {node['parts']} parts and lists {len(parts)}")
+        self._parts_said(node, parts)
         return [self.read(part, depth + 1) for part in parts]
 
     def _only(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
@@ -1612,14 +1686,31 @@ class _Reader:
         if node.get("of") or node.get("parts"):
             raise Refused(f"a step of kind {node['kind']} rests on no others, and lists some that would not be counted")
 
-    def mechanism(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
+    def _release(self, node: dict[str, Any]) -> None:
+        """A release: what it is called, and to how many trajectories of one user what is said of it applies."""
+        if not isinstance(node.get("name", ""), str):
+            raise Unreadable("the name of a release is text")
+        self.covered = min(self.covered, self.times)
+
+    def mechanism(
+        self, node: dict[str, Any], depth: int, trajectories: int = 1, once: int | None = None
+    ) -> tuple[str, Any]:
         """Noise of a law on a statistic that moves by so much."""
         self._alone(node)
+        self._release(node)
         law, moves = _object(node, "law"), _moves(_object(node, "moves"))
         kind = law.get("kind")
         if not isinstance(kind, str):
             raise Unreadable("a law must have a kind")
+        if kind in _LAWS:
+            _check_entries(law, kind, "kind")
+        if "cells" in node:
+            _count(node, "cells", 10**12, least=1)
+        if trajectories > 1:
+            moves = _of_several(moves, trajectories, once)
         if "mixed" in node:
+            if trajectories > 1:
+                raise Unknown("no rule is known for mixed releases of several trajectories")
             _check_mixed(_object(node, "mixed"), moves, law)
         if moves.l1 == 0:
             return "central", _nothing_moves()
@@ -1633,10 +1724,12 @@ class _Reader:
     def reports(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
         """Messages that are randomised as a whole."""
         self._alone(node)
+        self._release(node)
         message = _object(node, "message")
         known = _MESSAGES.get(str(message.get("kind")))
         if known is None:
             raise Unknown(f"no rule is known for messages of kind {str(message.get('kind'))[:60]!r}")
+        _check_entries(message, str(message["kind"]), "kind")
         return "central", known(message)
 
     def compose(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
@@ -1697,9 +1790,20 @@ class _Reader:
         return "shuffle", Batches(batches, point)
 
     def group(self, node: dict[str, Any], depth: int) -> tuple[str, Any]:
-        """A user with several records: losses and mu times their number, rho times its square."""
+        """A user with several records: losses and mu times their number, rho times its square; or larger moves."""
+        m = _count(node, "trajectories", _MOST_TRAJECTORIES, least=1)
+        once = _count(node, "once", 10**12, least=1) if "once" in node else None
+        parts, before = _list(node, "of"), self.times
+        self.times *= m
+        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("kind") == "mechanism":
+            self._parts_said(node, parts)
+            model, known = self.read(parts[0], depth + 1, trajectories=m, once=once)
+            self.times = before
+            return model, known
+        if once is not None:
+            raise Refused("first visits are those of one release")
         model, known = self._only(node, depth)
-        m = _count(node, "trajectories", 10**9, least=1)
+        self.times = before
         pure = None if known.pure is None else m * known.pure
         rho = None if known.rho is None else m * m * known.rho
         mu, slack = (known.mu_squared, known.slack) if isinstance(known, Known) else (None, Fraction(0))
@@ -1767,55 +1871,122 @@ def _short(x: Fraction) -> Fraction:
 
 def check(certificate: Any) -> Verdict:
     """What follows from the steps of a certificate, against what it states."""
+    return _settled(certificate, None)
+
+
+def judge(document: Any) -> Verdict:
+    """The verdict about a certificate, or about a receipt: its certificate, and whatever it says beside that."""
+    if not isinstance(document, dict) or not ("certificate" in document or document.get("format") in RECEIPTS):
+        return check(document)
+    certificate = certificate_of(document)
+    if document.get("format") not in RECEIPTS:
+        raise Unreadable(f"this is no receipt: its format must be {' or '.join(map(repr, RECEIPTS))}")
+    if _text_of(document.get("version")) != str(RECEIPT_VERSION):
+        raise Unreadable(
+            f"receipts of version {RECEIPT_VERSION} are read, and this one is of another: release again with this "
+            "version of discreet, or check it with the one that wrote it"
+        )
+    return _settled(certificate, document)
+
+
+def _settled(certificate: Any, receipt: dict[str, Any] | None) -> Verdict:
+    """The verdict, with the lists that it ends with."""
     _work[0] = 0
-    try:
-        with decimal.localcontext(_UP):
-            return _check(certificate)
-    except Unreadable:
-        raise
-    except Refused as found:
-        return Verdict(FAILS, f"{found}")
-    except Unknown as found:
-        return Verdict(UNKNOWN, f"{found}")
-    except (ArithmeticError, MemoryError, RecursionError, ValueError) as found:
-        return Verdict(UNKNOWN, f"the numbers are beyond what is computed here ({type(found).__name__})")
-
-
-_TEXTS = ("model", "neighbours", "unit")
-
-
-def _check(certificate: Any) -> Verdict:
     if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
         raise Unreadable(f"this is not a certificate: its format must be {FORMAT!r}")
-    if certificate.get("version") != VERSION:
-        raise Unreadable(f"certificates of version {VERSION} are known, and this says another")
+    if _text_of(certificate.get("version")) != str(VERSION):
+        raise Unreadable(f"certificates of version {VERSION} are known, and this says another: make it again")
+    _check_entries(certificate, FORMAT, "")
     for name in _TEXTS:
         if not isinstance(certificate.get(name), str):
             raise Unreadable(f"{name} must be text")
+    conditions = certificate.get("conditions")
+    if not isinstance(conditions, list) or not all(isinstance(each, str) for each in conditions):
+        raise Unreadable("conditions must be a list of texts")
+    reader = _Reader()
+    try:
+        with decimal.localcontext(_UP):
+            verdict, known = _check(certificate, reader)
+            differences = [] if receipt is None or known is None else _differences(receipt, certificate, reader, known)
+        if differences:
+            reasons = [] if verdict.answer == HOLDS else [verdict.reason]
+            verdict = replace(verdict, answer=FAILS, reason="; ".join([*reasons, *differences]))
+    except Unreadable:
+        raise
+    except Refused as found:
+        verdict = Verdict(FAILS, f"{found}")
+    except Unknown as found:
+        verdict = Verdict(UNKNOWN, f"{found}")
+    except (ArithmeticError, MemoryError, RecursionError, ValueError) as found:
+        verdict = Verdict(UNKNOWN, f"the numbers are beyond what is computed here ({type(found).__name__})")
+    if verdict.holds and certificate["noise"] == _SIMULATED:
+        verdict = replace(verdict, answer=NOBODY, reason="the noise came from a seed: no real data were protected")
+    changes: dict[str, Any] = {name: certificate[name] for name in _TEXTS}
+    return replace(verdict, **changes, **_lists(reader.kinds, receipt))
+
+
+_TEXTS = ("model", "neighbours", "unit", "noise")
+_SIMULATED, _DRAWN, _NOT_DRAWN = "simulated", "from the operating system's entropy", "not drawn yet"
+_PUBLIC = "the number of users is public"
+_REPLACED = "replace one user"
+_SEVERAL = re.compile(r"one user = up to ([1-9][0-9]{0,8}) whole trajectories")
+_REPORTS = re.compile(r"all reports of a participant, at most ([1-9][0-9]{0,8})")
+
+
+def _check(certificate: dict[str, Any], reader: _Reader) -> tuple[Verdict, Any]:
+    """What follows from the steps against what is stated, and what is known of them if they can be read."""
     stated = _object(certificate, "stated")
+    _check_entries(stated, "stated", "epsilon delta rho")
     epsilon = None if stated.get("epsilon", ()) is None else _number(stated, "epsilon")
     rho = None if stated.get("rho", ()) is None else _number(stated, "rho")
     delta = _number(stated, "delta")
     if delta > 1:
         raise Unreadable("delta must be at most 1")
-    if certificate["neighbours"] != "replace one user":
+    if certificate["neighbours"] != _REPLACED:
         raise Unknown("only neighbours that differ in one replaced user are known")
-    reader = _Reader(delta)
+    if certificate["noise"] not in (_SIMULATED, _DRAWN, _NOT_DRAWN):
+        raise Unknown("where the noise came from is not said in words that are known")
+    if certificate["conditions"][:1] != [_PUBLIC]:
+        raise Refused("the number of users is public, and the conditions do not say so")
+    reader.negligible = min(Fraction(1, 10**14), delta / 10**6) or Fraction(1, 10**20)
     model, known = reader.read(certificate.get("steps"))
+    _check_unit(certificate, reader.covered)
     if certificate["model"] == "none":
-        return Verdict(UNKNOWN, "nothing is promised, so there is nothing to verify", "none")
+        return Verdict(UNKNOWN, "nothing is promised, so there is nothing to verify"), None
     if model != certificate["model"]:
         raise Refused(f"the steps lead to the {model[:20]} model, and {certificate['model'][:20]} is stated")
     if epsilon is None and rho is None:
-        return Verdict(UNKNOWN, "no finite epsilon or rho is stated, so there is nothing to verify", model)
+        return Verdict(UNKNOWN, "no finite epsilon or rho is stated, so there is nothing to verify"), None
     if epsilon is not None and epsilon > 2**22:
         raise Unknown("nothing is computed for an epsilon above four millions")
-    return _compare(reader, model, known, epsilon, delta, rho)
+    return _compare(reader, known, epsilon, delta, rho), known
 
 
-def _compare(
-    reader: _Reader, model: str, known: Any, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
-) -> Verdict:
+def _trajectories(unit: str) -> int | None:
+    """How many trajectories one user has at most; None for another unit."""
+    if unit == "one user = one whole trajectory":
+        return 1
+    several = _SEVERAL.fullmatch(unit)
+    return None if several is None else int(several[1])
+
+
+def _check_unit(certificate: dict[str, Any], covered: int) -> None:
+    """A unit is one of a short list, and the steps must cover it: all trajectories of a user, or all her reports."""
+    wanted = _trajectories(certificate["unit"])
+    if wanted is not None:
+        if covered < wanted:
+            raise Refused(f"a user has up to {wanted} trajectories, and the steps are about {covered} of them")
+        return
+    reports = _REPORTS.fullmatch(certificate["unit"])
+    if reports is None:
+        raise Unknown("the unit is none that is known")
+    top, rounds = certificate["steps"], int(reports[1])
+    parts = top.get("of", []) if top["kind"] == "compose" else []
+    if rounds > 1 and (len(parts) < rounds or len({_text_of(part) for part in parts}) > 1):
+        raise Refused(f"a participant reports up to {rounds} times, and the steps do not put so many together")
+
+
+def _compare(reader: _Reader, known: Any, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None) -> Verdict:
     found_epsilon = found_delta = None
     reasons: list[str] = []
     failed: list[bool] = []  # for every miss, whether the bound that missed is attained
@@ -1845,7 +2016,7 @@ def _compare(
         failed.append(known.exact and not isinstance(known, Batches))
     answer = HOLDS if not reasons else FAILS if any(failed) else UNKNOWN
     reason = "; ".join(dict.fromkeys(reasons)) or "what the steps give is at most what is stated"
-    return Verdict(answer, reason, model, epsilon, found_epsilon, delta, found_delta, rho, known.rho)
+    return Verdict(answer, reason, "", epsilon, found_epsilon, delta, found_delta, rho, known.rho)
 
 
 def _shown(x: Fraction, digits: int = 6) -> str:
@@ -1881,6 +2052,14 @@ def read(text: str) -> Any:
         raise Unreadable("the file is not JSON") from None
 
 
+def _text_of(value: Any) -> str | None:
+    """Plain data as the one text that stands for it: 1, 1.0 and true are three things. None for anything else."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (RecursionError, TypeError, ValueError):
+        return None
+
+
 def certificate_of(document: Any) -> Any:
     """The certificate itself, or the one that a receipt carries; what is both would be read by each as it likes."""
     if not isinstance(document, dict) or "certificate" not in document:
@@ -1890,14 +2069,404 @@ def certificate_of(document: Any) -> Any:
     return document["certificate"]
 
 
+# --- receipts --------------------------------------------------------------------------------------------------------
+
+_SHARE = 1 + Fraction(1, 10**11)  # what is stated was raised by a share of 1e-12
+_DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+_IMPLIED = {"local": ["shuffle", "joint"], "shuffle": ["joint"]}
+_SAMPLERS = re.compile(r"operating system entropy, exact samplers of (OpenDP|discreet|OpenDP and discreet|nobody)")
+# Everything that may stand in a receipt, by who can tell whether it is true.
+_COMPARED = {"format", "version", "guarantee", "certificate", "mechanisms", "noise"}
+_SAID = {
+    "discreet-receipt": _COMPARED | {"budget", "declared", "data", "repairs", "learner", "recipe", "values",
+        "evaluation", "policy", "date", "ledger", "versions", "adds_up"},
+    "discreet-evaluation": _COMPARED | {"declared", "evaluation", "policy", "ledger", "versions", "adds_up"},
+}  # fmt: skip
+_TOLD = {
+    "model", "epsilon", "delta", "rho", "neighbours", "unit", "also", "simulated", "public", "derivation", "statement",
+    "epsilon_at", "exceeded",
+}  # fmt: skip
+_INTERVALS = (
+    "the interval's values: what the policy, the behaviour and their difference are said to be worth (evaluation, "
+    "values)"
+)
+_USERS = "the number of users"
+_DECLARATION = (
+    "the declaration: what was declared of the data and what they are, the learner and the recipe, and what the "
+    "statistics are called (declared, data, repairs, learner, recipe)"
+)
+_NAMES = "the declaration: whose data these are, what else was declared public, and what the statistics are called"
+_POLICY = "the policy: whether its file is the one that is named (give it to check that)"
+_PLACE = (
+    "place and time: whether this is what ran, when and with which versions, and what else was released (date, ledger, "
+    "adds_up, versions)"
+)
+_RELEASED = "place and time: whether this is what ran, when and where, and with which versions"
+_RESTS = (
+    "that replacing one user moves each statistic by no more than is stated",
+    "that noise of these laws, drawn as is said, was added to all that was released",
+    "that nothing else was released about the same people: what was adds up",
+)
+_WORLD = {
+    "reports": "that messages are randomised by the stated laws",
+    "parallel": "that every user is in one group only, and moves the releases of that group alone",
+    "one-of": "that public things decide which part runs",
+    "post-process": "that what is computed from the releases needs nothing else of the data",
+    "left-out": "that what is said to be left out is not released",
+    "billboard": "that what others are shown is computed from the releases",
+    "local": "that every user runs the mechanism by herself, before anything leaves her",
+    "through-shuffler": "that the shuffler shuffles, and tells nobody who sent what",
+    "shuffled": "that batches of other sizes carry noise for their size",
+    "group": "that no user has more trajectories than is stated",
+}
+
+
+def _lists(kinds: set[str], receipt: dict[str, Any] | None) -> dict[str, Any]:
+    """What a verdict says of itself: what was checked, what was not, and what it rests on."""
+    checked = [
+        "epsilon, delta and rho: computed anew from the laws, the moves and the steps",
+        "model, unit, neighbours and the origin of the noise: words of a short list, which the steps lead to",
+    ]
+    not_checked = [_USERS, _NAMES, _RELEASED]
+    if receipt is not None:
+        checked += [
+            "the receipt against its certificate: statement, derivation, epsilon at other deltas, unit, neighbours, "
+            "model and what it implies, origin of the noise, and every mechanism with its law, moves and cells",
+            "the word of the verdict against its interval",
+        ]
+        not_checked = [_INTERVALS, _USERS, _DECLARATION, _POLICY, _PLACE]
+    rests = (*_RESTS, *(words for kind, words in _WORLD.items() if kind in kinds))
+    return {"checked": tuple(checked), "not_checked": tuple(not_checked), "rests_on": rests}
+
+
+def _releases(node: dict[str, Any], several: dict[str, Any] | None = None) -> Iterator[tuple[dict[str, Any], Moves]]:
+    """Every release below a step, in order, with what one user moves in it."""
+    if node["kind"] == "mechanism":
+        moves = _moves(node["moves"])
+        yield node, moves if several is None else _of_several(moves, several["trajectories"], several.get("once"))
+    for part in node.get("of", ()):
+        yield from _releases(part, node if node["kind"] == "group" and node["trajectories"] > 1 else None)
+
+
+def mechanisms(certificate: dict[str, Any]) -> list[dict[str, Any]]:
+    """All noisy statistics of a certificate, as a receipt lists them: what one user moves, and the law of the noise."""
+    found = []
+    with decimal.localcontext(_UP):
+        for node, moves in _releases(certificate["steps"]):
+            law, worst = node["law"], moves.worst
+            numbers = {name: _plain_number(value) for name, value in law.items() if name != "kind"}
+            sensitivity = {
+                "l1": float(moves.l1),
+                "l2": math.sqrt(moves.l2_squared),
+                "linf": float(moves.linf),
+                "worst_shift": None
+                if worst is None
+                else [{"by": by, "cells_up": up, "cells_down": down} for by, up, down in worst],
+            }
+            name = "".join(word.capitalize() for word in law["kind"].split("-"))
+            found.append(
+                {
+                    "statistic": node.get("name", ""),
+                    "cells": node.get("cells"),
+                    "sensitivity": sensitivity,
+                    "law": {"name": name, **numbers},
+                    "rho": _rho_of(law, moves),
+                }
+            )
+    return found
+
+
+def _plain_number(value: Any) -> Any:
+    """An exact number as a floating point number; anything else as it is."""
+    return float(Fraction(value)) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+
+def _written(value: Any) -> str:
+    number = _plain_number(value)
+    return f"{number:.6g}" if _finite(number) else str(number)
+
+
+def _rho_of(law: dict[str, Any], moves: Moves) -> float | None:
+    try:
+        rho = _LAWS[law["kind"]](law, moves).rho if moves.l1 else 0
+    except (ArithmeticError, KeyError, Refused, Unknown, Unreadable):
+        return None
+    return None if rho is None else float(rho)
+
+
+_RULES_IN_WORDS = {
+    "compose": "composition: one user moves all of these releases",
+    "one-of": "public choice: one of these runs, and public things decide which",
+    "parallel": "parallel composition: every user is in one group, and moves the releases of that group alone",
+    "post-process": "post-processing: computed from releases and public coins",
+    "left-out": "left out: less is released than was printed, and this is what stays",
+    "billboard": "billboard lemma: what others are shown is a function of the releases",
+    "local": "local randomiser: every user runs the mechanism on her own record",
+    "through-shuffler": "shuffler: messages or counts are handed on without their senders",
+    "more-trust": "more trust: the same promise in the {model} model, which trusts more",
+    "shuffled": "shuffler: batches of any size, each with epsilon {epsilon} and delta {delta}",
+    "group": "group privacy: a user contributes up to {trajectories} trajectories",
+    "unbounded": "no bound",
+    "nothing": "no mechanism: the data are released as they are",
+}
+
+
+def derivation(certificate: dict[str, Any]) -> list[str]:
+    """The steps of a certificate in words, from the promise down to laws and moves: what a receipt prints."""
+    return list(_lines(certificate["steps"], 0))
+
+
+def _lines(node: dict[str, Any], depth: int) -> Iterator[str]:
+    start, kind = f"{'   ' * depth}{'└─ ' if depth else ''}", node["kind"]
+    below = f"{'   ' * (depth + 1)}└─ "
+    if kind == "mechanism":
+        moves, numbers = node["moves"], {name: value for name, value in node["law"].items() if name != "kind"}
+        law = ", ".join(f"{name} {_written(value)}" for name, value in numbers.items())
+        worst = [f"{up} up and {down} down by {by}" for by, up, down in moves["worst"] or ()]
+        norms = ", ".join(f"{name} {_written(moves[name])}" for name in ("l1", "l2", "linf"))
+        yield f"{start}mechanism: {node.get('name', '')} released with additive noise"
+        yield f"{below}one record moves at most {norms}" + (f", at worst {' and '.join(worst)}" if worst else "")
+        yield f"{below}law: {node['law']['kind']}" + (f" with {law}" if law else "")
+    elif kind == "reports":
+        yield f"{start}randomised report: {node.get('name', '')}, {node['message']['kind']}"
+    else:
+        yield start + _RULES_IN_WORDS.get(kind, kind).format_map(node)
+    for part in node.get("of", ()):
+        yield from _lines(part, depth + 1)
+
+
+def _differences(receipt: dict[str, Any], certificate: dict[str, Any], reader: _Reader, known: Any) -> list[str]:
+    """Where a receipt does not say what its certificate says."""
+    told, said, expected = receipt.get("guarantee"), set(receipt) - {"signature"}, _SAID[receipt["format"]]
+    odd = sorted(map(str, said ^ expected))
+    if odd:
+        return [f"the receipt says nothing of, or has no place for, {_plain(odd[0])[:60]!r}"]
+    if not isinstance(told, dict):
+        return ["the receipt says nothing of its guarantee"]
+    odd = sorted(map(str, set(told) ^ _TOLD))
+    if odd:
+        return [f"the guarantee of the receipt lacks, or has no place for, {_plain(odd[0])[:60]!r}"]
+    listed, public = mechanisms(certificate), certificate["conditions"][1:]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("trust model", told["model"], certificate["model"]),
+        ("unit", told["unit"], certificate["unit"]),
+        ("kind of neighbours", told["neighbours"], certificate["neighbours"]),
+        ("list of models that it implies", told["also"], _IMPLIED.get(certificate["model"], [])),
+        ("origin of the noise", told["simulated"], certificate["noise"] == _SIMULATED),
+        ("list of what is public", told["public"], public),
+        ("derivation", told["derivation"], derivation(certificate)),
+    ]
+    if receipt["format"] == RECEIPTS[0]:
+        budget, declared = {"rho": told["rho"], "parts": [part["rho"] for part in listed]}, receipt["declared"]
+        declared = declared if isinstance(declared, dict) else {}
+        pairs += [
+            ("budget", receipt["budget"], budget),
+            ("list of what is public", declared.get("public"), public),
+            ("number of trajectories", declared.get("trajectories_per_user"), _trajectories(certificate["unit"])),
+        ]
+    elif _trajectories(certificate["unit"]) != 1:
+        pairs.append(("unit", told["unit"], "one user = one whole trajectory"))
+    found = [
+        f"the receipt says another {name} than its certificate" for name, one, other in pairs if not _same(one, other)
+    ]
+    stated = certificate["stated"]
+    found += [
+        f"the receipt says another {name} than its certificate"
+        for name in ("epsilon", "delta", "rho")
+        if not _close(told[name], stated.get(name))
+    ]
+    if found:
+        return list(dict.fromkeys(found))
+    if certificate["model"] != "central":
+        found.append(
+            f"a receipt is about data that somebody holds: its model is central, not {certificate['model'][:20]}"
+        )
+    if certificate["noise"] == _NOT_DRAWN or not _matches(_SAMPLERS, receipt["noise"]):
+        found.append("a receipt is about noise that was drawn, and says from where")
+    if (receipt["adds_up"] is None) == (receipt["ledger"] is None):
+        found.append("without a ledger a receipt says that its epsilon adds to others, and with one the ledger does")
+    if told["statement"] != _statement(told):
+        found.append("the statement of the receipt is not what its numbers say")
+    if not _same_parts(receipt["mechanisms"], listed):
+        found.append("the receipt lists other noise than its certificate")
+    found += _pairs_differences(told, reader, known)
+    return found + _evaluation_differences(receipt["evaluation"], listed)
+
+
+def _same(one: Any, other: Any) -> bool:
+    text = _text_of(one)
+    return text is not None and text == _text_of(other)
+
+
+def _same_parts(listed: Any, true: list[dict[str, Any]]) -> bool:
+    """The same mechanisms, each as often, in any order."""
+    return isinstance(listed, list) and Counter(map(_text_of, listed)) == Counter(map(_text_of, true))
+
+
+def _matches(pattern: re.Pattern[str], text: Any) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _close(told: Any, stated: Any) -> bool:
+    """What a receipt tells is what the certificate states, which was raised by a share of 1e-12."""
+    if told is None or stated is None:
+        return told is None and stated is None
+    return _finite(told) and Fraction(told) <= exact_number(stated, "a number") <= Fraction(told) * _SHARE
+
+
+def _pairs_differences(told: dict[str, Any], reader: _Reader, known: Any) -> list[str]:
+    """Epsilons at other deltas, and what is said of P(loss > epsilon): each must be a true bound."""
+    rows = told["epsilon_at"]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return ["the receipt lists no epsilons at other deltas"]
+    if not _same([row.get("delta") for row in rows], list(_DELTAS)) or any(
+        set(row) != {"delta", "epsilon", "exceeded"} for row in rows
+    ):
+        return ["the receipt lists epsilons at other deltas than receipts do"]
+    for row in [*rows, told]:
+        delta, epsilon = row["delta"], row["epsilon"]
+        if epsilon is not None and row is not told:
+            true = _finite(epsilon) and epsilon >= 0
+            if not (true and known.delta(Fraction(epsilon) * _SHARE, reader.negligible) <= Fraction(delta)):
+                return [f"the epsilon that the receipt gives at delta {delta:g} is less than the steps give"]
+        if not _is_exceeded(row["exceeded"], epsilon, reader, known):
+            return [f"what the receipt says of losses above epsilon, at delta {delta:g}, is less than the steps give"]
+    return []
+
+
+def _is_exceeded(share: Any, epsilon: float | None, reader: _Reader, known: Any) -> bool:
+    """Whether a share bounds the probability of a loss above epsilon, as it is printed."""
+    if epsilon is None or share is None:
+        return share is None and epsilon is None
+    return _finite(share) and 0 <= share <= 1 and _exceeded(epsilon, reader, known) <= Fraction(share) * _SHARE
+
+
+def _exceeded(epsilon: float, reader: _Reader, known: Any) -> Fraction:
+    """P(loss > L) at most, for the L whose factor e^L is printed: for e below L, delta(e) / (1 - e^(e - L)) bounds it."""
+    odds = math.exp(min(epsilon, 700.0))
+    printed = math.nextafter(math.log(float(_rounded_up(odds))), 0.0) if odds <= 1e6 else float(_rounded_up(epsilon))
+    top, tried = Fraction(printed), dict[int, Fraction]()
+    if known.delta(top * _SHARE, reader.negligible) == 0:
+        return Fraction(0)
+
+    def bound(place: int) -> Fraction:
+        if place not in tried:
+            below = top * Fraction(2.0 ** (-place / 4))
+            chance = Fraction(_DOWN.subtract(Decimal(1), _exp_up(-below)))
+            tried[place] = known.delta(top - below, reader.negligible) / chance if chance > 0 else Fraction(1)
+        return tried[place]
+
+    low, high = 0, 79  # it falls and then grows; wherever it is looked at, it is a bound
+    while high - low > 2:
+        third = max(1, (high - low) // 3)
+        low, high = (low, high - third) if bound(low + third) <= bound(high - third) else (low + third, high)
+    return min(Fraction(1), *map(bound, range(low, high + 1)))
+
+
+def confirmed(certificate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """What a receipt tells, with the epsilons at other deltas raised, mostly by nothing, to what is confirmed here."""
+    reader = _Reader()
+    _work[0] = 0
+    try:
+        with decimal.localcontext(_UP):
+            _, known = _check(certificate, reader)
+            return told if known is None else _confirmed(told, reader, known)
+    except (ArithmeticError, MemoryError, RecursionError, Refused, Unknown, Unreadable, ValueError):
+        return told
+
+
+def _confirmed(told: dict[str, Any], reader: _Reader, known: Any) -> dict[str, Any]:
+    rows = []
+    for row in told["epsilon_at"]:
+        tries = () if row["epsilon"] is None else (row["epsilon"] * (1 + share) for share in _RAISED)
+        fits = (e for e in tries if known.delta(Fraction(e), reader.negligible) <= Fraction(row["delta"]))
+        rows.append({**row, "epsilon": next(fits, None)})
+    for row in [*rows, told := {**told, "epsilon_at": rows}]:
+        least = None if row["epsilon"] is None else float(_exceeded(row["epsilon"], reader, known))
+        row["exceeded"] = None if least is None else min(1.0, max(row["exceeded"], least * (1 + 1e-12)))
+    return told
+
+
+_RAISED = (0.0, *(10.0**-k for k in range(10, 0, -1)), 1.0)
+
+
+def _statement(told: dict[str, Any]) -> str:
+    """The promise in one line, from its numbers, which are rounded up."""
+    epsilon, delta, rho = told["epsilon"], told["delta"], told["rho"]
+    kind = f"{told['model']} differential privacy"
+    if delta == 0 and epsilon is None and rho is not None:
+        return f"zero-concentrated {kind}, rho {_rounded_up(rho)}, {told['neighbours']}"
+    small = f", delta {_rounded_up(delta, 3)}" if delta else ""
+    most = _rounded_up(math.inf if epsilon is None else epsilon)
+    return f"{'' if delta else 'pure '}{kind}, epsilon {most}{small}, {told['neighbours']}"
+
+
+def _rounded_up(value: float, digits: int = 4) -> str:
+    """A number with so many digits, never below its value but for a share of 1e-12."""
+    nearest = f"{value:.{digits}g}"
+    if not math.isfinite(value) or float(nearest) >= value * (1 - 1e-12):
+        return nearest
+    last = Decimal(1).scaleb(Decimal(nearest).adjusted() - digits + 1)
+    return f"{float(Decimal(nearest) + last):.{digits}g}"
+
+
+_WIDE = 0.25  # of the range of values: wider intervals are never about the same
+_WITHIN = (
+    "{}: the difference to the behaviour lies between {:.4g} and {:.4g}, if rows are missing for reasons that have "
+    "nothing to do with what would have followed"
+)
+_OF_JUDGEMENTS = {
+    "unit": "the declared rewards; steps after the end of an episode are worth 0",
+    "estimand": "the return of people like these until their record ends, under this policy and under what was done",
+    "assumes": "rows are missing for reasons that have nothing to do with what would have followed",
+}
+
+
+def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> list[str]:
+    """Whether the word of a verdict fits the interval of the difference, and its noise is that of the receipt."""
+    if evaluation is None:
+        return []
+    wrong = ["the verdict of the receipt does not fit its interval"]
+    if not isinstance(evaluation, dict) or not isinstance(evaluation.get("difference"), dict):
+        return wrong
+    parts = evaluation.get("mechanisms")
+    if not isinstance(parts, list) or not _same_parts(parts, listed[len(listed) - len(parts) :]):
+        return ["the judgement of the receipt lists other noise than its certificate"]
+    low, high = evaluation["difference"].get("low"), evaluation["difference"].get("high")
+    word, sentence, returns = (evaluation.get(name) for name in ("word", "verdict", "returns"))
+    if any(evaluation.get(name) != text for name, text in _OF_JUDGEMENTS.items()):
+        return ["the judgement of the receipt does not say what it is about as receipts do"]
+    if not (_finite(low) and _finite(high) and low <= high and isinstance(sentence, str) and isinstance(word, str)):
+        return wrong
+    within, start = _WITHIN.format(word, low, high), f"{word}: "
+    told = {"not judged": sentence.startswith(start), "cannot be told": sentence.startswith(f"{within}; ")}
+    if not told.get(word, sentence == within):
+        return wrong
+    wide = math.inf
+    if isinstance(returns, list) and len(returns) == 2 and all(map(_finite, returns)):
+        wide = _WIDE * (returns[1] - returns[0]) * (1 + 1e-9)
+    fits = {
+        "better": low > 0,
+        "worse": high < 0,
+        "about the same": low <= 0 <= high and high - low <= wide,
+        "cannot be told": low <= 0 <= high,
+        "not judged": True,
+    }
+    return [] if fits.get(word) else wrong
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Check one file; the exit code is 0 if it holds, 1 if it is refused, 2 if it cannot be read."""
+    """Check one file; the exit code is 0 if it holds, 1 refused, 2 unreadable, 3 if it protects nobody."""
     if len(arguments) != 1:
         print("usage: python checker.py certificate.json", file=sys.stderr)
         return 2
     try:
         with open(arguments[0], encoding="utf-8") as file:
-            verdict = check(certificate_of(read(file.read(_LONGEST_FILE + 1))))
+            verdict = judge(read(file.read(_LONGEST_FILE + 1)))
     except (OSError, UnicodeDecodeError):
         print("unreadable: the file cannot be opened as text", file=sys.stderr)
         return 2
@@ -1905,7 +2474,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"unreadable: {found}", file=sys.stderr)
         return 2
     print(verdict.explain())
-    return 0 if verdict.holds else 1
+    return verdict.code
 
 
 if __name__ == "__main__":

@@ -70,7 +70,6 @@ def test_show_says_what_was_spent_on_what(discreet, book):
 
 
 def test_a_signed_head_shows_what_was_cut_off(discreet, book):
-    pytest.importorskip("cryptography", reason="cryptography is not installed: pip install 'discreet[ledger]'")
     train(discreet, *CHARGED)
     public = discreet("ledger", "key", "key.pem", "--json", "k.json").out.strip()
     assert json.loads((book / "k.json").read_text()) == {"file": "key.pem", "public_key": public}

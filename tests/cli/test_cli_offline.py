@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 
 import duckdb
 import pytest
@@ -41,6 +43,50 @@ def test_train_writes_a_policy_and_a_receipt(discreet, rows, tmp_path):
     assert evaluated.code == 0, evaluated.err
     value = json.loads((tmp_path / "v.json").read_text())
     assert value["gap"] == pytest.approx(value["optimal_value"] - value["value"])
+
+
+def test_receipts_are_signed_by_their_owner(discreet, rows, tmp_path, monkeypatch):
+    """By the key of her account, or by the one that she names; where none can be kept, a line says so."""
+    policy, receipt, judged = (tmp_path / name for name in ("policy.json", "receipt.json", "judged.json"))
+    told = (*COLUMNS, *DOMAIN, "--epsilon", "2")
+    train = ("train", str(rows), *told, "--out", str(policy), "--receipt", str(receipt))
+    evaluate = ("evaluate", str(policy), "--data", str(rows), *told, "--json", str(judged))
+    own, other = discreet("ledger", "key").out.strip(), discreet("ledger", "key", str(tmp_path / "k.pem")).out.strip()
+    for more, public in (((), own), (("--key", str(tmp_path / "k.pem")), other)):
+        for command, file in ((train, receipt), (evaluate, judged)):
+            outcome = discreet(*command, *more)
+            assert f"signed by {public}" in outcome.out.replace("\n", "").replace(" " * 10, "")
+            for key, code in ((own, 0), (other, 0)):
+                assert discreet("verify", str(file), "--key", key).code == (code if key == public else 1)
+            assert discreet("verify", str(file)).out.startswith(f"signature: by key {public}, which you did not name")
+    assert discreet("verify", str(receipt), "--policy", str(policy)).code == 0
+    (tmp_path / "settings").write_text("no folder")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    outcome = discreet(*train)
+    assert outcome.code == 0
+    assert "not signed, because no key can be kept" in " ".join(outcome.out.split())
+    assert discreet("verify", str(receipt)).out.startswith("signature: none\nholds: ")
+    assert discreet("ledger", "key").code == 2
+    receipt.unlink()
+    for key in ("nowhere.pem", str(rows)):
+        outcome = discreet(*train, "--key", key)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert not receipt.exists()
+    unsigned = discreet("train", str(rows), *told, "--out", str(policy), "--key", str(tmp_path / "k.pem"))
+    assert (unsigned.code, "--key signs a receipt" in unsigned.err) == (2, True)
+
+
+def test_pages_carry_the_signed_receipt(discreet, rows, tmp_path):
+    page = tmp_path / "receipt.html"
+    discreet(
+        "train", str(rows), *COLUMNS, *DOMAIN, "--epsilon", "2", "--out", str(tmp_path / "p.json"),
+        "--receipt", str(page),
+    )  # fmt: skip
+    (text,) = re.findall("<pre>(.*)</pre>", page.read_text(), re.DOTALL)
+    (tmp_path / "receipt.json").write_text(html.unescape(text))
+    own = discreet("ledger", "key").out.strip()
+    assert own in page.read_text()
+    assert discreet("verify", str(tmp_path / "receipt.json"), "--key", own).code == 0
 
 
 def test_check_is_loud_and_says_that_it_is_not_private(discreet, rows):

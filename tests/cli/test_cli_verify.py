@@ -21,7 +21,7 @@ def certificate(tmp_path):
 def test_a_promise_that_holds(discreet, certificate, tmp_path):
     outcome = discreet("verify", str(certificate), "--json", str(tmp_path / "verdict.json"))
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.startswith("holds: ")
+    assert outcome.out.startswith("signature: none\nholds: ")
     assert "epsilon: stated 1, recomputed at most 1" in outcome.out
     assert json.loads((tmp_path / "verdict.json").read_text())["answer"] == "holds"
 
@@ -32,7 +32,23 @@ def test_a_promise_that_does_not(discreet, certificate):
     certificate.write_text(json.dumps(forged))
     outcome = discreet("verify", str(certificate))
     assert (outcome.code, outcome.err) == (1, "")
-    assert outcome.out.startswith("does not hold: ")
+    assert outcome.out.startswith("signature: none\ndoes not hold: ")
+
+
+def test_the_promise_of_a_simulation(discreet, certificate):
+    simulated = json.loads(certificate.read_text()) | {"noise": "simulated"}
+    certificate.write_text(json.dumps(simulated))
+    outcome = discreet("verify", str(certificate))
+    assert (outcome.code, outcome.err) == (3, "")
+    assert "\nprotects nobody: " in outcome.out
+
+
+def test_without_a_signature_a_named_key_is_not_satisfied(discreet, certificate):
+    own = discreet("ledger", "key").out.strip()
+    outcome = discreet("verify", str(certificate), "--key", own)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert "\ndoes not hold: it is not signed" in outcome.out
+    assert discreet("verify", str(certificate), "--key", "nobody").code == 2
 
 
 @pytest.mark.parametrize("text", ["", "[1", '{"certificate": NaN}', "{}", '{"a": 1, "a": 1}'])

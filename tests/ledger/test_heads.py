@@ -243,7 +243,6 @@ def test_a_ledger_that_has_grown_still_has_the_entries_of_its_head(sound):
 
 @pytest.fixture
 def signed(tmp_path, budget_file):
-    pytest.importorskip("cryptography", reason="cryptography is not installed: pip install 'discreet[ledger]'")
     public = ledger.make_key(tmp_path / "key.pem")
     with ledger.opened(budget_file) as connection:
         head = ledger.sign_head(connection, tmp_path / "key.pem")

@@ -19,7 +19,7 @@ from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise, no
 from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import DiscreteLaplace, GridGaussian
 from discreet.privacy.guarantee import about
-from discreet.privacy.units import UNITS, check_unit, unit_of
+from discreet.privacy.units import ALL_REPORTS, UNITS, check_unit, reports_of, unit_of
 from discreet.recipes.registry import build
 
 SHAPE = discreet.Shape(2, 2, 2)
@@ -171,7 +171,7 @@ def test_a_guarantee_of_another_privatizer_is_refused() -> None:
 @pytest.mark.parametrize(
     "unit",
     ["one hospital with all of its patients", "one user = up to 1 whole trajectories", "", 3, "one visit = one row",
-     "one user = up to 02 whole trajectories", "one user = up to ² whole trajectories", UNITS[1]],
+     ALL_REPORTS, "one user = up to 02 whole trajectories", "one user = up to ² whole trajectories", UNITS[1]],
 )  # fmt: skip
 def test_units_come_from_a_list(unit: object) -> None:
     with pytest.raises(InvalidInput, match="one of these units"):
@@ -179,5 +179,5 @@ def test_units_come_from_a_list(unit: object) -> None:
 
 
 def test_the_units_of_the_list_are_taken() -> None:
-    for unit in (unit_of(1), unit_of(2), unit_of(1000), UNITS[2]):
+    for unit in (unit_of(1), unit_of(2), unit_of(1000), reports_of(1), reports_of(50)):
         assert check_unit(unit) == about(made(CENTRAL[0]).guarantee, unit=unit).unit == unit

@@ -43,7 +43,7 @@ STEPS: tuple[tuple[str, list[str], str], ...] = (
         "gymnasium",
     ),
     ("train", ["discreet", "train", "rows.csv", *TABLE, "--epsilon", "5", "--out", "policy.json"], "duckdb"),
-    ("study", ["discreet", "study", "new", "study.toml"], "cryptography"),
+    ("study", ["discreet", "study", "new", "study.toml"], ""),
 )
 
 

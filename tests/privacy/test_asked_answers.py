@@ -84,7 +84,7 @@ def test_an_independent_checker_accepts_the_certificate_and_no_other_fraction(ep
         forged = copy.deepcopy(honest)
         part = forged["steps"]["of"][0]["of"][question]
         forged["steps"]["of"][0]["of"][question] = {
-            "kind": "compose", "why": "", "adaptive": True, "parts": 2, "of": [part, part]
+            "kind": "compose", "parts": 2, "of": [part, part]
         }  # fmt: skip
         assert check(forged).answer == FAILS
 

@@ -139,9 +139,10 @@ def test_post_processing_is_free_and_noted():
 
 
 def test_a_real_release_says_where_its_noise_came_from():
-    assert "simulated noise" in laplace().explain()
+    assert "no noise was drawn yet" in laplace().explain()
+    assert "simulated noise" in drawn(laplace(), simulated=True).explain()
     assert "operating system" in drawn(laplace(), simulated=False).explain()
-    assert laplace().simulated
+    assert laplace().simulated is None
     assert not drawn(laplace(), simulated=False).simulated
 
 

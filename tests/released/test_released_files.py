@@ -109,6 +109,10 @@ _STUDY = (
     "format of a study is 2, got 1: it was written for another release, such as 0.2; end it with that one, or write a "
     "new one with  discreet study new"
 )
+_RECEIPT = (
+    "refused: this cannot be read as a certificate: receipts of version 2 are read, and this one is of another: release "
+    "again with this version of discreet, or check it with the one that wrote it"
+)
 ROWS = (
     Row(
         "0.2.0/policy.json",
@@ -118,17 +122,22 @@ ROWS = (
     Row("0.2.0/policy.npz", policy, "actions [[1, 0], [0, 1]]"),
     Row("0.2.0/stochastic.json", policy, "probabilities [[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [0.0, 1.0]]]"),
     Row("0.2.0/mixture.json", policy, "2 policies, weights [0.25, 0.75]"),
-    Row("0.2.0/certificate.json", promise, "holds: epsilon 1"),
-    Row("0.2.0/receipt.json", promise, "holds: epsilon 1"),
+    Row(
+        "0.2.0/certificate.json",
+        promise,
+        "refused: this cannot be read as a certificate: certificates of version 2 are known, and this says another: "
+        "make it again",
+    ),
+    Row("0.2.0/receipt.json", promise, _RECEIPT),
     Row(
         "0.2.0/receipt.html",
         promise,
         "refused: 'receipt.html' is a page to be read: verify the receipt in JSON, which train writes as "
         "--receipt receipt.json",
     ),
-    Row("0.2.0/judged-receipt.json", promise, "holds: epsilon 1"),
-    Row("0.2.0/judged-receipt.json", pair, "holds"),
-    Row("0.2.0/evaluation.json", promise, "holds: epsilon 0.9998"),
+    Row("0.2.0/judged-receipt.json", promise, _RECEIPT),
+    Row("0.2.0/judged-receipt.json", pair, _RECEIPT),
+    Row("0.2.0/evaluation.json", promise, _RECEIPT),
     Row(
         "0.2.0/split.json",
         split,

@@ -137,8 +137,9 @@ def test_optional_sections_are_shown_where_they_are(facts):
     assert "held out to judge" not in judged
     certified = read({**facts, "certificate": {"law": EVIL}})
     assert "discreet verify receipt.json" in certified
-    assert "Certificate" in certified
-    assert "discreet verify" not in read({**facts, "certificate": None})
+    assert "The receipt" in certified
+    assert "this receipt is not signed" in certified
+    assert "signed by the key ab12" in read({**facts, "signature": {"key": "ab12", "value": "00"}})
 
 
 def test_held_out_people_are_counted_too(facts):

@@ -87,7 +87,7 @@ def _process(command: str, study_file: Path, *options: str) -> Iterator[str]:
 
 
 def _copied(file: Path, folder: Path) -> Path:
-    from discreet.ledger.heads import make_key
+    from discreet.ledger.keys import make_key
 
     study, copy = read_study(file), folder / file.name
     places, text = places_of(copy), _said(study, file.read_text())
@@ -117,7 +117,7 @@ def _said(study: Study, text: str) -> str:
 
 def _with_two_parties(copy: Path, text: str, study: Study) -> str:
     """Keys for both parties of a rehearsal, always new ones: nobody has both of the real ones."""
-    from discreet.ledger.heads import make_key
+    from discreet.ledger.keys import make_key
 
     second = _second(copy)
     second.parent.mkdir(mode=0o700)

@@ -72,6 +72,7 @@ def evaluate(
     behaviour: holdout_options.Behaviour = None,
     returns: holdout_options.Returns = None,
     split: holdout_options.SplitFile = None,
+    key: holdout_options.Key = None,
     world_option: o.WorldOptions = None,
     instance: o.Instance = None,
     plot: holdout_options.Plot = None,
@@ -87,12 +88,12 @@ def evaluate(
     ] = None,
 ) -> None:
     """Say what a policy is worth: judged by users of a table, privately (--data), or exactly in a world (--world)."""
-    check_outputs(json_file=json, plot=plot, inputs=[("POLICY", policy)])
+    check_outputs(json_file=json, plot=plot, inputs=[("POLICY", policy), *([] if key is None else [("--key", key)])])
     if (data is None) == (world is None):
         raise InvalidInput("give --data, a table whose users judge the policy, or --world, a world that is known")
     if world is not None:
         asked = {"--user": user, "--epsilon": epsilon, "--rho": rho, "--behaviour": behaviour, "--split": split}
-        for name, value in {**asked, "--plot": plot, "--ledger": ledger}.items():
+        for name, value in {**asked, "--plot": plot, "--ledger": ledger, "--key": key}.items():
             if value is not None:
                 raise InvalidInput(f"{name} is for tables, and a world is known exactly: leave it out, or give --data")
         shorthands = {
@@ -117,14 +118,16 @@ def evaluate(
     )  # fmt: skip
     from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run
+    from discreet.tables.receipt import signed_facts
 
+    signing = holdout_options.signing_key(key, json)
     beside = holdout_options.recorded_beside(policy)
     used = split if split is not None else beside if beside.exists() else None
     found = run(
         opened, policy, epsilon=epsilon, delta=delta or 0.0, rho=rho, behaviour=behaviour, returns=returns,
         split=used, holdout=HOLDOUT if holdout is None else holdout, ledger=ledger, dataset=dataset,
     )  # fmt: skip
-    write_json(json, found.facts)
+    write_json(json, signed_facts(found.facts, signing))
     if plot is not None:
         found.plot(plot)
     holdout_options.print_judgement(found.facts["evaluation"])
@@ -134,6 +137,8 @@ def evaluate(
         )
     else:
         typer.echo(f"Only users who were held out by {used} were asked.")
+    if json is not None:
+        typer.echo(f"{json}: {holdout_options.signed_by(signing)}")
     typer.echo(f"\n{found.guarantee.statement()}")
     print_promise(found.facts)
     if found.facts["ledger"] is not None:

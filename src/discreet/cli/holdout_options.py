@@ -1,4 +1,4 @@
-"""Options and output that ``train`` and ``evaluate`` share: held-out users, and what they say about a policy."""
+"""Options and output that ``train`` and ``evaluate`` share: held-out users, what they say, and who signs it."""
 
 from __future__ import annotations
 
@@ -60,6 +60,36 @@ Plot: TypeAlias = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw the intervals (.png, .svg, .pdf).", rich_help_panel="Output"),
 ]
+
+Key: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="The key that signs the receipt (discreet ledger key); your own one unless given.",
+        rich_help_panel="Output",
+    ),
+]
+
+
+def signing_key(key: Path | None, receipt: Path | None) -> Any:
+    """The key that signs a receipt, made or opened before any noise is drawn; None where there is none."""
+    from discreet.ledger import keys
+
+    if receipt is not None:
+        return keys.signing_key(key)
+    if key is not None:
+        raise InvalidInput("--key signs a receipt: name the file of the receipt, too")
+    return None
+
+
+def signed_by(key: Any) -> str:
+    """Who signed a receipt, or that nobody did."""
+    from discreet.ledger.keys import own_key_file, public_digits
+
+    if key is not None:
+        return f"signed by {public_digits(key.public_key())}"
+    return f"not signed, because no key can be kept as {own_key_file()}: give --key"
 
 
 def split_beside(policy: Path, split: Path | None, holdout: float | None) -> Path | None:

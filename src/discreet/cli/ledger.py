@@ -112,15 +112,24 @@ def verify(
 
 
 def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new key; only you may read it.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A new key, which only you may read; without it your own key is meant."),
+    ] = None,
     json_file: Json = None,
 ) -> None:
-    """Make a key for signing heads, and print its public key."""
+    """Print the fingerprint of your own key, which signs receipts and is made if it is not there; or make another."""
     from discreet.cli.output import check_outputs, write_json
-    from discreet.ledger.heads import make_key
+    from discreet.ledger.keys import make_key, own_key_file, public_digits, signing_key
 
-    check_outputs(json_file=json_file, inputs=[("FILE", file)])
-    public = make_key(file)
+    check_outputs(json_file=json_file, inputs=[] if file is None else [("FILE", file)])
+    if file is None:
+        own = signing_key()
+        if own is None:
+            raise InvalidInput("your configuration folder takes no key: make one with  discreet ledger key FILE")
+        file, public = own_key_file(), public_digits(own.public_key())
+    else:
+        public = make_key(file)
     write_json(json_file, {"file": str(file), "public_key": public})
     typer.echo(public)
 

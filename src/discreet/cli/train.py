@@ -85,6 +85,7 @@ def train(
     receipt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The receipt (.json, .html).", rich_help_panel=_OUTPUT)
     ] = None,
+    key: holdout_options.Key = None,
 ) -> None:
     """Learn a policy from a table of trajectories under differential privacy; write it and its receipt."""
     check_names(
@@ -97,6 +98,7 @@ def train(
             ("--features", features),
             ("--ledger", ledger),
             ("--behaviour", behaviour),
+            ("--key", key),
         ],
     )
     split_file = holdout_options.split_beside(out, split, holdout)
@@ -105,7 +107,7 @@ def train(
     from discreet.base.policies import policy_content
     from discreet.cli.show import print_policy
     from discreet.privacy.words import rounded_up
-    from discreet.tables.receipt import receipt_text
+    from discreet.tables.receipt import receipt_text, signed_facts
     from discreet.tables.receipt_words import kept_words, worth_words
     from discreet.tables.train import train as run
 
@@ -115,6 +117,7 @@ def train(
         missing=missing, per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step,
         table=table, csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
+    signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
     with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
         fit = run(
@@ -123,7 +126,7 @@ def train(
             returns=returns, safe=safe, split=split_file, progress=True,
         )  # fmt: skip
         for other in more:
-            other.write(receipt_text(fit.facts, other.file.suffix))
+            other.write(receipt_text(signed_facts(fit.facts, signing), other.file.suffix))
         room.write(policy_content(fit.policy, out.suffix))
     facts = fit.facts
     print_facts(
@@ -132,7 +135,7 @@ def train(
             ("learner", learner),
             ("recipe", fit.recipe),
             *[("noise", text) for text in _noise(facts)],
-            *([] if receipt is None else [("receipt", str(receipt))]),
+            *([] if receipt is None else [("receipt", f"{receipt}, {holdout_options.signed_by(signing)}")]),
             *([] if facts["ledger"] is None else [("ledger", charged(facts["ledger"]))]),
             # Held-out users judge better than an estimate from what was learned from.
             *([] if facts["evaluation"] is not None else worth_words(facts["values"])),

@@ -10,6 +10,7 @@ file                   idea
 ``spending``           ``open_data_set``, ``spend``, ``declare_plan`` inside the caller's own transaction
 ``paying``             ``paid``: charge, draw and store in one transaction, or reuse what was paid for
 ``heads``              signed heads, which show truncation and rewriting
+``keys``               keys that sign heads and receipts, and how a signature is checked
 ``upgrading``          ``upgrade`` a ledger of version 1: what it has spent is carried over
 ``verifying``          ``verify`` a whole ledger
 =====================  ====================================================================================
@@ -26,7 +27,8 @@ from discreet.base.packages import lazily
 if TYPE_CHECKING:
     from discreet.ledger.budget import Budget, make_budget
     from discreet.ledger.database import create, opened, transaction
-    from discreet.ledger.heads import check_head, make_key, read_head, sign_head
+    from discreet.ledger.heads import check_head, read_head, sign_head
+    from discreet.ledger.keys import make_key
     from discreet.ledger.paying import Paid, paid, request_hash
     from discreet.ledger.spending import (
         Balance,
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "budget": ("Budget", "make_budget"),
     "database": ("create", "opened", "transaction"),
-    "heads": ("check_head", "make_key", "read_head", "sign_head"),
+    "heads": ("check_head", "read_head", "sign_head"),
+    "keys": ("make_key",),
     "paying": ("Paid", "paid", "request_hash"),
     "spending": (
         "Balance",

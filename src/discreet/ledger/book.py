@@ -115,7 +115,7 @@ class Book:
         return found[1:]
 
     def _check_same(self, guarantee: Guarantee, who: str | None, declaration: str | None) -> None:
-        if guarantee.simulated:
+        if guarantee.simulated is not False:
             raise Unsupported(
                 "simulated noise protects nobody and is not charged: give the guarantee of a real release"
             )

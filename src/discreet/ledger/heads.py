@@ -5,8 +5,7 @@ anew. So write down the head now and then, sign it, and keep it where whoever ca
 privacy officer, in a repository, on paper. ``verify`` then wants every entry that the head names to be there still.
 
 A head is JSON: for each data set the number and the hash of its last entry, the time, and an Ed25519 signature of the
-canonical text of all that. Keys are PEM files (PKCS 8) that only their owner may read; the cryptography is that of the
-package ``cryptography``.
+canonical text of all that (:mod:`discreet.ledger.keys`).
 """
 
 from __future__ import annotations
@@ -14,43 +13,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from discreet.base.errors import InvalidInput, MissingExtra
-from discreet.base.files import as_path, check_writable, shortened, there_already, write_atomically
+from discreet.base.errors import InvalidInput
+from discreet.base.files import as_path, shortened
 from discreet.ledger import database
 from discreet.ledger.chain import canonical
 from discreet.ledger.database import Connection
+from discreet.ledger.keys import private_key, public_digits
 from discreet.ledger.spending import now
 
 FORMAT = "discreet-ledger-head"
 _LARGEST = 1 << 26  # bytes of a head
-
-
-def make_key(path: str | os.PathLike[str]) -> str:
-    """Write a new signing key, which nobody else may read, and give its public key as hexadecimal digits.
-
-    Args:
-        path: A file that is not there yet.
-
-    Examples:
-        >>> import pathlib, tempfile
-        >>> from discreet import ledger
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     len(ledger.make_key(pathlib.Path(folder) / "key.pem"))
-        64
-    """
-    serialization, ed25519 = _cryptography()
-    file = check_writable(path)
-    if file.exists():
-        raise there_already(file)
-    key = ed25519.Ed25519PrivateKey.generate()
-    text = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    write_atomically(file, text, private=True, new=True)
-    return public_digits(key.public_key())
 
 
 def heads_of(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -132,8 +106,8 @@ def check_head(head: Mapping[str, Any], public_key: str | None = None) -> None:
         Traceback (most recent call last):
         discreet.base.errors.InvalidInput: ...
     """
-    _, ed25519 = _cryptography()
     from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ed25519
 
     if public_key is not None and public_key.strip().lower() != head["key"]:
         raise InvalidInput(f"the head was signed by the key {head['key'][:16]}..., not by {public_key.strip()[:16]}...")
@@ -155,31 +129,3 @@ def _is_well_formed(head: Mapping[str, Any]) -> bool:
             for end in heads.values()
         )
     )
-
-
-def private_key(file: Path) -> Any:
-    """The signing key that a file holds."""
-    serialization, ed25519 = _cryptography()
-    try:
-        key = serialization.load_pem_private_key(file.read_bytes(), password=None)
-    except OSError as error:
-        raise InvalidInput(f"key {shortened(file)} cannot be read: {error.strerror or 'the system refused'}") from None
-    except (TypeError, ValueError):
-        key = None
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise InvalidInput(f"{shortened(file)} is no signing key: make one with  discreet ledger key {file.name}")
-    return key
-
-
-def public_digits(key: Any) -> str:
-    """A public key as hexadecimal digits."""
-    return str(key.public_bytes_raw().hex())
-
-
-def _cryptography() -> tuple[Any, Any]:
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise MissingExtra("cryptography", "ledger") from None
-    return serialization, ed25519

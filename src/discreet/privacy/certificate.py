@@ -4,6 +4,9 @@ A certificate holds the laws, scales, shifts and the way they were put together,
 is made from the facts beside the lines of a derivation, which only the rules of :mod:`discreet.privacy.guarantee`
 write. Who checks it (:mod:`discreet.checker`, or a program of one's own) needs nothing else of this library.
 
+It holds no sentences: what a line of the derivation says in words is for people (``explain()``), and words cannot be
+computed anew.
+
 **Numbers are exact.** A floating point number is written with all its decimal digits, a fraction as "n/d", so that a
 checker reads the very numbers that were used. Stated epsilons and rhos are raised by a share of 2^-40: they were
 computed in floating point, and what is stated must not be below what is true because of a rounded last digit.
@@ -20,10 +23,11 @@ from typing import Any, ClassVar, Protocol
 
 from discreet.base.errors import InvalidInput, of_kind
 from discreet.base.packages import installed
-from discreet.privacy.derivation import Claim, Fact, Facts, Reason
+from discreet.privacy.derivation import Fact, Facts, Reason
 from discreet.privacy.sensitivity import Sensitivity
 
-FORMAT, VERSION = "discreet-certificate", 1
+FORMAT, VERSION = "discreet-certificate", 2
+_ORIGINS = {True: "simulated", False: "from the operating system's entropy", None: "not drawn yet"}
 _RAISED = 1 + Fraction(1, 2**40)
 _UPWARDS = Context(prec=30, rounding=ROUND_CEILING)
 _PACKAGES = ("numpy", "scipy", "opendp")
@@ -91,8 +95,8 @@ def steps_of(reason: Reason) -> dict[str, Any]:
 
 
 def certificate(
-    *, model: str, epsilon: float, delta: float, rho: float | None, derivation: Reason, claimed: Claim | None,
-    neighbours: str, unit: str, simulated: bool, public: tuple[str, ...],
+    *, model: str, epsilon: float, delta: float, rho: float | None, derivation: Reason, neighbours: str, unit: str,
+    simulated: bool | None, public: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
     """A guarantee as a certificate; the entries are those of a guarantee."""
     return {
@@ -102,9 +106,8 @@ def certificate(
         "neighbours": neighbours,
         "unit": unit,
         "stated": {"epsilon": raised(epsilon), "delta": exact(delta), "rho": raised(rho)},
-        "claimed": None if claimed is None else _claim(claimed),
         "conditions": ["the number of users is public", *public],
-        "noise": "simulated" if simulated else "from the operating system's entropy",
+        "noise": _ORIGINS[simulated],
         "steps": steps_of(derivation),
         "versions": installed(_PACKAGES),
     }
@@ -114,7 +117,7 @@ def _nodes(reason: Reason) -> list[dict[str, Any]]:
     below = [node for premise in reason.premises for node in _nodes(premise)]
     if reason.facts is None:
         return below
-    node = of_kind(dict, _plain(reason.facts))
+    node = {name: entry for name, entry in of_kind(dict, _plain(reason.facts)).items() if name != "why"}
     return [{**node, "parts": len(below), "of": below} if below else node]
 
 
@@ -132,13 +135,3 @@ def _fact(value: Any) -> Fact:
     if value is None or isinstance(value, str | bool | int):
         return value
     return exact(float(value))
-
-
-def _claim(claim: Claim) -> dict[str, Any]:
-    return {
-        "epsilon": exact(claim.epsilon) if math.isfinite(claim.epsilon) else None,
-        "delta": exact(claim.delta),
-        "source": claim.source,
-        "condition": claim.condition,
-        "roughly": claim.roughly,
-    }

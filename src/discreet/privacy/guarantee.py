@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -54,6 +54,11 @@ from discreet.privacy.units import ONE_TRAJECTORY, check_unit
 from discreet.privacy.words import StatedLaw, brief_promise, describe_law, describe_sensitivity, rounded_up
 
 MODELS = ("none", "joint", "local", "shuffle", "central")
+_ORIGINS = {
+    True: "simulated noise: no real data was protected",
+    False: "noise from the operating system's entropy",
+    None: "no noise was drawn yet",
+}
 _IMPLIED = {"local": ("shuffle", "joint"), "shuffle": ("joint",)}
 
 
@@ -82,7 +87,7 @@ class Guarantee:
         claimed: What a paper says about the mechanism, beside what is computed.
         neighbours: What may differ between two data sets that must look alike.
         unit: Who or what is protected.
-        simulated: Whether the noise came from a seed; such a release protects nobody.
+        simulated: Whether the noise came from a seed; such a release protects nobody. None: nothing was drawn yet.
         public: What was declared and is not protected.
         by: The rule that makes it; nobody else can.
 
@@ -105,7 +110,7 @@ class Guarantee:
     claimed: Claim | None = None
     neighbours: str = "replace one user"
     unit: str = ONE_TRAJECTORY
-    simulated: bool = True
+    simulated: bool | None = None
     public: tuple[str, ...] = field(default=())
     by: InitVar[_Rules | None] = None
 
@@ -148,9 +153,13 @@ class Guarantee:
         return one_line("Guarantee", self.brief(), "" if self.model == "none" else self.neighbours)
 
     def _repr_html_(self) -> str:
-        where = "a seed: simulated, no real data was protected" if self.simulated else "the operating system's entropy"
         because = f"{self.derivation.rule}: {self.derivation.statement} (explain() has the whole derivation)"
-        facts = [("promise", self.statement()), ("unit", self.unit), ("noise from", where), ("because", because)]
+        facts = [
+            ("promise", self.statement()),
+            ("unit", self.unit),
+            ("noise", _ORIGINS[self.simulated]),
+            ("because", because),
+        ]
         return facts_html("Guarantee", facts[:1] if self.model == "none" else facts)
 
     def brief(self) -> str:
@@ -196,11 +205,7 @@ class Guarantee:
             lines += [f"unit: {self.unit}; neighbours: {self.neighbours}; the number of users is public"]
             lines += [f"also holds in the {model} model" for model in self.also]
             lines += [f"public: {thing}" for thing in self.public]
-            lines.append(
-                "simulated noise: no real data was protected"
-                if self.simulated
-                else "noise from the operating system's entropy"
-            )
+            lines.append(_ORIGINS[self.simulated])
         return "\n".join([*lines, "because", *self.derivation.lines(1)])
 
     def as_dict(self) -> dict[str, Any]:
@@ -228,8 +233,7 @@ class Guarantee:
         """
         return certificate(
             model=self.model, epsilon=self.epsilon, delta=self.delta, rho=self.rho, derivation=self.derivation,
-            claimed=self.claimed, neighbours=self.neighbours, unit=self.unit, simulated=self.simulated,
-            public=self.public,
+            neighbours=self.neighbours, unit=self.unit, simulated=self.simulated, public=self.public,
         )  # fmt: skip
 
     def _claim_holds(self) -> bool:
@@ -280,21 +284,51 @@ def nothing() -> Guarantee:
     )
 
 
+class Several(NamedTuple):
+    """A user with up to ``trajectories`` trajectories, of which ``one`` is what each moves.
+
+    With ``once`` first visits are counted: all of them together move no cell by more than one, and at most so many
+    cells up, and as many down.
+    """
+
+    trajectories: int
+    one: Sensitivity
+    once: int | None = None
+
+
 def from_mechanism(
-    law: StatedLaw, sensitivity: Sensitivity, *, delta: float, name: str, mixed: MixedReleases | None = None
+    law: StatedLaw,
+    sensitivity: Sensitivity,
+    *,
+    delta: float,
+    name: str,
+    cells: int | None = None,
+    mixed: MixedReleases | None = None,
+    several: Several | None = None,
 ) -> Guarantee:
     """One release of a statistic of known sensitivity with noise of a known law, drawn as its ``drawn`` says.
 
-    ``mixed`` says, for the certificate, how many releases were mixed into the statistic, and how.
+    For the certificate, ``cells`` says how many numbers are released, ``mixed`` how many releases were mixed into the
+    statistic, and how, and ``several`` that the sensitivity is that of a user with several trajectories, and how it
+    follows from what one of them moves.
     """
     profile = law.profile(sensitivity)
     reasons = (
         Reason("sensitivity", f"{name}: replacing one user moves {describe_sensitivity(sensitivity)}"),
         Reason("law", f"{law.drawn}, {describe_law(law)}"),
     )
-    entries = (("name", name), ("law", facts_of(law)), ("moves", moves_of(sensitivity)))
-    facts = Facts("mechanism", entries if mixed is None else (*entries, ("mixed", facts_of(mixed))))
-    return _at("central", profile, delta, Reason("mechanism", f"{name} released with additive noise", reasons, facts))
+    moves = moves_of(sensitivity if several is None else several.one)
+    entries = (("name", name), ("law", facts_of(law)), ("moves", moves))
+    more = {"cells": cells, "mixed": None if mixed is None else facts_of(mixed)}
+    facts = Facts("mechanism", (*entries, *((name, entry) for name, entry in more.items() if entry is not None)))
+    reason = Reason("mechanism", f"{name} released with additive noise", reasons, facts)
+    if several is not None:
+        why = f"a user contributes up to {several.trajectories} trajectories"
+        entry = {} if several.once is None else {"once": several.once}
+        reason = Reason(
+            "group privacy", why, (reason,), _facts("group", why, trajectories=several.trajectories, **entry)
+        )
+    return _at("central", profile, delta, reason)
 
 
 def from_reports(
@@ -317,7 +351,7 @@ def compose(parts: Sequence[Guarantee], *, delta: float, why: str) -> Guarantee:
         return parts[0]
     _same_model(parts)
     profile = profiles.compose([part.profile for part in parts])
-    facts = _facts("compose", why, adaptive=True)
+    facts = _facts("compose", why)
     reason = Reason("composition", why, tuple(_summary(part) for part in parts), facts)
     return _at(parts[0].model, profile, delta, reason)
 
@@ -340,7 +374,7 @@ def parallel(part: Guarantee, why: str) -> Guarantee:
 
     Holds adaptively: what a later group is asked may depend on earlier releases, never on raw data.
     """
-    reason = Reason("parallel composition", why, (part.derivation,), _facts("parallel", why, adaptive=True))
+    reason = Reason("parallel composition", why, (part.derivation,), _facts("parallel", why))
     return replace(part, derivation=reason, by=_RULES)
 
 
@@ -443,8 +477,11 @@ def post_process(part: Guarantee, why: str) -> Guarantee:
     return replace(part, derivation=reason, by=_RULES)
 
 
-def drawn(part: Guarantee, simulated: bool) -> Guarantee:
-    """The same guarantee for a release whose noise came from a seed, or else from the operating system's entropy."""
+def drawn(part: Guarantee, simulated: bool | None) -> Guarantee:
+    """The same guarantee for a release whose noise came from a seed, or else from the operating system's entropy.
+
+    None: for a release of which nothing was drawn yet.
+    """
     return replace(part, simulated=simulated, by=_RULES)
 
 

@@ -12,7 +12,8 @@ from discreet.base.validation import check_count, shown
 ONE_TRAJECTORY = "one user = one whole trajectory"
 SEVERAL = "one user = up to {} whole trajectories"
 ALL_REPORTS = "all reports of a participant"
-UNITS = (ONE_TRAJECTORY, SEVERAL, ALL_REPORTS)
+REPORTS = f"{ALL_REPORTS}, at most {{}}"
+UNITS = (ONE_TRAJECTORY, SEVERAL, REPORTS)
 
 
 def unit_of(trajectories: int) -> str:
@@ -24,13 +25,22 @@ def unit_of(trajectories: int) -> str:
     return ONE_TRAJECTORY if check_count("trajectories", trajectories) == 1 else SEVERAL.format(trajectories)
 
 
+def reports_of(rounds: int) -> str:
+    """The unit of a participant of a study, who reports up to that many times.
+
+    >>> reports_of(3)
+    'all reports of a participant, at most 3'
+    """
+    return REPORTS.format(check_count("rounds", rounds))
+
+
 def check_unit(unit: object) -> str:
-    """A unit of the list; {} stands for a whole number of at least 2."""
+    """A unit of the list; {} stands for a whole number, of at least 2 trajectories or of at least one report."""
     if isinstance(unit, str):
         number = "".join(filter(str.isdecimal, unit))
-        if unit in (ONE_TRAJECTORY, ALL_REPORTS) or (
-            number.isascii() and number not in ("", "1") and number[0] != "0" and unit == SEVERAL.format(number)
-        ):
+        whole = number.isascii() and number != "" and number[0] != "0"
+        several = whole and number != "1" and unit == SEVERAL.format(number)
+        if unit == ONE_TRAJECTORY or several or (whole and unit == REPORTS.format(number)):
             return unit
     listed = ", ".join(repr(known.format("m")) for known in UNITS)
     raise InvalidInput(f"a guarantee protects one of these units: {listed}; got {shown(unit)}")

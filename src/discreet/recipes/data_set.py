@@ -21,7 +21,7 @@ from the exact profile of the law at the exact sensitivity. The learner's plan i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ from discreet.mechanisms.sparse import SparseChannel, SparseTable, calibrate_spa
 from discreet.mechanisms.sums.blocks import Once
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, NoNoise
 from discreet.noise.calibration import calibrate_noise
-from discreet.privacy.guarantee import Guarantee, about, from_mechanism, nothing
+from discreet.privacy.guarantee import Guarantee, Several, about, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.units import unit_of
 from discreet.recipes.recipe import Options, Recipe
@@ -63,6 +63,15 @@ class Tables:
             before = merged.get(magnitude, (0, 0))
             merged[magnitude] = (before[0] + up, before[1] + down)
         return Sensitivity.worst_shift(*((magnitude, up, down) for magnitude, (up, down) in merged.items()))
+
+    def several(self) -> Several | None:
+        """How that follows from one trajectory, where a user may have several."""
+        first = self.encoders[0]
+        if first.per_user == 1:
+            return None
+        one = Tables(tuple(replace(encoder, per_user=1) for encoder in self.encoders)).sensitivity()
+        pairs = first.shape.states * first.shape.actions
+        return Several(first.per_user, one, len(self.encoders) * pairs if first.first_visit else None)
 
     @property
     def name(self) -> str:
@@ -97,7 +106,14 @@ def _build(law: str, privacy: Privacy, shape: Shape, users: int, options: Option
         )
     sensitivity = released.sensitivity()
     noise = calibrate_noise(LAWS[law], sensitivity, epsilon=privacy.epsilon, delta=privacy.delta, rho=privacy.rho)
-    guarantee = from_mechanism(noise, sensitivity, delta=privacy.delta, name=released.name)
+    guarantee = from_mechanism(
+        noise,
+        sensitivity,
+        delta=privacy.delta,
+        name=released.name,
+        cells=released.cells,
+        several=released.several(),
+    )
     return assemble(f"offline/{law}", released, noise, stated(guarantee, options), options)
 
 
@@ -118,11 +134,15 @@ def _sparse(law: str, privacy: Privacy, shape: Shape, users: int, options: Optio
     """Noise on the cells that occur, and a threshold."""
     if privacy.epsilon is None:
         raise InvalidInput("a sparse release needs epsilon= and delta=: a threshold has no zero-concentrated parameter")
-    (table,) = tables(shape, {**options, "release": "one"}).encoders
+    released = tables(shape, {**options, "release": "one"})
+    (table,) = released.encoders
     sensitivity = table.sensitivity()
     chosen = calibrate_sparse(law == "gaussian", sensitivity, epsilon=privacy.epsilon, delta=privacy.delta)
     encoder = SparseTable(table)
-    guarantee = stated(from_mechanism(chosen, sensitivity, delta=privacy.delta, name=encoder.name), options)
+    promise = from_mechanism(
+        chosen, sensitivity, delta=privacy.delta, name=encoder.name, cells=table.size, several=released.several()
+    )
+    guarantee = stated(promise, options)
     channel: Any = SparseChannel(encoder, chosen)
     return Privatizer(f"offline/sparse-{law}", shape, (channel,), Equal(1), guarantee, masked=False, options=options)
 

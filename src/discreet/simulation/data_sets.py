@@ -139,7 +139,7 @@ def simulate_data_sets(
             session = privatizer.open(people, SimulatedNoise(generator(seed, run, NOISE)), users)
             means = instance.means if known_rewards is True else known_rewards
             table = known_table(instance.shape, means) if known else None
-            state, _ = learn(learner, session, Problem(instance.shape, users), stream(seed, run, COINS), table)
+            state, release = learn(learner, session, Problem(instance.shape, users), stream(seed, run, COINS), table)
             policies.append(learner.policy(state))
             values[run] = instance.value(policies[-1]), instance.optimal_value, instance.value(acted)
             tick(1)
@@ -155,7 +155,7 @@ def simulate_data_sets(
         optimal_value=values[:, 1],
         behaviour_value=values[:, 2],
         policies=tuple(policies),
-        guarantee=privatizer.guarantee,
+        guarantee=release.guarantee,
         seconds=time.perf_counter() - began,
     )
 

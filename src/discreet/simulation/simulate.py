@@ -20,6 +20,7 @@ from discreet.base.validation import check_count, shown
 from discreet.learners.base import Informed, Learner
 from discreet.learners.registry import make_learner
 from discreet.mechanisms.session import Privatizer
+from discreet.privacy.guarantee import drawn
 from discreet.recipes.registry import Target, build
 from discreet.recipes.targets import NoPrivacy, Privacy
 from discreet.simulation.block_loop import RunRecord, run_blocks
@@ -159,7 +160,7 @@ def _simulate_users(
         deployed_gap=_or_nan(record.deployed_gap for record in records),
         switches=np.array([record.switches for record in records]),
         deterministic_switches=np.array([record.deterministic_switches for record in records]),
-        guarantee=privatizer.guarantee,
+        guarantee=drawn(privatizer.guarantee, simulated=True),
         seconds=time.perf_counter() - began,
         remarks=tuple(record.remark for record in records),
         releases=tuple(record.release for record in records if record.release is not None),

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet import checker
 from discreet.base.errors import InvalidInput
-from discreet.base.files import as_path, check_writable, shortened, write_atomically
+from discreet.base.files import as_path, shortened
 from discreet.base.notebook import facts_html, one_line
 from discreet.base.policies import AnyPolicy, load_policy, uniform_policy
 from discreet.base.types import ArrayLike, Floats, Mask
@@ -46,7 +47,15 @@ from discreet.tables.holdout_evaluation import (
 from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
 from discreet.tables.read.table import Table
 from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
-from discreet.tables.receipt import guarantee_facts, mechanism_facts, noise_facts, policy_hash, versions
+from discreet.tables.receipt import (
+    guarantee_facts,
+    judgement_facts,
+    mechanism_facts,
+    noise_facts,
+    policy_hash,
+    versions,
+    write_receipt,
+)
 from discreet.tables.receipt_words import adds_up
 from discreet.tables.requests import as_plain, declaration_hash
 
@@ -97,12 +106,14 @@ class Evaluation:
         """One line: what may be said, and under which promise."""
         return f"{self.verdict.sentence()} ({self.guarantee.statement()})"
 
-    def receipt(self, path: str | os.PathLike[str]) -> None:
-        """Write everything as JSON: intervals, verdict, guarantee, noise and declarations."""
-        file = check_writable(as_path(path))
-        if file.suffix != ".json":
-            raise InvalidInput(f"receipts of evaluations end in .json, got {shortened(file.name)}")
-        write_atomically(file, json.dumps(self.facts, indent=1, allow_nan=False) + "\n")
+    def receipt(self, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> None:
+        """Write everything as JSON: intervals, verdict, guarantee, noise and declarations.
+
+        ``key`` is a file of the key that signs it; without one it is your own.
+        """
+        if as_path(path).suffix != ".json":
+            raise InvalidInput(f"receipts of evaluations end in .json, got {shortened(as_path(path).name)}")
+        write_receipt(path, self.facts, key)
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, ax: Any = None, theme: str | None = None) -> Any:
         """Draw the three intervals and return the axes.
@@ -322,14 +333,15 @@ def _table(
 
 def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: int) -> dict[str, Any]:
     shape, declaration, policy = asked.data.shape, asked.data.declaration, asked.policy
-    judged = content["judgement"]
+    certificate = promise.certificate()
+    mechanisms = checker.mechanisms(certificate)
     return {
-        "format": "discreet-evaluation",
-        "version": 1,
+        "format": checker.RECEIPTS[1],
+        "version": checker.RECEIPT_VERSION,
         "guarantee": guarantee_facts(promise),
-        "certificate": promise.certificate(),
-        "evaluation": judged,
-        "mechanisms": [*content["tables"], *judged["mechanisms"]],
+        "certificate": certificate,
+        "evaluation": judgement_facts(content["judgement"], mechanisms),
+        "mechanisms": mechanisms,
         "declared": {
             "users": users,
             "states": shape.states,

@@ -20,8 +20,12 @@ key                 what it holds
 ``evaluation``      None, or ``value``, ``behaviour`` and ``difference``, each with ``estimate``, ``low``, ``high``
                     and ``confidence`` in the owner's units, and the words ``unit`` and ``verdict``
 ``values``          what the policy is worth by the planner: ``estimate`` and ``bound``, apart, and what each means
-``certificate``     if there is one: what ``discreet verify`` computes the promise from
+``certificate``     what ``discreet verify`` computes the promise from, and compares the rest with
+``signature``       in a file: the owner's key and her signature of all that (:mod:`discreet.ledger.keys`)
 ==================  ========================================================================================
+
+Derivation and mechanisms are the certificate in words, written by :mod:`discreet.checker`, so that whoever checks a
+receipt needs nothing else of this library. A new entry needs a place there, and a new version if its meaning changes.
 
 :mod:`discreet.tables.receipt_page` makes a page of it.
 """
@@ -31,13 +35,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet import checker
 from discreet.base.errors import InvalidInput
 from discreet.base.files import as_path, check_writable, shortened, write_atomically
 from discreet.base.packages import installed
@@ -45,6 +50,7 @@ from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
 from discreet.learners.apvi import APVI
+from discreet.ledger.keys import signed, signing_key
 from discreet.mechanisms.counts.joint_histogram import as_counted
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sparse import SparseChannel
@@ -192,12 +198,13 @@ def training_facts(
     shape, declaration = data.shape, data.declaration
     knobs = {knob.name: getattr(learner, knob.name) for knob in fields(learner)}
     promise = guarantee_facts(guarantee)
-    mechanisms = [mechanism_facts(*part) for channel in privatizer.channels for part in channel.mechanisms()]
+    certificate = guarantee.certificate()
+    mechanisms = checker.mechanisms(certificate)
     return {
-        "format": "discreet-receipt",
-        "version": 1,
+        "format": checker.RECEIPTS[0],
+        "version": checker.RECEIPT_VERSION,
         "guarantee": promise,
-        "certificate": guarantee.certificate(),
+        "certificate": certificate,
         "recipe": privatizer.recipe,
         "mechanisms": mechanisms,
         "budget": {"rho": promise["rho"], "parts": [part["rho"] for part in mechanisms]},
@@ -287,13 +294,22 @@ def guarantee_facts(guarantee: Guarantee) -> dict[str, Any]:
     pairs = [(delta, finite_or_none(guarantee.epsilon_at(delta))) for delta in _DELTAS]
     curve = [{"delta": delta, "epsilon": e, "exceeded": _exceeded(guarantee, e, delta)} for delta, e in pairs]
     stated = _exceeded(guarantee, finite_or_none(guarantee.epsilon), guarantee.delta)
-    return {**guarantee.as_dict(), "statement": guarantee.statement(), "exceeded": stated, "epsilon_at": curve}
+    facts = {name: value for name, value in guarantee.as_dict().items() if name != "claimed"}  # papers say that
+    certificate = guarantee.certificate()
+    facts |= {"derivation": checker.derivation(certificate), "statement": guarantee.statement(), "exceeded": stated}
+    return checker.confirmed(certificate, {**facts, "epsilon_at": curve})
 
 
 def _exceeded(guarantee: Guarantee, epsilon: float | None, delta: float) -> float | None:
     if epsilon is None:
         return None
     return exceeded(guarantee.profile, epsilon) if delta else 0.0
+
+
+def judgement_facts(judged: Mapping[str, Any], mechanisms: Sequence[Any]) -> dict[str, Any]:
+    """A judgement as a receipt tells it: its noise as the receipt lists it, and no promise of its own."""
+    own = list(mechanisms[len(mechanisms) - len(judged["mechanisms"]) :])
+    return {name: value for name, value in judged.items() if name != "statement"} | {"mechanisms": own}
 
 
 def noise_facts(used: Collection[str]) -> str:
@@ -307,10 +323,17 @@ def versions() -> dict[str, str]:
     return installed(_PACKAGES)
 
 
-def write_receipt(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
-    """Write a receipt as JSON, or as a page to read (.html)."""
+def write_receipt(
+    path: str | os.PathLike[str], facts: Mapping[str, Any], key: str | os.PathLike[str] | None = None
+) -> None:
+    """Write a receipt as JSON, or as a page to read (.html), signed by a key or by the owner's own."""
     file = check_writable(checked_name(path))
-    write_atomically(file, receipt_text(facts, file.suffix))
+    write_atomically(file, receipt_text(signed_facts(facts, signing_key(key)), file.suffix))
+
+
+def signed_facts(facts: Mapping[str, Any], key: Any) -> Mapping[str, Any]:
+    """A receipt with the signature of all of it; as it is where there is no key."""
+    return facts if key is None else signed(facts, key)
 
 
 def checked_name(path: str | os.PathLike[str]) -> Path:

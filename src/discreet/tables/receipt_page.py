@@ -4,8 +4,8 @@ The page is one file without anything from elsewhere. It can be printed, read on
 screen) and in the dark. It says nothing that the facts of the receipt do not say; ``words`` turns their numbers into
 sentences.
 
-Sections that are there when the facts have them: ``ledger`` (what was spent before), ``evaluation`` (what the policy is
-worth, with intervals) and ``certificate`` (what ``discreet verify`` checks).
+Sections that are there when the facts have them: ``ledger`` (what was spent before) and ``evaluation`` (what the policy
+is worth, with intervals). The receipt itself stands at the end, for ``discreet verify``.
 """
 
 from __future__ import annotations
@@ -202,14 +202,15 @@ def _value(value: Any) -> str:
 def _check(facts: Mapping[str, Any]) -> str:
     rows = [("policy, SHA-256", facts["policy"]["sha256"])]
     rows.append(("made with", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())))
-    certificate = facts.get("certificate")
-    if certificate is None:
-        return _list(rows)
-    text = html.escape(json.dumps(certificate, indent=1, allow_nan=False))
+    signature = facts.get("signature")
+    rows.append(("signed by the key", "none: this receipt is not signed" if signature is None else signature["key"]))
+    text = html.escape(json.dumps(facts, indent=1, allow_nan=False))
     return (
-        f"{_list(rows)}<p>The certificate below lets a program that shares nothing with the library compute the "
-        "promise again. Save the receipt as JSON and run <code>discreet verify receipt.json</code>.</p>"
-        f"<details><summary>Certificate</summary><pre>{text}</pre></details>"
+        f"{_list(rows)}<p>This page can be changed by anybody. What can be checked is the receipt below, which carries "
+        "a certificate and, if it is signed, a signature of all of it: save it as <code>receipt.json</code> and run "
+        "<code>discreet verify receipt.json --key KEY</code>, where KEY is the fingerprint that the owner of the data "
+        "told you, not one that you found here.</p>"
+        f"<details><summary>The receipt</summary><pre>{text}</pre></details>"
     )
 
 

@@ -61,6 +61,7 @@ from discreet.tables.read.table import Table, TableUsers
 from discreet.tables.read.user_subsets import PartUsers
 from discreet.tables.receipt import (
     Worth,
+    judgement_facts,
     noise_facts,
     training_facts,
     value_facts,
@@ -125,9 +126,13 @@ class Fit:
         judged = [] if self.verdict is None else [("verdict", self.verdict.sentence())]
         return facts_html(f"{self.facts['learner']['name']} learned from a table", [*facts, *judged])
 
-    def receipt(self, path: str | os.PathLike[str]) -> None:
-        """Write the privacy receipt: .json for programs, .html for people."""
-        write_receipt(path, self.facts)
+    def receipt(self, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> None:
+        """Write the privacy receipt: .json for programs, .html for people.
+
+        ``key`` is a file of the key that signs it; without one it is your own, which is made at the first signing. A
+        receipt is not signed where no key can be kept.
+        """
+        write_receipt(path, self.facts, key)
 
     def summary(self) -> str:
         """One line: what was released and what it promises."""
@@ -306,8 +311,6 @@ def train(
     asked = jury.asked(what, budget)
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
     facts["values"] = found.meaning
-    if judgement is not None:
-        facts["mechanisms"] = [*facts["mechanisms"], *judgement.facts["mechanisms"]]
     facts |= {
         **made,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -318,7 +321,7 @@ def train(
         },
         "ledger": None if bought is None else bought.facts(),
         "adds_up": adds_up(asked, bought is not None),
-        "evaluation": None if judgement is None else judgement.facts,
+        "evaluation": None if judgement is None else judgement_facts(judgement.facts, facts["mechanisms"]),
     }
     fit = Fit(found.policy, found.worth.values, promise, privatizer.recipe, facts, bound=found.worth.bound)
     return fit if judgement is None else judged_fit(fit, judgement, asked)

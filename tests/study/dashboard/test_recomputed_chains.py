@@ -11,7 +11,7 @@ import pytest
 
 import discreet.study.dashboard
 from discreet.ledger.chain import canonical, chained, first_hash
-from discreet.ledger.heads import make_key
+from discreet.ledger.keys import make_key
 from discreet.study.service.chain_heads import Signer, hashed
 
 STATIC = Path(discreet.study.dashboard.__file__).parent / "static"

@@ -32,7 +32,7 @@ import pytest
 
 from discreet.base.errors import InvalidInput
 from discreet.base.saved_arrays import from_bytes
-from discreet.ledger.heads import make_key
+from discreet.ledger.keys import make_key
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.study.service import coordinator as coordinating
 from discreet.study.service import sealing

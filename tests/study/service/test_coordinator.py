@@ -295,7 +295,7 @@ def test_another_study_is_refused_by_a_database_that_has_one(tmp_path):
 
 
 def test_a_wrong_signing_key_is_refused_before_anything_is_opened(tmp_path):
-    from discreet.ledger.heads import make_key
+    from discreet.ledger.keys import make_key
 
     file = declared(tmp_path)
     places_of(file).signing.unlink()

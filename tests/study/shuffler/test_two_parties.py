@@ -25,7 +25,7 @@ from discreet.client import Refused as ClientRefused
 from discreet.client.sealing import sealed
 from discreet.client.store import MemoryStore
 from discreet.client.transport import Service as Seen
-from discreet.ledger.heads import private_key
+from discreet.ledger.keys import private_key
 from discreet.study.service.batches import counted, packed, signed_text
 from discreet.study.service.chain_heads import Behind, hashed
 from discreet.study.service.reports import token_digest

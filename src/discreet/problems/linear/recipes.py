@@ -34,7 +34,17 @@ from discreet.mechanisms.schedule import SameUsers
 from discreet.mechanisms.session import Privatizer
 from discreet.noise import DiscreteGaussian
 from discreet.noise.symmetric_gaussian import DiscreteSymmetricGaussianMatrix
-from discreet.privacy.guarantee import Claim, Guarantee, about, claimed, compose, from_mechanism, nothing, parallel
+from discreet.privacy.guarantee import (
+    Claim,
+    Guarantee,
+    Several,
+    about,
+    claimed,
+    compose,
+    from_mechanism,
+    nothing,
+    parallel,
+)
 from discreet.privacy.profiles import ZeroConcentratedProfile
 from discreet.privacy.units import unit_of
 from discreet.recipes.recipe import Options, Recipe
@@ -160,10 +170,14 @@ def _whole(laws: Laws, vectors: list[int], per_user: int, delta: float) -> Guara
 
     So n statistics of one law cost as much as one of sqrt(n) times the norm, and are written down as that.
     """
+    all_of_them, once = (statistics_of(laws, len(vectors), sum(vectors), m) for m in (per_user, 1))
     parts = [
-        from_mechanism(part.law, part.sensitivity, delta=delta, name=part.name)
-        for part in statistics_of(laws, len(vectors), sum(vectors), per_user)
-    ]
+        from_mechanism(
+            part.law, part.sensitivity, delta=delta, name=part.name, cells=part.cells,
+            several=None if per_user == 1 else Several(per_user, one.sensitivity),
+        )
+        for part, one in zip(all_of_them, once, strict=True)
+    ]  # fmt: skip
     return compose(parts, delta=delta, why="adaptive composition of zero-concentrated privacy")
 
 

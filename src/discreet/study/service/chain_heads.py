@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from discreet.base.errors import InvalidInput
 from discreet.base.files import shortened
 from discreet.ledger import heads as ledger_heads
+from discreet.ledger import keys
 from discreet.ledger.chain import canonical, digest
 from discreet.study.service.rounds import GIVEN_UP, RoundRow, known_batches, known_reports, round_at
 from discreet.study.service.sealing import sync_folder
@@ -56,8 +57,8 @@ class Signer:
     """Signs heads with the key of a study."""
 
     def __init__(self, key_file: Path, public_key: str) -> None:
-        self._key = ledger_heads.private_key(key_file)
-        self.public = ledger_heads.public_digits(self._key.public_key())
+        self._key = keys.private_key(key_file)
+        self.public = keys.public_digits(self._key.public_key())
         if self.public != public_key:
             raise InvalidInput(
                 f"{shortened(key_file)} is not the key that the study names as its signing key: bring the right one"

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from discreet.base.errors import InvalidInput, unknown_name
 from discreet.base.files import check_writable, there_already, write_atomically
 from discreet.base.validation import check_count
-from discreet.ledger.heads import make_key
+from discreet.ledger.keys import make_key
 from discreet.study.service.declaration import MODELS, file_name
 from discreet.study.service.sealing import make_sealing_key, read_secret, write_secret
 

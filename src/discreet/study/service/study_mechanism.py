@@ -39,7 +39,7 @@ from discreet.mechanisms.session import Intake, Privatizer
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.privacy.guarantee import Guarantee, about, compose, drawn
 from discreet.privacy.odds import bound_words, exceeded
-from discreet.privacy.units import ALL_REPORTS
+from discreet.privacy.units import ALL_REPORTS, reports_of
 from discreet.privacy.words import rounded_up
 from discreet.recipes.auto import Score, choose
 from discreet.recipes.predicted_regret import expected_regret
@@ -376,4 +376,4 @@ def _composed(part: Guarantee, recipe: str, study: Study) -> Guarantee:
             f"what {r} reports of one participant cost under recipe {recipe!r} has not been worked out: take one with "
             "blocks of one law, such as 'central/first-visit-gaussian', or reports_per_user = 1"
         ) from None
-    return about(drawn(whole, simulated=False), unit=ALL_REPORTS)
+    return about(drawn(whole, simulated=False), unit=reports_of(r))

@@ -34,7 +34,7 @@ from discreet.client.transport import Asks
 from discreet.client.words import read
 from discreet.ledger.budget import make_budget
 from discreet.ledger.chain import canonical, digest
-from discreet.ledger.heads import private_key, public_digits
+from discreet.ledger.keys import private_key, public_digits
 from discreet.ledger.spending import declare_rounds, now, open_data_set, spend
 from discreet.study.service import rounds
 from discreet.study.service.batches import hashed_body, pass_text, pieces, signed_text, written

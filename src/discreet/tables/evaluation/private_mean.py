@@ -193,7 +193,7 @@ def best_count(found: Sequence[Sums]) -> Count:
 
 def guarantee_of(parts: Sequence[Part], more: Sequence[Guarantee] = (), *, delta: float = 0.0) -> Guarantee:
     """The promise of all releases of one evaluation, which one user moves together; of none if nothing is noisy."""
-    own = [from_mechanism(part.law, part.sensitivity, delta=0.0, name=part.name) for part in parts]
+    own = [from_mechanism(p.law, p.sensitivity, delta=0.0, name=p.name, cells=p.cells) for p in parts]
     if not own:
         return nothing()
     return compose([*more, *own], delta=delta, why="a held-out user moves all sums of the evaluation")
