@@ -38,7 +38,7 @@ BEFORE = {
 }
 ELSEWHERE = ("spark_session", "discreet.client")  # a Spark cluster; a service, see test_real_users_page
 SMALLER = {
-    "simulate": ["--episodes", "50", "--users", "50", "--runs", "1"],
+    "simulate": ["--episodes", "50", "--runs", "1"],
     "rehearse": ["--episodes", "50", "--runs", "2"],
     "demo": ["--episodes", "50", "--runs", "1"],
     "audit": ["--trials", "2000", "--episodes", "20"],
@@ -47,6 +47,7 @@ SMALLER = {
 }
 
 
+OFFLINE = {"apvi", "vapvi", "pevi"}
 NEW = {"open": "budget.db", "key": "key.pem"}
 
 
@@ -157,6 +158,8 @@ def test_commands_run(page, command, visits, capsys, monkeypatch):
         options, SMALLER_NOW = ["--help"], []  # minutes; its parts are run by tests of their own
     else:
         SMALLER_NOW = [] if "--list" in options else SMALLER.get(name, [])
+    if OFFLINE.intersection(options):  # learners of a table are given users, and no episodes
+        SMALLER_NOW = ["--users", "50", "--runs", "1"]
     if name == "study" or "reminders.db" in options:
         make_study(visits, options)
     if name == "ledger" and options[0] in NEW:  # what others find there, these make
