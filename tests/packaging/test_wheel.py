@@ -146,7 +146,7 @@ def floors() -> dict[str, tuple[int, ...]]:
         *(line for e in extras.split(",") for line in project["optional-dependencies"][e]),
     ]
     found: dict[str, tuple[int, ...]] = {}
-    for name, floor in (re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", line).groups() for line in lines):
+    for name, floor in (re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:; .+)?", line).groups() for line in lines):
         found[name] = max(found.get(name, ()), tuple(map(int, floor.split("."))))
     return found
 
