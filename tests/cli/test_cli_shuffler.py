@@ -122,7 +122,7 @@ def test_a_shuffler_refuses_what_it_cannot_be(tmp_path, capsys):
 
 def test_a_crowd_needs_the_address_of_the_shuffler(tmp_path, capsys):
     file = declared(tmp_path, ONE)
-    world = ("--world", "random-mdp", "--states", 2, "--horizon", 2, "--instance", 1)
+    world = ("--world", "river-swim", "--states", 2, "--horizon", 2)
     assert run("crowd", file, *world, "--url", "http://127.0.0.1:9") == 2
     assert "--shuffler" in capsys.readouterr().err
 

@@ -84,8 +84,10 @@ def check(
     )  # fmt: skip
     if declared is not found:
         typer.echo(
-            f"write  local_epsilon = {mechanism.alone:g}  in [shuffle] of {study}, as is taken here: the hash is then "
-            "the one above, and without it serve and shuffler do not start"
+            "say epsilon first: the least local_epsilon of [shuffle] follows from it, and this command names it then"
+            if "epsilon" in found.unsaid
+            else f"write  local_epsilon = {mechanism.alone:g}  in [shuffle] of {study}, as is taken here: without it "
+            "serve and shuffler do not start"
         )
     if (usual := instead_of(mechanism)) is not None:
         typer.echo(f"auto took a recipe that can be served; for such rounds it would take {usual[0]!r}, but {usual[1]}")

@@ -162,7 +162,7 @@ class ShufflerService:
         return _json(answer)
 
     async def _after_asking(self, body: bytes, token: str | None) -> Incoming:
-        """A report of an unknown round, once it was asked about: once for all who wait, without a thread each."""
+        """A report of an unknown round, after the coordinator was asked: once for all who wait, who hold no thread."""
         begun = self._asked is not None and not self._asked.done()
         if self._asked is None or self._asked.done():
             self._asked = asyncio.get_running_loop().run_in_executor(self._asking, self.shuffler.refresh)
