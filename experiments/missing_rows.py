@@ -268,29 +268,29 @@ def _write(stored: dict[str, dict[str, float]]) -> None:
     STORED.write_text(f"{{\n{lines}\n}}\n")
 
 
-def share(stored: dict[str, dict[str, float]], what: str, *words: str, without: str = "") -> str:
-    """Of all repetitions of the cells that have these words in their names: the share, with how many they were."""
+def share(stored: dict[str, dict[str, float]], what: str, *words: str, without: str = "") -> tuple[float, int]:
+    """Of all repetitions of the cells that have these words in their names: the share, and how many they were."""
     found = [each for name, each in stored.items() if set(words) <= set(name.split()) and without not in name.split()]
     many = sum(each["n"] for each in found)
-    return f"{sum(each[what] for each in found) / many:.3f} of {many:,.0f}" if many else ""
+    return (sum(each[what] for each in found) / many if many else math.nan), int(many)
 
 
 def table(stored: dict[str, dict[str, Any]]) -> str:
-    """What stands in docs/evaluation.md: shares of all repetitions of every kind, by behaviour."""
-    head = ["missing", "itself: wrong", "twin: wrong", "difference covered", "value covered", "behaviour covered"]
-    lines = []
-    for behaviour in ("declared", "unknown"):
-        lines += [f"Behaviour {behaviour}:\n", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        for kind in (*HOLDS, *ALIKE, *BREAKS):
-            own = kind, behaviour
-            shown = [share(stored, "wrong", policy, *own) for policy in ("itself", "twin")]
-            shown.append(share(stored, "difference", *own, without="itself"))
-            shown += ["", ""] if kind in ALIKE else [share(stored, each, *own) for each in ("value", "behaviour")]
-            lines.append("| " + " | ".join([kind, *shown]) + " |")
-        lines.append("")
-    lines.append(
-        f"Power: better {share(stored, 'better', 'power')}, cannot be told {share(stored, 'untold', 'power')}."
-    )
+    """What stands in docs/evaluation.md: shares of all repetitions of every kind, behaviour declared / not declared."""
+    asked = [
+        ("itself: wrong", "wrong", ("itself",), ""), ("twin: wrong", "wrong", ("twin",), ""),
+        ("difference covered", "difference", (), "itself"), ("value covered", "value", (), ""),
+        ("behaviour covered", "behaviour", (), ""),
+    ]  # fmt: skip
+    lines = ["| " + " | ".join(["missing", "judgements", *(each[0] for each in asked)]) + " |", "|" + "---|" * 7]
+    for kind in (*HOLDS, *ALIKE, *BREAKS):
+        shown = [kind, " / ".join(f"{share(stored, 'n', kind, each)[1]:,}" for each in ("declared", "unknown"))]
+        for _, what, words, without in asked if kind not in ALIKE else asked[:1]:
+            both = (share(stored, what, kind, each, *words, without=without)[0] for each in ("declared", "unknown"))
+            shown.append(" / ".join(f"{each:.3f}" for each in both))
+        lines.append("| " + " | ".join([*shown, *[""] * (7 - len(shown))]) + " |")
+    (better, many), (untold, _) = (share(stored, what, "power") for what in ("better", "untold"))
+    lines.append(f"\nFour deviations: *better* in {better:.3f} of {many:,}, cannot be told in {untold:.3f}.")
     return "\n".join(lines)
 
 
