@@ -135,4 +135,4 @@ def print_judgement(evaluation: Mapping[str, Any]) -> None:
     typer.echo(f"{evaluation['verdict']}.")
     judged, users = evaluation["judged"], evaluation["users"]
     about = f"{judged['users']:,.0f} ± {3 * judged['deviation']:,.0f} of {users:,}"
-    typer.echo(f"Of the people who were asked about {about} have a record that begins; it is followed until it ends.")
+    typer.echo(f"About {about} people were judged, each until her record ends.")

@@ -191,7 +191,7 @@ def _doubt(declaration: Declaration, count: Count, users: int) -> str:
         )
     if count.may_be_nobody and count.users < users / 2:
         present = Presence(count.users, math.sqrt(2) * count.scale, users)
-        return f"{present.words()} with a first row; check the declarations ({DECLARATIONS})"
+        return f"{present.words('have a record')}; check the declarations ({DECLARATIONS})"
     return ""
 
 

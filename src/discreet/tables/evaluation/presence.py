@@ -38,16 +38,14 @@ class Presence(NamedTuple):
         """Whether noise does not explain that so few are there."""
         return self.total < self.users - _DEVIATIONS * self.deviation
 
-    def words(self) -> str:
+    def words(self, are: str = "are in the released table") -> str:
         """The total as people read it, with three deviations.
 
         >>> Presence(3.2, 10.0, 2139).words()
         'about 3 ± 30 of 2,139 users are in the released table'
         """
         about = max(round(self.total), 0)
-        return (
-            f"about {about:,} ± {_DEVIATIONS * self.deviation:,.0f} of {self.users:,} users are in the released table"
-        )
+        return f"about {about:,} ± {_DEVIATIONS * self.deviation:,.0f} of {self.users:,} users {are}"
 
 
 def presence_of(shape: Shape, release: Release, users: int, every_step: bool = False) -> Presence:

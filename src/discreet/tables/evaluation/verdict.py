@@ -57,7 +57,7 @@ def verdict_of(difference: Interval, causes: Causes, without_record: float = 0.0
         f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}, if {ASSUMES}"
     )
     if without_record >= _FEW:
-        within += f" (about {without_record:.0%} of the users have no first row)"
+        within += f" (about {without_record:.0%} of the users are not judged)"
     if difference.low > 0 or difference.high < 0:
         return Verdict("better" if difference.low > 0 else "worse", within)
     if difference.width <= _WIDE * causes.span:
