@@ -110,8 +110,8 @@ _STUDY = (
     "new one with  discreet study new"
 )
 _RECEIPT = (
-    "refused: this cannot be read as a certificate: receipts of version 2 are read, and this one is of another: release "
-    "again with this version of discreet, or check it with the one that wrote it"
+    "refused: this cannot be read as a certificate: receipts of version 2 are read, and this one is of another: "
+    "release again with this version of discreet, or check it with the one that wrote it"
 )
 ROWS = (
     Row(
