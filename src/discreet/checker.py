@@ -2346,7 +2346,7 @@ def _is_exceeded(share: Any, epsilon: float | None, reader: _Reader, known: Any)
 
 
 def _exceeded(epsilon: float, reader: _Reader, known: Any) -> Fraction:
-    """P(loss > L) at most, where e^L is the factor that is printed: any e below L gives delta(e) / (1 - e^(e - L))."""
+    """P(loss > L) at most, for the L whose factor e^L is printed: delta(e) / (1 - e^(e - L)) for any e below L."""
     odds = math.exp(min(epsilon, 700.0))
     printed = math.nextafter(math.log(float(_rounded_up(odds))), 0.0) if odds <= 1e6 else float(_rounded_up(epsilon))
     top, tried = Fraction(printed), dict[int, Fraction]()

@@ -136,7 +136,7 @@ def test_the_oracle_sees_what_was_repaired(documents):
 @pytest.mark.long
 def test_two_thousand_forgeries_and_two_hundred_honest_ones(tmp_path):
     key, public = owner(tmp_path)
-    made = [document for seed in range(8) for document in receipts(seed)] + certificates(40, 2)
+    made = [document for seed in range(9) for document in receipts(seed)] + certificates(40, 2)
     assert len(made) >= 200
     for document, _ in made:
         assert discreet.verify(document).holds
