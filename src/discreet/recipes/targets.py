@@ -24,7 +24,8 @@ class Privacy:
     ``recipe`` names the mechanism (see ``discreet.recipes()``), of this trust model or of one that trusts less; "auto"
     takes the one that is expected to cost the least regret among those that are valid for the world. ``options`` are
     the recipe's own (such as ``blocks``); they never weaken the guarantee. Targets lie between 1e-9 and 1e6 (rho: 1e-18
-    and 1e12), where noise can be drawn exactly.
+    and 1e12); one that needs noise wider than floating point holds in whole numbers is refused with the smallest that
+    does not.
     """
 
     epsilon: float | None = None

@@ -184,6 +184,8 @@ def test_ranges_of_returns_must_fit():
 class Low:
     """Noise far below zero, so that a second moment comes out too small."""
 
+    simulated = True
+
     def draw(self, law: DiscreteLaplace, runs: int, cells: int) -> np.ndarray:
         return np.array([0, 0, int(2.5 * law.scale)])  # of what squares fall short of
 
