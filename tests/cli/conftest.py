@@ -14,11 +14,16 @@ class Outcome(NamedTuple):
     err: str
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine adds no line that says how long a command has been at work."""
+    monkeypatch.setattr("discreet.simulation.progress.FIRST_LINE", 1e6)
+
+
 @pytest.fixture
 def discreet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Run the command line in this process, as the entry point does."""
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("discreet.simulation.progress.FIRST_LINE", 1e6)  # seconds: a busy machine adds no line
 
     def run(*arguments: str) -> Outcome:
         with pytest.raises(SystemExit) as stop:

@@ -69,7 +69,7 @@ def test_a_world_of_another_size_is_refused_before_a_service_starts(discreet, tm
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_starts(discreet, tmp_path, options, words):
-    result = discreet("crowd", str(study_file(tmp_path)), *WORLD, *options)
+    result = discreet("crowd", str(study_file(tmp_path)), *(() if "--world" in options else WORLD), *options)
     assert result.code == 2
     assert result.err.count("\n") == 1
     assert words in " ".join(result.err.split())

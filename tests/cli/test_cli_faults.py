@@ -98,6 +98,13 @@ def test_a_folder_that_takes_no_files_is_named(discreet, rows, no_noise, monkeyp
     assert (outcome.code, "no permission to write" in outcome.err) == (2, True)
 
 
+def test_a_table_that_may_not_be_read_is_not_called_damaged(discreet, rows, no_noise, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.R_OK)
+    outcome = discreet(*train(rows))
+    assert outcome.code == 2
+    assert outcome.err == f"discreet: {str(rows)!r} cannot be read: no permission to read it\n"
+
+
 def test_a_full_disk_stops_the_release_before_noise_is_drawn(discreet, rows, no_noise, monkeypatch):
     def full(*_arguments):
         raise OSError(28, "No space left on device")

@@ -74,8 +74,6 @@ def crowd(
     from discreet.study.service.study_mechanism import completed, prepare
 
     declared = read_study(file_name(study))
-    shape = declared.shape
-    check_world((shape.states, shape.actions, shape.horizon, tuple(map(float, shape.rewards))), shape.start, chosen)
     mechanism = prepare(declared if url is not None else completed(declared))
     people = declared.total if users is None else users
     invited = (
@@ -89,6 +87,8 @@ def crowd(
         raise InvalidInput("this study has a shuffler: give its address by --shuffler, beside --url")
     if runs and people < declared.total:
         raise InvalidInput(f"--runs compares whole studies: leave --users out, or give all {declared.total:,}")
+    shape = declared.shape
+    check_world((shape.states, shape.actions, shape.horizon, tuple(map(float, shape.rewards))), shape.start, chosen)
     if url is None:
         if declared.unsaid:
             typer.echo(declared.rehearsal_words(), err=True)
