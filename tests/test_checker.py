@@ -655,6 +655,7 @@ HOSTILE = {
     "no delta": json.dumps(leaf(LAPLACE, stated={"epsilon": "1", "rho": None})),
     "parts without number": json.dumps(leaf(LAPLACE, steps={"kind": "compose", "of": [1]})),
     "a shift of text": json.dumps(leaf(LAPLACE)).replace("[[1, 1, 1]]", '"all"'),
+    "no versions": json.dumps({name: entry for name, entry in leaf(LAPLACE).items() if name != "versions"}),
     "another version": json.dumps(leaf(LAPLACE, version=1)),
 }
 

@@ -1897,6 +1897,8 @@ def _settled(certificate: Any, receipt: dict[str, Any] | None) -> Verdict:
     if _text_of(certificate.get("version")) != str(VERSION):
         raise Unreadable(f"certificates of version {VERSION} are known, and this says another: make it again")
     _check_entries(certificate, FORMAT, "")
+    if set(_ENTRIES[FORMAT].split()) - set(certificate) or not isinstance(certificate["versions"], dict):
+        raise Unreadable("a certificate has all of its entries, and versions by name")
     for name in _TEXTS:
         if not isinstance(certificate.get(name), str):
             raise Unreadable(f"{name} must be text")
