@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import random
@@ -24,6 +25,7 @@ from discreet.client.transport import Service as Seen
 from discreet.study.service.app import Service
 from discreet.study.service.monitoring import Log
 from discreet.study.service.study_files import places_of, shuffler_folder, shuffler_places_of
+from discreet.study.service.wire_messages import Refused
 from discreet.study.shuffler.shuffler_app import ShufflerService, longer, usual_limits
 
 ONE = {'recipe = "shuffle/first-visit-tables-randomised-response"': 'recipe = "shuffle/sampled-item"'}
@@ -161,6 +163,28 @@ def test_a_coordinator_that_hangs_holds_up_nobody_but_unknown_rounds(tmp_path, m
             found.append(answer.json()["error"])
         assert found[-1] == "unknown"
     parties.coordinator.stop()
+
+
+def test_who_waits_for_the_coordinator_hears_the_answer_that_was_waited_for(tmp_path):
+    """Although somebody else has asked it again by then."""
+    parties, free = Parties(declared(tmp_path, ONE)), threading.Event()
+    assert parties.person(random.Random(1)) is None
+    body = json.dumps(json.loads(parties.to_shuffler.sent[-1][1]) | {"round": 9, "id": secrets.token_hex(16)}).encode()
+    service = ShufflerService(parties.shuffler, OPERATOR, log=Log(io.StringIO()))
+    parties.shuffler.refresh = lambda: free.wait(60.0)
+
+    async def asked() -> str:
+        waiting = asyncio.create_task(service._after_asking(body, None))
+        await asyncio.sleep(0)
+        asks_again = asyncio.get_running_loop().create_future()
+        service._asked.add_done_callback(lambda _: setattr(service, "_asked", asks_again))
+        free.set()
+        with pytest.raises(Refused) as refused:
+            await waiting
+        return refused.value.code
+
+    assert asyncio.run(asked()) == "unknown"
+    parties.stop()
 
 
 def test_a_batch_that_comes_again_after_the_end_is_acknowledged(tmp_path):

@@ -327,7 +327,7 @@ class Coordinator:
             with self._closer as link:
                 closed = closing.close(link, self._desk, live, ending=ending)
                 self._live = None if closed is None else closed.live
-                if closed is not None:
+                if closed is not None and self.declared.model == "local":  # others are sealed
                     link.forget()
         except Unsure:
             pass  # the database is read again below, and nothing is repeated

@@ -163,13 +163,15 @@ class ShufflerService:
 
     async def _after_asking(self, body: bytes, token: str | None) -> Incoming:
         """A report of an unknown round, after the coordinator was asked: once for all who wait, who hold no thread."""
-        begun = self._asked is not None and not self._asked.done()
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.get_running_loop().run_in_executor(self._asking, self.shuffler.refresh)
-        done, _ = await asyncio.wait({self._asked}, timeout=SECONDS)
+        asked = self._asked
+        begun = asked is not None and not asked.done()
+        if asked is None or asked.done():
+            asked = self._asked = asyncio.get_running_loop().run_in_executor(self._asking, self.shuffler.refresh)
+            asked.add_done_callback(lambda over: over.cancelled() or over.exception())  # whoever waits raises it
+        done, _ = await asyncio.wait({asked}, timeout=SECONDS)
         if not done:
             raise Refused("busy", "the coordinator does not say which round is open: send the same again later")
-        self._asked.result()
+        asked.result()
         try:
             return await self._looks(self.shuffler.check, body, token, False)
         except NotAtHand:
