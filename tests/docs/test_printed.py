@@ -2,7 +2,7 @@
 
 A block without a language, or of ``text``, after a command or a program shows its output, word for word but for what
 is drawn anew every time (``DRAWN``) and for lines after "...". A table whose first column is headed "and" follows a
-command ``discreet simulate``: every row adds options to it. ``python -m tests.docs.test_printed PAGE`` writes the
+command ``discreet simulate``: every row adds options to it. ``python -m tests.docs.test_printed docs/PAGE`` writes the
 tables of a page anew. Whoever changes a learner sees here which pages to change.
 """
 
@@ -74,7 +74,7 @@ ROWS = [(named(page), command, line) for page in PAGES for command, line in tabl
 @pytest.mark.long
 @pytest.mark.parametrize(("page", "command", "line"), ROWS, ids=[f"{page}:{option(line)}" for page, _, line in ROWS])
 def test_a_row_of_a_table_is_what_its_command_measures(page, command, line):
-    assert measured(command, option(line)) == line, f"python -m tests.docs.test_printed {page}"
+    assert measured(command, option(line)) == line, f"python -m tests.docs.test_printed docs/{page}"
 
 
 def said(text: str) -> list[str]:

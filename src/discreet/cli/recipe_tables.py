@@ -24,10 +24,11 @@ _HEAD = """# Recipes and their options
 
 A recipe is a mechanism with a name. In Python it is chosen by
 `discreet.Central(1.0, 1e-5, recipe="central/first-visit-matrix", options={"blocks": 60})`, on the command line by
-`--recipe central/first-visit-matrix --option blocks=60`. `recipe="auto"`, the default, takes the one that is expected
-to cost the least regret among those that serve the world, the learner and the target; `discreet calibrate` says which
-one that is, before anything runs. No option weakens a guarantee: it is computed for the options that are given. A
-default of *auto* leaves the choice to the recipe.
+`--recipe central/first-visit-matrix --option blocks=60`. `recipe="auto"`, the default, takes the one of the
+first list that is expected to cost the least regret among those that serve the world, the learner and the target
+(for data sets and layered worlds: that adds the least noise); `discreet calibrate` says which one that is, before
+anything runs. No option weakens a guarantee: it is computed for the options that are given. A default of *auto* leaves
+the choice to the recipe.
 
 `discreet recipes` lists this, `discreet recipes NAME` shows one recipe, [Add a recipe](guides/recipe.md) says how to
 register one of your own. This page is written by `discreet recipes --markdown`.

@@ -163,7 +163,7 @@ class OBI(PlansBackwards):
         return arrays
 
     def recommending(self, problem: Problem) -> UCBVIArrays:
-        """The estimated world as it is: nothing is added, what was not seen is worth nothing."""
+        """As UCBVI's: no bonus, noise counts against a row, what was not seen is worth nothing."""
         return UCBVI().recommending(problem)
 
 

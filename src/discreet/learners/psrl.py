@@ -168,7 +168,7 @@ class PSRL(WeighsBlocks):
         return plans[-1]._replace(policy=even_mixture([plan.policy for plan in plans]))
 
     def recommending(self, problem: Problem) -> UCBVIArrays:
-        """The estimated world as it is: nothing is drawn, what was not seen is worth nothing."""
+        """As UCBVI's: nothing is drawn, noise counts against a row, what was not seen is worth nothing."""
         return UCBVI().recommending(problem)
 
 

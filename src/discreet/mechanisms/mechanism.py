@@ -89,7 +89,7 @@ class AnyChannel(Protocol):
         """Begin a run. ``masked``: counts that the public policy makes known zeros carry no noise."""
 
     def noise_per_row(self) -> float:
-        """The noise variance in all counts of one (state, action) of one release; "auto" makes it small."""
+        """The noise variance in all counts of one (state, action) of one release; "auto" weighs it."""
 
     def cells_per_count(self) -> dict[str, int]:
         """How many noisy cells a count of each statistic sums, at most."""

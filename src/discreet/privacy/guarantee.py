@@ -14,6 +14,7 @@ function                    rule
 ``parallel``                disjoint users: each user moves one release only
 ``one_of``                  one of several mechanisms runs; which one is decided by public things
 ``billboard``               the policies shown to a user depend on the others' data through releases alone
+``locally``                 a mechanism that each user runs on her own record
 ``shuffled``                noise bits of all users, sent through a shuffler, in batches of any size
 ``several_trajectories``    a user who contributes several trajectories
 ``post_process``            a function of releases and public coins

@@ -123,8 +123,8 @@ class Shuffle(Privacy):
 
     Examples:
         >>> import discreet
-        >>> discreet.Shuffle(2.0, delta=1e-5, recipe="shuffle/first-visit").recipe
-        'shuffle/first-visit'
+        >>> discreet.Shuffle(2.0, delta=1e-5, recipe="shuffle/first-visit-binomial").recipe
+        'shuffle/first-visit-binomial'
     """
 
     model: ClassVar[str] = "shuffle"
@@ -132,7 +132,7 @@ class Shuffle(Privacy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.delta == 0:
-            raise InvalidInput("delta must be above 0 in the shuffle model (its noise is binomial); try delta=1e-5")
+            raise InvalidInput("delta must be above 0 in the shuffle model ; try delta=1e-5")
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,9 @@ def river_swim(
 ) -> TabularWorld:
     """RiverSwim: swim right (action 1) against the current to a reward of 1, or drift left (action 0) to one of 0.005.
 
-    Left always moves one state down. Right, from a state in the middle, moves down, stays or moves up with
-    probabilities 0.05, 0.6, 0.35; from the first state it stays or moves up (0.4, 0.6), from the last one it moves down
-    or stays (0.4, 0.6). Everybody starts in state 0.
+    Left moves one state down (or stays in the first). Right, from a state in the middle, moves down, stays or moves up
+    with probabilities 0.05, 0.6, 0.35; from the first state it stays or moves up (0.4, 0.6), from the last one it moves
+    down or stays (0.4, 0.6). Everybody starts in state 0.
 
     Args:
         states: The length of the river.

@@ -1,8 +1,9 @@
 """Small worlds of operations research: forest, machine repair, admission to a queue, inventory.
 
 The classics of Markov decision processes outside games, see Puterman, *Markov Decision Processes* (1994), chapters 3
-and 4. Their optimal policies are thresholds: cut when the forest is old, repair when the machine is worn, admit while
-the queue is short, order up to a level. All rewards lie in [0, 1]; costs are scaled by numbers that are public.
+and 4. By default the best policies let the forest grow old (and cut young ones only near the end), repair when the
+machine is worn, admit while the queue is short, and order up to a level. All rewards lie in [0, 1]; costs are scaled by
+numbers that are public.
 """
 
 from __future__ import annotations

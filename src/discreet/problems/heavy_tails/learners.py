@@ -241,7 +241,7 @@ class HeavyUCBVI(Replans):
 class HeavyUCBPO(PolicyOptimiser):
     """Optimistic policy optimisation for heavy-tailed rewards (Algorithm 3, with the sign that learns).
 
-    Not for private bandits: one run in ten or more stays on a worse arm, where ``HeavyUCBVI`` does not.
+    Not for private bandits: it stays on a worse arm more often than ``HeavyUCBVI``.
 
     Args:
         eta_scale: How many times the rate of the analysis is used.

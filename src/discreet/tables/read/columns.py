@@ -71,7 +71,8 @@ class Dates:
     """Dates as steps: step k holds the ``days`` days from k times ``days`` on, counted from an origin.
 
     The origin is a declared day, the same for everybody, or, if it is None, the first date among a user's own valid
-    rows (of the episode). Both are private: a declared day is public, and a user's first date only moves her own steps.
+    rows (of the episode). Neither costs privacy: a declared day is public, and a user's first date moves her
+    own steps only.
 
     Args:
         days: Days of a step.
