@@ -75,7 +75,7 @@ def test_the_sum_and_the_chain_stay_and_the_same_request_is_charged_anew_and_say
 def _of_reports():
     from discreet.privacy.guarantee import about
 
-    return about(pure(0.1), unit="all reports of a participant")
+    return about(pure(0.1), unit="all reports of a participant, at most 2")
 
 
 def test_a_damaged_ledger_is_not_carried_over(old):

@@ -109,7 +109,7 @@ def test_charges_of_one_data_set_are_about_the_same_users(books):
 def test_charges_of_one_data_set_have_one_unit(books):
     """Nobody knows how many of the other unit a person is; with a column of users all that is hers counts together."""
     charge(books, pure(0.1))
-    for other in ("all reports of a participant", "one user = up to 3 whole trajectories"):
+    for other in ("all reports of a participant, at most 2", "one user = up to 3 whole trajectories"):
         with pytest.raises(Unsupported, match="about unit 'one user = one whole trajectory' since the first one"):
             charge(books, about(pure(0.1), unit=other))
     with ledger.transaction(books):
@@ -117,7 +117,7 @@ def test_charges_of_one_data_set_have_one_unit(books):
     charge(books, pure(0.1), name="table", who="patient")
     charge(books, about(pure(0.1), unit="one user = up to 3 whole trajectories"), name="table", who="patient")
     with pytest.raises(Unsupported, match="about unit 'one user' since"):
-        charge(books, about(pure(0.1), unit="all reports of a participant"), name="table", who="patient")
+        charge(books, about(pure(0.1), unit="all reports of a participant, at most 2"), name="table", who="patient")
 
 
 def test_a_declared_data_set_refuses_other_declarations(books):

@@ -128,7 +128,7 @@ def test_what_is_not_a_tabular_world_is_refused(make, error, message):
 
 def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(MissingExtra, match=r"discreet\[gym\]"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[gym\]'"):
         frozen_lake()
-    with pytest.raises(MissingExtra, match=r"discreet\[gym\]"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[gym\]'"):
         from_gymnasium("FrozenLake-v1", 3)

@@ -31,6 +31,7 @@ NEEDED = {
     "opendp": "0.14.2",
     "typer": "0.20",
     "rich": "13",
+    "cryptography": "47",
 }
 OPTIONAL = {
     "duckdb": ("1.1", "real tables: discreet check, discreet train"),

@@ -13,7 +13,8 @@ def write(tmp_path):
         path = tmp_path / name
         names = ", ".join(f'"{column}"' for column in columns)
         connection = duckdb.connect(str(path) if path.suffix == ".duckdb" else ":memory:")
-        arrays = {column: np.asarray(values) for column, values in columns.items()}
+        known = {column: [value for value in values if value is not None] for column, values in columns.items()}
+        arrays = {column: np.asarray(values) for column, values in known.items()}  # a missing number leaves numbers
         kinds = {"i": "BIGINT", "f": "DOUBLE"}
         spec = ", ".join(f'"{c}" {kinds.get(a.dtype.kind, "VARCHAR")}' for c, a in arrays.items())
         connection.execute(f"CREATE TABLE rows ({spec})")

@@ -43,6 +43,7 @@ from discreet.problems.adversarial.layered_budget import (
     Part,
     assembled,
     bandit_blocks,
+    divisible,
     draws,
     epsilon_of,
     layered,
@@ -99,7 +100,7 @@ class Way(NamedTuple):
 
 def central_tables(privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """Full information with pure noise."""
-    shape, epsilon, kinds = layered(shape), epsilon_of(privacy), _kinds(options)
+    shape, epsilon, kinds = layered(shape), divisible(privacy), _kinds(options)
     check_name("kind of loss release", options["losses"], _LOSSES)
     if options["losses"] == "one-bit" and kinds == ["blocks"]:
         raise Unsupported("one-bit reports come from every user by herself: set accumulator='tree', or take k-norm")
@@ -135,7 +136,7 @@ def gaussian_tables(privacy: Privacy, shape: Shape, episodes: int, options: Opti
 def observed(family: str, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     """Bandit feedback user by user."""
     shape = layered(shape)
-    budget = _rough_scale(privacy) if family == "gaussian" else epsilon_of(privacy)
+    budget = _rough_scale(privacy) if family == "gaussian" else divisible(privacy)
 
     def ways(share: float) -> list[Way]:
         losses = Wanted(ObservedLosses(shape), EachAlone(), 1 - share, family, "observed losses")
@@ -165,7 +166,7 @@ def _noise_of_signs(privatizer: Privatizer) -> float:
 
 
 def _observed_blocks(family: str, privacy: Privacy, shape: LayeredShape, episodes: int, options: Options) -> Privatizer:
-    budget = _rough_scale(privacy) if family == "gaussian" else epsilon_of(privacy)
+    budget = _rough_scale(privacy) if family == "gaussian" else divisible(privacy)
     signed = options["cells"] == "signed" and family == "laplace"
     encoder: Encoder = SignedLosses(shape) if signed else LossBits(shape)
     name = "signs of observed losses" if signed else "bits of observed losses"

@@ -178,6 +178,11 @@ def epsilon_of(privacy: Privacy) -> float:
     return privacy.epsilon
 
 
+def divisible(privacy: Privacy) -> float:
+    """The target's epsilon, less what the sum of its parts may be rounded up by."""
+    return epsilon_of(privacy) * (1 - 2**-50)
+
+
 def norms(sensitivity: Sensitivity) -> Sensitivity:
     """The same sensitivity without its worst shift: Laplace noise needs the L1 norm only, and profiles stay cheap."""
     return replace(sensitivity, shifts=None, unit=False)

@@ -42,7 +42,7 @@ from discreet.problems.adversarial.layered_budget import (
     WHY,
     Part,
     channels,
-    epsilon_of,
+    divisible,
     layered,
     one_bit_guarantee,
     promises,
@@ -78,7 +78,7 @@ def _none(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Op
 
 def _local(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
     shape = layered(shape)
-    epsilon, H = epsilon_of(privacy), shape.horizon
+    epsilon, H = divisible(privacy), shape.horizon
 
     def at_half() -> float:
         return DiscreteLaplace(2 / (HALF * epsilon)).variance * episodes / max(H - 1, 1)
