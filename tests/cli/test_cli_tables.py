@@ -19,6 +19,42 @@ def test_the_form_of_a_file_and_dates_are_declared(discreet, tmp_path):
     assert "3 rows, 2 users; nothing to repair." in outcome.out
     late = discreet("check", str(path), *COLUMNS, *DOMAIN, *form, "--origin", "2024-01-01")
     assert "2 users; a release repairs" in late.out  # the second user's week is outside the horizon
+    assert (late.code, "a larger --horizon" in late.out) == (1, True)
+
+
+CLEAN = [(user, step, 0, step % 2, 1) for user in range(20) for step in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "code", "said"),
+    [
+        (CLEAN, (), 0, []),
+        (
+            [*CLEAN, (90, 0, 7, 0, 1), (91, 0, 0, 0, 1)],
+            (),
+            0,
+            ["Dropped: 1 row, and all rows of 1 user.", "States: whole"],
+        ),
+        ([(u, t + 1, s, a, r) for u, t, s, a, r in CLEAN], (), 1, ["give --first-step 1", "Dropped: 60 rows"]),
+        ([(u, t + 1, s, a, r) for u, t, s, a, r in CLEAN], ("--first-step", "1"), 0, ["nothing to repair"]),
+        ([(u, t, s, a + 1, r) for u, t, s, a, r in CLEAN], (), 1, ["Actions: whole numbers from 0 to 1 (list labels"]),
+        ([(u, t, "SECRET", a, r) for u, t, s, a, r in CLEAN], ("--states", "0:1:2"), 1, ["numbers from 0 to 2 count"]),
+        ([(u, 2 * t, s, a, r) for u, t, s, a, r in CLEAN], (), 1, ["a larger --horizon", "--missing row keeps"]),
+        ([(u, t, s, a, 5) for u, t, s, a, r in CLEAN], (), 0, ["clipped to 0 .. 1 (--rewards)"]),
+        ([(None, t, s, a, r) for u, t, s, a, r in CLEAN] + CLEAN, (), 1, ["(--user, --episode)"]),
+        (CLEAN, ("--homogeneous",), 0, ["nothing to repair"]),  # though the last rows are no cells of their own
+    ],
+)
+def test_check_fails_where_much_is_dropped_and_names_what_to_change(discreet, tmp_path, rows, options, code, said):
+    path = tmp_path / "rows.csv"
+    lines = [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
+    path.write_text("\n".join(["who,when,s,a,r", *lines]) + "\n")
+    outcome = discreet("check", str(path), *COLUMNS, "--actions", "2", "--horizon", "3", *(
+        options if "--states" in options else ("--states", "2", *options)
+    ))  # fmt: skip
+    assert outcome.code == code, outcome.out
+    assert all(words in " ".join(outcome.out.split()) for words in said), outcome.out
+    assert ("NOT private" in outcome.out, "SECRET" in outcome.out, outcome.err) == (True, False, "")
 
 
 @pytest.mark.parametrize(

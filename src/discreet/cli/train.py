@@ -177,7 +177,11 @@ def check(
     origin: tables.Origin = None,
     partition: tables.Partition = None,
 ) -> None:
-    """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
+    """Count, for the owner of the data, every row that a release would repair silently. NOT private.
+
+    Exit code 0: at most a tenth of the rows, and of the users, is dropped. 1: more than that. 2: it cannot be read.
+    """
+    from discreet.base.notebook import counted
     from discreet.tables.read.table_check import NOT_PRIVATE
     from discreet.tables.read.table_check import check as run
 
@@ -189,14 +193,15 @@ def check(
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
-    if days is None and report.starts == 0 < report.rows:
-        typer.echo(
-            f"No row has step {first_step}, the first: if your steps are counted from {first_step + 1}, give "
-            f"--first-step {first_step + 1}."
-        )
+    for remedy in report.remedies:
+        typer.echo(remedy)
     verdict = "nothing to repair" if report.clean else "a release repairs the rows above, silently"
     typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
+    if report.dropped or report.unseen:
+        typer.echo(f"Dropped: {counted(report.dropped, 'row')}, and all rows of {counted(report.unseen, 'user')}.")
     typer.echo(NOT_PRIVATE)
+    if report.too_many:
+        raise typer.Exit(1)
 
 
 def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
