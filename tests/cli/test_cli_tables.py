@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
+
+from discreet.cli.train import check_line
 
 COLUMNS = ("--user", "who", "--step", "when", "--state", "s", "--action", "a", "--reward", "r")
 DOMAIN = ("--states", "2", "--actions", "2", "--horizon", "3")
@@ -90,3 +93,34 @@ def test_exit_code_outputs_and_users_are_the_same_for_neighbours(discreet, tmp_p
     assert len(seen) == 1, seen
     assert next(iter(seen))[0] == 0
     assert next(iter(seen))[2] == 31
+
+
+def test_train_says_what_it_assumed_and_how_to_check_it(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my rows.csv").write_text(
+        "who,when,s,a,r\n" + "".join(f"u{user},{step + 1},0,{step % 2},1\n" for user in range(200) for step in range(3))
+    )
+    options = (
+        "my rows.csv", *COLUMNS, *DOMAIN, "--first-step", "1", "--no-early-end", "--rewards", "-1", "2.5",
+        "--missing-reward", "1.0", "--missing", "drop", "--homogeneous", "--csv", "line_breaks=no",
+    )  # fmt: skip
+    spent = ("--epsilon", "5", "--out", "p.json", "--receipt", "r.json")
+    outcome = discreet("train", *options, *spent)
+    assert outcome.code == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert "the first step is 1; every record has all its steps; a missing reward counts as 1; a record with a" in said
+    line = next(line for line in outcome.out.splitlines() if "for the owner alone: discreet check" in line)
+    told = shlex.split(line.partition(": discreet ")[2])
+    assert sorted(told) == sorted(["check", *(f"{float(o)}" if o in ("-1", "2.5") else o for o in options)])
+    checked = discreet(*told)
+    assert (checked.code, "600 rows, 200 users; nothing to repair." in checked.out) == (0, True)
+    declared = json.loads((tmp_path / "r.json").read_text())["declared"]
+    assert (declared["first_step"], declared["early_end"], declared["missing_reward"]) == (1, False, 1.0)
+    defaults = discreet("train", "my rows.csv", *COLUMNS, *DOMAIN, "--first-step", "1", *spent)
+    assert "records may end before the horizon, and what follows is worth 0; a missing" in " ".join(
+        defaults.out.split()
+    )
+
+
+def test_the_line_of_check_shows_no_address():
+    assert check_line("postgres://me:word@host/db", {"user": "u", "table": "t"}).split()[2] == "ADDRESS"

@@ -3,7 +3,9 @@ validator of such a table; what it prints is not private."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,15 +110,17 @@ def train(
     from discreet.cli.show import print_policy
     from discreet.privacy.words import rounded_up
     from discreet.tables.receipt import receipt_text, signed_facts
-    from discreet.tables.receipt_words import kept_words, worth_words
+    from discreet.tables.receipt_words import assumed_words, kept_words, worth_words
     from discreet.tables.train import train as run
 
-    opened = tables.open_table(
-        data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
-        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        missing=missing, per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step,
-        table=table, csv=csv, days=days, origin=origin, partition=partition,
-    )  # fmt: skip
+    declared: dict[str, Any] = {
+        "user": user, "step": step, "state": state, "action": action, "reward": reward, "episode": episode,
+        "next_state": next_state, "states": states, "actions": actions, "horizon": horizon, "rewards": rewards,
+        "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "homogeneous": homogeneous,
+        "early_end": early_end, "first_step": first_step, "table": table, "csv": csv, "days": days, "origin": origin,
+        "partition": partition,
+    }  # fmt: skip
+    opened = tables.open_table(data, **declared)
     signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
     with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
@@ -140,8 +144,10 @@ def train(
             # Held-out users judge better than an estimate from what was learned from.
             *([] if facts["evaluation"] is not None else worth_words(facts["values"])),
             *kept_words(facts["values"]),
+            ("assumed", assumed_words(facts["declared"])),
         ]
     )
+    typer.echo(f"What this drops, for the owner alone: {check_line(data, declared)}")
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
     if facts["evaluation"] is not None:
         holdout_options.print_judgement(facts["evaluation"])
@@ -202,6 +208,23 @@ def check(
     typer.echo(NOT_PRIVATE)
     if report.too_many:
         raise typer.Exit(1)
+
+
+def check_line(data: str, declared: Mapping[str, Any]) -> str:
+    """The command that shows the owner what these declarations drop; an address may hold a password and is left out."""
+    words = ["discreet", "check", "ADDRESS" if "://" in data else data]
+    for name, parameter in inspect.signature(check).parameters.items():
+        value, option = declared.get(name), f"--{name.replace('_', '-')}"
+        if value is None or value == [] or value == parameter.default:
+            continue
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-"))
+        elif isinstance(value, tuple):
+            words += [option, *map(repr, value)]
+        else:
+            for each in value if isinstance(value, list) else [value]:
+                words += [option, str(each)]
+    return shlex.join(words)
 
 
 def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:

@@ -349,6 +349,7 @@ def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: 
             "horizon": shape.horizon,
             "rewards": list(shape.rewards),
             "homogeneous": shape.homogeneous,
+            "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,
             "missing": declaration.missing,

@@ -216,6 +216,7 @@ def training_facts(
             "rewards": list(shape.rewards),
             "trajectories_per_user": declaration.per_user,
             "homogeneous": shape.homogeneous,
+            "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,
             "missing": declaration.missing,
