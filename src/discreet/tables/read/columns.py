@@ -140,6 +140,28 @@ def domain(name: str, given: Domain | None) -> Part:
     return check_count(name, given)
 
 
+def numbers_of_labels(labels: Sequence[str], whole: bool) -> dict[int | float, int]:
+    """The labels that are numbers as they are usually written (1, -2, 0.5 or 2.0; not 01), with their positions.
+
+    In a column of numbers such a label is that number. ``whole`` says that cells are whole numbers of 64 bits; in
+    others whole ones are told apart up to 2^53.
+
+    >>> numbers_of_labels(("1", "02", "0.5", "low"), whole=False)
+    {1: 0, 0.5: 2}
+    """
+    found: dict[int | float, int] = {}
+    largest = 2**63 - 1 if whole else 2**53
+    for position, label in enumerate(labels):
+        for kind in (int, float):
+            try:
+                number = kind(label)
+            except ValueError:
+                continue
+            if str(number) == label and -largest <= number <= largest and not (whole and number % 1):
+                found.setdefault(number if number % 1 else int(number), position)
+    return found
+
+
 def domains(name: str, columns: str | Sequence[str], given: Domain | Sequence[Domain] | None) -> tuple[Part, ...]:
     """The domains of one column, or of each of several."""
     if isinstance(columns, str):

@@ -64,7 +64,7 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
 def _member_needs(name: str, role: str, part: Part) -> tuple[str, str, frozenset[str], str]:
     if isinstance(part, int | Bins):
         return name, role, _NUMBERS, "numeric"
-    return name, f"{role} as declared labels", frozenset({"text"}), "text"
+    return name, f"{role} as declared labels", _NUMBERS, "text or numeric"
 
 
 def _ibis_kind(kind: Any) -> str:
