@@ -190,8 +190,9 @@ def train(
         recipe_options: Options of the recipe.
         holdout: The share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour`` and
             ``fit.difference`` are then intervals in the units of the table.
-        behaviour: The policy that users followed, which makes intervals far narrower, and which ``apvi`` falls back on
-            instead of the released one where nothing is surer to be better.
+        behaviour: The policy that users followed (a policy, its file, "uniform", or probabilities (A,), (S, A) or
+            (H, S, A)), which makes intervals far narrower, and which ``apvi`` falls back on instead of the released one
+            where nothing is surer to be better.
         returns: The range of the sum of rewards from any step on.
         safe: Keep to the declared behaviour where few users show what an action does.
         split: A file that records who was held out, written before anything is drawn, or read if it is there: it
