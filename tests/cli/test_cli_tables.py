@@ -109,6 +109,7 @@ def test_train_says_what_it_assumed_and_how_to_check_it(discreet, tmp_path, monk
     assert outcome.code == 0, outcome.err
     said = " ".join(outcome.out.split())
     assert "the first step is 1; every record has all its steps; a missing reward counts as 1; a record with a" in said
+    assert "the first, are in the released table" in said
     line = next(line for line in outcome.out.splitlines() if "for the owner alone: discreet check" in line)
     told = shlex.split(line.partition(": discreet ")[2])
     assert sorted(told) == sorted(["check", *(f"{float(o)}" if o in ("-1", "2.5") else o for o in options)])

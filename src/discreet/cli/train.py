@@ -110,7 +110,7 @@ def train(
     from discreet.cli.show import print_policy
     from discreet.privacy.words import rounded_up
     from discreet.tables.receipt import receipt_text, signed_facts
-    from discreet.tables.receipt_words import assumed_words, kept_words, worth_words
+    from discreet.tables.receipt_words import assumed_words, kept_words, present_words, worth_words
     from discreet.tables.train import train as run
 
     declared: dict[str, Any] = {
@@ -144,6 +144,7 @@ def train(
             # Held-out users judge better than an estimate from what was learned from.
             *([] if facts["evaluation"] is not None else worth_words(facts["values"])),
             *kept_words(facts["values"]),
+            *present_words(facts["values"]),
             ("assumed", assumed_words(facts["declared"])),
         ]
     )

@@ -156,6 +156,14 @@ def kept_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("does as users did", f"in {kept['situations']:,} of {kept['of']:,} situations (a step and a state)")]
 
 
+def present_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How many users and steps are in the released table, by its own noisy counts, where it has some."""
+    present = values.get("present")
+    return (
+        [] if present is None else [("in the table", f"{present['meaning']} (its own noisy counts, three deviations)")]
+    )
+
+
 def assumed_words(declared: Mapping[str, Any]) -> str:
     """What was taken for granted about every record unless it was declared otherwise."""
     first = declared["first_step"]

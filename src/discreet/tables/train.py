@@ -44,7 +44,7 @@ from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
 from discreet.tables.evaluation.interval import Interval
-from discreet.tables.evaluation.presence import DECLARATIONS, presence_of
+from discreet.tables.evaluation.presence import DECLARATIONS, presence_of, present_facts
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.verdict import Verdict
 from discreet.tables.holdout import Jury
@@ -311,7 +311,8 @@ def train(
         )
     asked = jury.asked(what, budget)
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
-    facts["values"] = found.meaning
+    present = present_facts(data.shape, found.release, users, data.declaration.per_user)
+    facts["values"] = {**found.meaning, "present": present}
     facts |= {
         **made,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
