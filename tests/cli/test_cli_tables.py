@@ -125,3 +125,36 @@ def test_train_says_what_it_assumed_and_how_to_check_it(discreet, tmp_path, monk
 
 def test_the_line_of_check_shows_no_address():
     assert check_line("postgres://me:word@host/db", {"user": "u", "table": "t"}).split()[2] == "ADDRESS"
+
+
+def test_one_decision_needs_no_step_on_the_command_line(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(
+        "who,s,a,r\n" + "".join(f"u{user},0,{user % 2},{user % 2}\n" for user in range(400))
+    )
+    told = (
+        "t.csv",
+        "--user",
+        "who",
+        "--state",
+        "s",
+        "--action",
+        "a",
+        "--reward",
+        "r",
+        "--states",
+        "1",
+        "--actions",
+        "2",
+    )
+    assert "400 users; nothing to repair" in discreet("check", *told, "--horizon", "1").out
+    trained = discreet("train", *told, "--horizon", "1", "--epsilon", "5", "--out", "p.json", "--receipt", "r.json")
+    assert trained.code == 0, trained.err
+    rules = json.loads((tmp_path / "r.json").read_text())["repairs"]
+    assert any("of several rows for one user" in rule for rule in rules)
+    judged = discreet(
+        "evaluate", "p.json", "--data", *told, "--horizon", "1", "--behaviour", "uniform", "--epsilon", "5"
+    )
+    assert judged.code == 0, judged.err
+    refused = discreet("check", *told, "--horizon", "2")
+    assert (refused.code, "--step is missing" in refused.err) == (2, True)

@@ -27,10 +27,10 @@ _SPARE = 1 << 16  # bytes: headers, and what a receipt says whatever the sizes
 def train(
     data: tables.Source,
     user: tables.User,
-    step: tables.Step,
     state: tables.State,
     action: tables.Action,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz).", rich_help_panel=_OUTPUT)],
+    step: tables.Step = None,
     reward: tables.Reward = None,
     episode: tables.Episode = None,
     next_state: tables.NextState = None,
@@ -162,9 +162,9 @@ def train(
 def check(
     data: tables.Source,
     user: tables.User,
-    step: tables.Step,
     state: tables.State,
     action: tables.Action,
+    step: tables.Step = None,
     reward: tables.Reward = None,
     episode: tables.Episode = None,
     next_state: tables.NextState = None,

@@ -252,3 +252,23 @@ def test_nan_is_a_missing_next_state_and_no_user():
     assert [each.users() for each in found] == [2, 2]  # zero is one user, whatever its sign
     ours, theirs = (each.joint_counts(seed=0) for each in found)
     assert ours.keys.tolist() == theirs.keys.tolist() == [0, 4, 14]  # (step, state, action, successor), reward level 0
+
+
+@pytest.mark.parametrize("form", [*FORMS, "rows.parquet", "rows.csv", "rows.duckdb"])
+def test_one_step_needs_no_column_of_steps(tmp_path, form):
+    """The same counts as with a column of zeros: one row of each user, the smallest."""
+    kept = {name: column for name, column in labelled_rows().items() if name != "t"}
+    source = in_file(tmp_path, form) if "." in form else FORMS[form](kept)
+    declared = {**NAMES, "states": ["1", "2", "3"], "actions": ["1", "2", "3", "4"], "horizon": 1}
+    found = data.read(source, **{**declared, "step": None}, table="rows" if form.endswith("duckdb") else None)
+    expected = data.read(arrow({**kept, "t": np.zeros(120, np.int64)}), **declared)
+    for ours, theirs in zip(found.joint_counts(seed=3)[:2], expected.joint_counts(seed=3)[:2], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert 20 < expected.joint_counts(seed=3).counts.sum() <= 30
+    assert data.check(found).dropped == data.check(expected).dropped
+
+
+def test_several_steps_need_a_column():
+    for more in ({"horizon": 2}, {"horizon": 1, "dates": Dates(7)}):
+        with pytest.raises(InvalidInput, match="step= is missing: name the column of steps, which horizon=1 alone"):
+            data.read(arrow(rows()), user="u", state="s", action="a", states=3, actions=2, **more)

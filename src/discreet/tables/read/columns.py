@@ -195,13 +195,13 @@ def _words(part: Part) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns; ``episode``, ``reward`` and ``next_state`` may be absent.
+    """The names of the columns; ``episode``, ``reward`` and ``next_state`` may be absent, ``step`` where there is one.
 
     States, actions and next states may be made of several columns.
     """
 
     user: str
-    step: str
+    step: str | None
     state: str | tuple[str, ...]
     action: str | tuple[str, ...]
     reward: str | None = None
@@ -267,6 +267,8 @@ class Declaration:
     def _check_roles(self) -> None:
         """Refuse the column of users in another role: it says who somebody is, and nothing else."""
         columns = self.columns
+        if columns.step is None and (self.shape.horizon > 1 or self.dates is not None):
+            raise InvalidInput("step= is missing: name the column of steps, which horizon=1 alone can do without")
         others = (columns.step, columns.state, columns.action, columns.reward, columns.episode, columns.next_state)
         if any(columns.user in listed(given) for given in others):
             raise InvalidInput(

@@ -219,6 +219,8 @@ def number_of(table: Any, name: str) -> Any:
 def _step(table: Any, declaration: Declaration) -> Any:
     dates, H = declaration.dates, declaration.shape.horizon
     name = declaration.columns.step
+    if name is None:  # every row is at the only step
+        return table[declaration.columns.user].isnull().ifelse(0, 0).cast("int64")
     if dates is None:
         return _whole(table, name, declaration.first_step, H)
     column = table[name]

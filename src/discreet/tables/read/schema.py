@@ -46,7 +46,9 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
     needs = [
         (name, "identifier", _IDS, "a number, text or a date") for name in (columns.user, *listed(columns.episode))
     ]
-    if declaration.dates is None:
+    if columns.step is None:
+        pass
+    elif declaration.dates is None:
         needs.append((columns.step, "step", _NUMBERS, "numeric"))
     else:
         needs.append((columns.step, "date of the step", frozenset({"date", "text"}), "a date, or text"))
