@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 
 import pytest
@@ -158,3 +159,17 @@ def test_one_decision_needs_no_step_on_the_command_line(discreet, tmp_path, monk
     assert judged.code == 0, judged.err
     refused = discreet("check", *told, "--horizon", "2")
     assert (refused.code, "--step is missing" in refused.err) == (2, True)
+
+
+def test_steps_are_numbered_as_in_the_table(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"u{user},{step + 1},0,{user % 2},{(user + step) % 2}\n" for user in range(4000) for step in range(3)]
+    (tmp_path / "t.csv").write_text("who,when,s,a,r\n" + "".join(lines))
+    told = ("t.csv", *COLUMNS, *DOMAIN, "--first-step", "1", "--epsilon", "20", "--out", "p.json")
+    trained = discreet("train", *told)
+    assert trained.code == 0, trained.err
+    assert "steps 1 to 3; policy.act(step, state) counts them from 0" in " ".join(trained.out.split())
+    assert re.search(r"^ *0 +1 +1 *$\n *2 +0 *$\n *3 +1 *$", trained.out, re.MULTILINE), trained.out
+    assert "steps 1 to 3" in " ".join(discreet("show", "p.json", "--first-step", "1").out.split())
+    assert "3 steps, counted from 0" in discreet("show", "p.json").out
+    assert discreet("show", "p.json", "--first-step", "-1").code == 2

@@ -149,7 +149,7 @@ def train(
         ]
     )
     typer.echo(f"What this drops, for the owner alone: {check_line(data, declared)}")
-    print_policy(fit.policy, most=_MOST_ROWS, file=out)
+    print_policy(fit.policy, most=_MOST_ROWS, file=out, first=facts["declared"]["first_step"] or 0)
     if facts["evaluation"] is not None:
         holdout_options.print_judgement(facts["evaluation"])
         typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
