@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import duckdb
 import pytest
 
-from discreet.base.policies import load_policy
+from discreet.base.policies import Policy, load_policy
+from discreet.base.shape import Shape
+from discreet.tables.policy_arrays import behaviour_table
+from discreet.tables.read.columns import Columns, Declaration
 
 COLUMNS = ("--user", "u", "--step", "t", "--state", "s", "--action", "a", "--reward", "r")
 DOMAIN = ("--states", "2", "--actions", "2", "--horizon", "2", "--no-early-end")
@@ -137,3 +142,37 @@ def test_calibrate_takes_offline_learners(discreet):
     named = discreet("calibrate", "--recipe", "offline/gaussian", "--epsilon", "1", "--delta", "1e-6")
     assert named.code == 0
     assert "offline/gaussian" in named.out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (".4,.6", None),
+        (".4,.3,.3", "behaviour must be one probability for each of 2 actions, got 3"),
+        (".4,.5", "behaviour must sum to one, got a sum of 0.9"),
+        ("-.4,1.4", "behaviour must not be empty or negative"),
+        (".4,much", "or numbers such as .35,.30,.35, got '.4,much'"),
+    ],
+)
+def test_a_behaviour_is_given_by_the_probabilities_of_actions(discreet, rows, tmp_path, given, message):
+    policy = tmp_path / "p.json"
+    Policy([[1, 1], [1, 1]]).save(policy)
+    asked = ("evaluate", str(policy), "--data", str(rows), *COLUMNS, *DOMAIN, *TARGET, f"--behaviour={given}")
+    outcome = discreet(*asked)
+    assert (outcome.code, outcome.err.count("\n")) == ((0, 0) if message is None else (2, 1)), outcome.err
+    assert message is None or message in " ".join(outcome.err.split())
+
+
+def test_a_vector_is_the_same_behaviour_in_every_state():
+    declaration = Declaration(Columns("u", "t", "s", "a"), Shape(3, 2, 4))
+    for given in ([0.25, 0.75], ".25,.75"):
+        table = behaviour_table(given, declaration)
+        assert table.shape == (4, 3, 2)
+        assert (table == [0.25, 0.75]).all()
+
+
+def test_a_policy_file_is_written_by_hand_as_the_page_says(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
+    (tmp_path / "usual.json").write_text(re.findall(r"`(\{\"format\".*?\})`", page)[0])
+    declaration = Declaration(Columns("u", "t", "s", "a"), Shape(1, 3, 1))
+    assert behaviour_table(tmp_path / "usual.json", declaration).tolist() == [[[0.35, 0.3, 0.35]]]

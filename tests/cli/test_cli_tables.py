@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import pytest
+
+from discreet.cli.train import check_line
 
 COLUMNS = ("--user", "who", "--step", "when", "--state", "s", "--action", "a", "--reward", "r")
 DOMAIN = ("--states", "2", "--actions", "2", "--horizon", "3")
@@ -19,6 +23,42 @@ def test_the_form_of_a_file_and_dates_are_declared(discreet, tmp_path):
     assert "3 rows, 2 users; nothing to repair." in outcome.out
     late = discreet("check", str(path), *COLUMNS, *DOMAIN, *form, "--origin", "2024-01-01")
     assert "2 users; a release repairs" in late.out  # the second user's week is outside the horizon
+    assert (late.code, "a larger --horizon" in late.out) == (1, True)
+
+
+CLEAN = [(user, step, 0, step % 2, 1) for user in range(20) for step in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "code", "said"),
+    [
+        (CLEAN, (), 0, []),
+        (
+            [*CLEAN, (90, 0, 7, 0, 1), (91, 0, 0, 0, 1)],
+            (),
+            0,
+            ["Dropped: 1 row, and all rows of 1 user.", "States: whole"],
+        ),
+        ([(u, t + 1, s, a, r) for u, t, s, a, r in CLEAN], (), 1, ["give --first-step 1", "Dropped: 60 rows"]),
+        ([(u, t + 1, s, a, r) for u, t, s, a, r in CLEAN], ("--first-step", "1"), 0, ["nothing to repair"]),
+        ([(u, t, s, a + 1, r) for u, t, s, a, r in CLEAN], (), 1, ["Actions: whole numbers from 0 to 1 (list labels"]),
+        ([(u, t, "SECRET", a, r) for u, t, s, a, r in CLEAN], ("--states", "0:1:2"), 1, ["numbers from 0 to 2 count"]),
+        ([(u, 2 * t, s, a, r) for u, t, s, a, r in CLEAN], (), 1, ["a larger --horizon", "--missing row keeps"]),
+        ([(u, t, s, a, 5) for u, t, s, a, r in CLEAN], (), 0, ["clipped to 0 .. 1 (--rewards)"]),
+        ([(None, t, s, a, r) for u, t, s, a, r in CLEAN] + CLEAN, (), 1, ["(--user, --episode)"]),
+        (CLEAN, ("--homogeneous",), 0, ["nothing to repair"]),  # though the last rows are no cells of their own
+    ],
+)
+def test_check_fails_where_much_is_dropped_and_names_what_to_change(discreet, tmp_path, rows, options, code, said):
+    path = tmp_path / "rows.csv"
+    lines = [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
+    path.write_text("\n".join(["who,when,s,a,r", *lines]) + "\n")
+    outcome = discreet("check", str(path), *COLUMNS, "--actions", "2", "--horizon", "3", *(
+        options if "--states" in options else ("--states", "2", *options)
+    ))  # fmt: skip
+    assert outcome.code == code, outcome.out
+    assert all(words in " ".join(outcome.out.split()) for words in said), outcome.out
+    assert ("NOT private" in outcome.out, "SECRET" in outcome.out, outcome.err) == (True, False, "")
 
 
 @pytest.mark.parametrize(
@@ -54,3 +94,82 @@ def test_exit_code_outputs_and_users_are_the_same_for_neighbours(discreet, tmp_p
     assert len(seen) == 1, seen
     assert next(iter(seen))[0] == 0
     assert next(iter(seen))[2] == 31
+
+
+def test_train_says_what_it_assumed_and_how_to_check_it(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my rows.csv").write_text(
+        "who,when,s,a,r\n" + "".join(f"u{user},{step + 1},0,{step % 2},1\n" for user in range(200) for step in range(3))
+    )
+    options = (
+        "my rows.csv", *COLUMNS, *DOMAIN, "--first-step", "1", "--no-early-end", "--rewards", "-1", "2.5",
+        "--missing-reward", "1.0", "--missing", "drop", "--homogeneous", "--csv", "line_breaks=no",
+    )  # fmt: skip
+    spent = ("--epsilon", "5", "--out", "p.json", "--receipt", "r.json")
+    outcome = discreet("train", *options, *spent)
+    assert outcome.code == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert "the first step is 1; every record has all its steps; a missing reward counts as 1; a record with a" in said
+    assert "the first, are in the released table" in said
+    line = next(line for line in outcome.out.splitlines() if "for the owner alone: discreet check" in line)
+    told = shlex.split(line.partition(": discreet ")[2])
+    assert sorted(told) == sorted(["check", *(f"{float(o)}" if o in ("-1", "2.5") else o for o in options)])
+    checked = discreet(*told)
+    assert (checked.code, "600 rows, 200 users; nothing to repair." in checked.out) == (0, True)
+    declared = json.loads((tmp_path / "r.json").read_text())["declared"]
+    assert (declared["first_step"], declared["early_end"], declared["missing_reward"]) == (1, False, 1.0)
+    defaults = discreet("train", "my rows.csv", *COLUMNS, *DOMAIN, "--first-step", "1", *spent)
+    assert "records may end before the horizon, and what follows is worth 0; a missing" in " ".join(
+        defaults.out.split()
+    )
+
+
+def test_the_line_of_check_shows_no_address():
+    assert check_line("postgres://me:word@host/db", {"user": "u", "table": "t"}).split()[2] == "ADDRESS"
+
+
+def test_one_decision_needs_no_step_on_the_command_line(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(
+        "who,s,a,r\n" + "".join(f"u{user},0,{user % 2},{user % 2}\n" for user in range(400))
+    )
+    told = (
+        "t.csv",
+        "--user",
+        "who",
+        "--state",
+        "s",
+        "--action",
+        "a",
+        "--reward",
+        "r",
+        "--states",
+        "1",
+        "--actions",
+        "2",
+    )
+    assert "400 users; nothing to repair" in discreet("check", *told, "--horizon", "1").out
+    trained = discreet("train", *told, "--horizon", "1", "--epsilon", "5", "--out", "p.json", "--receipt", "r.json")
+    assert trained.code == 0, trained.err
+    rules = json.loads((tmp_path / "r.json").read_text())["repairs"]
+    assert any("of several rows for one user" in rule for rule in rules)
+    judged = discreet(
+        "evaluate", "p.json", "--data", *told, "--horizon", "1", "--behaviour", "uniform", "--epsilon", "5"
+    )
+    assert judged.code == 0, judged.err
+    refused = discreet("check", *told, "--horizon", "2")
+    assert (refused.code, "--step is missing" in refused.err) == (2, True)
+
+
+def test_steps_are_numbered_as_in_the_table(discreet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"u{user},{step + 1},0,{user % 2},{(user + step) % 2}\n" for user in range(4000) for step in range(3)]
+    (tmp_path / "t.csv").write_text("who,when,s,a,r\n" + "".join(lines))
+    told = ("t.csv", *COLUMNS, *DOMAIN, "--first-step", "1", "--epsilon", "20", "--out", "p.json")
+    trained = discreet("train", *told)
+    assert trained.code == 0, trained.err
+    assert "steps 1 to 3; policy.act(step, state) counts them from 0" in " ".join(trained.out.split())
+    assert re.search(r"^ *0 +1 +1 *$\n *2 +0 *$\n *3 +1 *$", trained.out, re.MULTILINE), trained.out
+    assert "steps 1 to 3" in " ".join(discreet("show", "p.json", "--first-step", "1").out.split())
+    assert "3 steps, counted from 0" in discreet("show", "p.json").out
+    assert discreet("show", "p.json", "--first-step", "-1").code == 2

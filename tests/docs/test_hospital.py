@@ -30,7 +30,7 @@ def run(words: list[str], folder: Path) -> str:
     else:
         words = [sys.executable, str(ROOT / words[1]), *words[2:]]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == int("check" in words), done.stderr  # more than a tenth of these lines is dropped
     return done.stdout
 
 

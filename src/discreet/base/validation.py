@@ -103,6 +103,8 @@ def check_probabilities(name: str, value: ArrayLike, shape: tuple[int, ...] | No
     sums = array.sum(axis=-1)
     worst = float(np.abs(sums - 1).max())
     if worst > 1e-8:
+        if array.ndim == 1:
+            raise InvalidInput(f"{name} must sum to one, got a sum of {sums:.6g}")
         where = np.unravel_index(int(np.abs(sums - 1).argmax()), sums.shape)
         raise InvalidInput(
             f"{name} must sum to one over the last axis; row {tuple(map(int, where))} sums to {sums[where]:.6g}"

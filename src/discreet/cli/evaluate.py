@@ -28,7 +28,7 @@ def evaluate(
         typer.Option("--world", help="A name from discreet worlds, instead of data.", rich_help_panel=_WORLD),
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)] = None,
-    step: Annotated[str | None, typer.Option("--step", help="The column of steps.", rich_help_panel=_DATA)] = None,
+    step: tables.Step = None,
     state: Annotated[
         list[str] | None, typer.Option("--state", help="The column of states, or several.", rich_help_panel=_DATA)
     ] = None,
@@ -102,7 +102,7 @@ def evaluate(
         }  # fmt: skip
         _in_world(policy, world, shorthands, world_option, homogeneous, json)
         return
-    for name, given in (("--user", user), ("--step", step), ("--state", state), ("--action", action)):
+    for name, given in (("--user", user), ("--state", state), ("--action", action)):
         if not given:
             raise InvalidInput(f"{name} is missing: declare the columns of the table, as for train")
     if holdout is not None and behaviour is None:

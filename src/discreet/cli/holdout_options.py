@@ -26,9 +26,9 @@ Behaviour: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--behaviour",
-        metavar="FILE",
-        help="The policy that users followed, if it is known (a policy file, or uniform): narrower intervals, and "
-        "apvi falls back on it.",
+        metavar="FILE|P,P,...",
+        help="The policy that users followed, if it is known (a policy file, uniform, or a probability for each action "
+        "such as .35,.30,.35): narrower intervals, and apvi falls back on it.",
         rich_help_panel=_PANEL,
     ),
 ]

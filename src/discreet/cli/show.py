@@ -20,28 +20,39 @@ def show(
     state: Annotated[
         list[str] | None, typer.Option("--state", help="Only this state, by label or number; may be repeated.")
     ] = None,
+    first_step: Annotated[int, typer.Option("--first-step", help="The number of the first step in your table.")] = 0,
 ) -> None:
     """Print a policy: for every state the action to take, with steps of the same action in one line."""
     from discreet.base.policies import load_policy
 
     loaded = load_policy(policy)
     chosen = None if state is None else [state_number(loaded, text) for text in state]
-    print_policy(loaded, states=chosen)
+    if first_step < 0:
+        raise InvalidInput(f"--first-step must not be negative, got {first_step}")
+    print_policy(loaded, states=chosen, first=first_step)
 
 
 def print_policy(
-    policy: AnyPolicy, *, states: list[int] | None = None, most: int | None = None, file: Path | None = None
+    policy: AnyPolicy,
+    *,
+    states: list[int] | None = None,
+    most: int | None = None,
+    file: Path | None = None,
+    first: int = 0,
 ) -> None:
     """The table of a policy, or its first ``most`` rows and how to see the others."""
     from discreet.tables.policy_table import policy_rows
 
-    rows = list(islice(policy_rows(policy, states), None if most is None else most + 1))
+    rows = list(islice(policy_rows(policy, states, first), None if most is None else most + 1))
     cut = most is not None and len(rows) > most
     print_table(["state", "steps", "action"], rows[:most])
     if cut:
-        typer.echo(f"... more rows: discreet show {file}")
+        typer.echo(f"... more rows: discreet show {file}" + (f" --first-step {first}" if first else ""))
     if states is None:
-        print_facts([("", f"{_many(policy.states, 'state')}; {_many(policy.horizon, 'step')}, counted from 0")])
+        steps = f"{_many(policy.horizon, 'step')}, counted from 0"
+        if first:
+            steps = f"steps {first} to {first + policy.horizon - 1}; policy.act(step, state) counts them from 0"
+        print_facts([("", f"{_many(policy.states, 'state')}; {steps}")])
 
 
 def _many(number: int, thing: str) -> str:

@@ -22,7 +22,9 @@ Source: TypeAlias = Annotated[
     typer.Argument(metavar="DATA", help="A .parquet or .csv file, a folder of them, a .duckdb file, or an address."),
 ]
 User: TypeAlias = Annotated[str, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)]
-Step: TypeAlias = Annotated[str, typer.Option("--step", help="The column of steps.", rich_help_panel=_DATA)]
+Step: TypeAlias = Annotated[
+    str | None, typer.Option("--step", help="The column of steps; --horizon 1 needs none.", rich_help_panel=_DATA)
+]
 State: TypeAlias = Annotated[
     list[str],
     typer.Option(

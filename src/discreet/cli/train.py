@@ -3,7 +3,9 @@ validator of such a table; what it prints is not private."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,10 +27,10 @@ _SPARE = 1 << 16  # bytes: headers, and what a receipt says whatever the sizes
 def train(
     data: tables.Source,
     user: tables.User,
-    step: tables.Step,
     state: tables.State,
     action: tables.Action,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz).", rich_help_panel=_OUTPUT)],
+    step: tables.Step = None,
     reward: tables.Reward = None,
     episode: tables.Episode = None,
     next_state: tables.NextState = None,
@@ -108,15 +110,17 @@ def train(
     from discreet.cli.show import print_policy
     from discreet.privacy.words import rounded_up
     from discreet.tables.receipt import receipt_text, signed_facts
-    from discreet.tables.receipt_words import kept_words, worth_words
+    from discreet.tables.receipt_words import assumed_words, kept_words, present_words, worth_words
     from discreet.tables.train import train as run
 
-    opened = tables.open_table(
-        data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
-        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        missing=missing, per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step,
-        table=table, csv=csv, days=days, origin=origin, partition=partition,
-    )  # fmt: skip
+    declared: dict[str, Any] = {
+        "user": user, "step": step, "state": state, "action": action, "reward": reward, "episode": episode,
+        "next_state": next_state, "states": states, "actions": actions, "horizon": horizon, "rewards": rewards,
+        "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "homogeneous": homogeneous,
+        "early_end": early_end, "first_step": first_step, "table": table, "csv": csv, "days": days, "origin": origin,
+        "partition": partition,
+    }  # fmt: skip
+    opened = tables.open_table(data, **declared)
     signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
     with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
@@ -140,9 +144,12 @@ def train(
             # Held-out users judge better than an estimate from what was learned from.
             *([] if facts["evaluation"] is not None else worth_words(facts["values"])),
             *kept_words(facts["values"]),
+            *present_words(facts["values"]),
+            ("assumed", assumed_words(facts["declared"])),
         ]
     )
-    print_policy(fit.policy, most=_MOST_ROWS, file=out)
+    typer.echo(f"What this drops, for the owner alone: {check_line(data, declared)}")
+    print_policy(fit.policy, most=_MOST_ROWS, file=out, first=facts["declared"]["first_step"] or 0)
     if facts["evaluation"] is not None:
         holdout_options.print_judgement(facts["evaluation"])
         typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
@@ -155,9 +162,9 @@ def train(
 def check(
     data: tables.Source,
     user: tables.User,
-    step: tables.Step,
     state: tables.State,
     action: tables.Action,
+    step: tables.Step = None,
     reward: tables.Reward = None,
     episode: tables.Episode = None,
     next_state: tables.NextState = None,
@@ -177,7 +184,11 @@ def check(
     origin: tables.Origin = None,
     partition: tables.Partition = None,
 ) -> None:
-    """Count, for the owner of the data, every row that a release would repair silently. NOT private."""
+    """Count, for the owner of the data, every row that a release would repair silently. NOT private.
+
+    Exit code 0: at most a tenth of the rows, and of the users, is dropped. 1: more than that. 2: it cannot be read.
+    """
+    from discreet.base.notebook import counted
     from discreet.tables.read.table_check import NOT_PRIVATE
     from discreet.tables.read.table_check import check as run
 
@@ -189,14 +200,32 @@ def check(
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
-    if days is None and report.starts == 0 < report.rows:
-        typer.echo(
-            f"No row has step {first_step}, the first: if your steps are counted from {first_step + 1}, give "
-            f"--first-step {first_step + 1}."
-        )
+    for remedy in report.remedies:
+        typer.echo(remedy)
     verdict = "nothing to repair" if report.clean else "a release repairs the rows above, silently"
     typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
+    if report.dropped or report.unseen:
+        typer.echo(f"Dropped: {counted(report.dropped, 'row')}, and all rows of {counted(report.unseen, 'user')}.")
     typer.echo(NOT_PRIVATE)
+    if report.too_many:
+        raise typer.Exit(1)
+
+
+def check_line(data: str, declared: Mapping[str, Any]) -> str:
+    """The command that shows the owner what these declarations drop; an address may hold a password and is left out."""
+    words = ["discreet", "check", "ADDRESS" if "://" in data else data]
+    for name, parameter in inspect.signature(check).parameters.items():
+        value, option = declared.get(name), f"--{name.replace('_', '-')}"
+        if value is None or value == [] or value == parameter.default:
+            continue
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-"))
+        elif isinstance(value, tuple):
+            words += [option, *map(repr, value)]
+        else:
+            for each in value if isinstance(value, list) else [value]:
+                words += [option, str(each)]
+    return shlex.join(words)
 
 
 def _given(option: str, texts: list[str] | None) -> list[tuple[str, str]]:

@@ -153,8 +153,8 @@ def evaluate(
         epsilon: With ``delta``, or ``rho``: what the judgement may cost.
         delta: By how much a probability may exceed the bound.
         rho: Zero-concentrated differential privacy in place of epsilon.
-        behaviour: The policy that users followed, if it is known: a policy, its file, "uniform", or probabilities (S,
-            A) or (H, S, A); it makes intervals far narrower.
+        behaviour: The policy that users followed, if it is known: a policy, its file, "uniform", or probabilities (A,),
+            (S, A) or (H, S, A); it makes intervals far narrower.
         returns: The range of the sum of rewards from any step on, where that is narrower than what the range of rewards
             allows.
         split: Who was held out.
@@ -349,6 +349,7 @@ def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: 
             "horizon": shape.horizon,
             "rewards": list(shape.rewards),
             "homogeneous": shape.homogeneous,
+            "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,
             "missing": declaration.missing,

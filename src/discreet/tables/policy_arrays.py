@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
+from discreet.base.files import shortened
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy, uniform_policy
 from discreet.base.types import ArrayLike, Floats
 from discreet.base.validation import check_probabilities
@@ -43,18 +44,34 @@ def policy_table(name: str, policy: Any, declaration: Declaration) -> Floats:
 
 
 def behaviour_table(behaviour: AnyBehaviour | None, declaration: Declaration) -> Floats | None:
-    """The declared behaviour (H, S, A): a policy, its file, "uniform", or probabilities (S, A) or (H, S, A)."""
+    """The declared behaviour (H, S, A): a policy, its file, "uniform", or probabilities (A,), (S, A) or (H, S, A).
+
+    Text that is no file holds the probabilities of the actions with commas between them, as ``.35,.30,.35``.
+    """
     if behaviour is None:
         return None
     shape = declaration.shape
     if isinstance(behaviour, str) and behaviour == "uniform":
         return uniform_policy(shape).probabilities
+    if isinstance(behaviour, str) and "," in behaviour and not os.path.exists(behaviour):
+        behaviour = _listed(behaviour)
     if isinstance(behaviour, str | os.PathLike):
         return policy_table("behaviour", load_policy(behaviour), declaration)
     if isinstance(behaviour, Policy | StochasticPolicy | Mixture):
         return policy_table("behaviour", behaviour, declaration)
     table = check_probabilities("behaviour", behaviour)
     rows = (shape.states, shape.actions)
-    if table.shape not in (rows, (shape.horizon, *rows)):
+    if table.ndim == 1 and len(table) != shape.actions:
+        raise InvalidInput(f"behaviour must be one probability for each of {shape.actions} actions, got {len(table)}")
+    if table.ndim != 1 and table.shape not in (rows, (shape.horizon, *rows)):
         raise InvalidInput(f"behaviour must have shape {rows} or {(shape.horizon, *rows)}, got {table.shape}")
     return np.ascontiguousarray(np.broadcast_to(table, (shape.horizon, *rows)))
+
+
+def _listed(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"behaviour must be the file of a policy, uniform, or numbers such as .35,.30,.35, got {shortened(text)}"
+        ) from None

@@ -1,6 +1,7 @@
 """A policy as a table that people read: for every state the action to take, steps with the same action together.
 
-Rows are (state, steps, action). States and actions go by their labels where the policy has them. Steps count from zero.
+Rows are (state, steps, action). States and actions go by their labels where the policy has them. Steps count from
+``first``, zero unless the table that a policy was learned from counts them otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Row(NamedTuple):
     action: str
 
 
-def policy_rows(policy: AnyPolicy, states: Sequence[int] | None = None) -> Iterator[Row]:
+def policy_rows(policy: AnyPolicy, states: Sequence[int] | None = None, first: int = 0) -> Iterator[Row]:
     """The rows of a policy, state by state; of a mixture the rows of each component, with its probability.
 
     >>> policy = Policy([[0, 1], [0, 0], [0, 0]], ("mild", "severe"), ("wait", "treat"))
@@ -34,12 +35,12 @@ def policy_rows(policy: AnyPolicy, states: Sequence[int] | None = None) -> Itera
     """
     for state in range(policy.states) if states is None else states:
         name = _label(policy.state_labels, state)
-        for steps, action in _runs(policy, state):
+        for steps, action in _runs(policy, state, first):
             yield Row(name, steps, action)
             name = ""
 
 
-def _runs(policy: AnyPolicy, state: int) -> Iterator[tuple[str, str]]:
+def _runs(policy: AnyPolicy, state: int, first: int) -> Iterator[tuple[str, str]]:
     """Steps with one action, or one distribution over actions, and that action in words."""
     columns = _columns(policy, state)
     last, H = 0, policy.horizon
@@ -47,7 +48,7 @@ def _runs(policy: AnyPolicy, state: int) -> Iterator[tuple[str, str]]:
         if step == H or any((column[step] != column[last]).any() for _, column in columns):
             chosen = [(weight, _words(policy, column[last])) for weight, column in columns]
             text = chosen[0][1] if len({words for _, words in chosen}) == 1 else _shared(chosen)
-            yield _span(last, step - 1, H), text
+            yield _span(last, step - 1, H, first), text
             last = step
 
 
@@ -84,7 +85,7 @@ def _label(labels: tuple[str, ...] | None, number: int) -> str:
     return str(number) if labels is None else labels[number]
 
 
-def _span(first: int, last: int, horizon: int) -> str:
-    if first == 0 and last == horizon - 1:
+def _span(begin: int, last: int, horizon: int, first: int) -> str:
+    if begin == 0 and last == horizon - 1:
         return "all"
-    return str(first) if first == last else f"{first}-{last}"
+    return str(begin + first) if begin == last else f"{begin + first}-{last + first}"

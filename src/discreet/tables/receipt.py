@@ -76,7 +76,7 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
     """
     columns, m = declaration.columns, declaration.per_user
     episodes, told = columns.episode is not None, columns.next_state is not None
-    keys = ["user", *(["episode"] if episodes else []), "step"]
+    keys = ["user", *(["episode"] if episodes else []), *(["step"] if columns.step is not None else [])]
     values = ["state", "action", *(["reward"] if columns.reward else []), *(["next state"] if told else [])]
     rules = [
         f"rows without user{' or episode' if episodes else ''}, or with step, state or action outside the declared "
@@ -129,7 +129,7 @@ _SUCCESSORS = {
 
 
 def _listed(words: list[str]) -> str:
-    return ", ".join(words[:-1]) + " and " + words[-1]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
 
 
 _SUM = "the average sum of rewards that users who follow the policy collect"
@@ -216,6 +216,7 @@ def training_facts(
             "rewards": list(shape.rewards),
             "trajectories_per_user": declaration.per_user,
             "homogeneous": shape.homogeneous,
+            "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,
             "missing": declaration.missing,

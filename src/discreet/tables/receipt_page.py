@@ -21,6 +21,7 @@ from discreet.tables.receipt_words import (
     kept_words,
     not_promised,
     people_words,
+    present_words,
     promised,
     sensitivity_words,
     unit_words,
@@ -140,7 +141,9 @@ def _entries(many: int) -> str:
 
 def _worth(facts: Mapping[str, Any]) -> str:
     """Private estimates with intervals where there are some; otherwise what the planner's values mean."""
-    evaluation, stated = facts.get("evaluation"), _list([*worth_words(facts["values"]), *kept_words(facts["values"])])
+    values = facts["values"]
+    evaluation = facts.get("evaluation")
+    stated = _list([*worth_words(values), *kept_words(values), *present_words(values)])
     if not evaluation:
         return f"<p>Nobody was held out to judge the policy.</p>{stated}"
     rows = "".join(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from discreet.privacy.odds import bound_words, delta_words, factor, likely, odds_words
 from discreet.privacy.words import rounded_up
 from discreet.tables.evaluation.split import Split
+from discreet.tables.read.columns import MISSING
 
 ADDS_UP = "This epsilon adds to those of earlier releases about the same people, and to those of later ones."
 _SEEN = "what was released"
@@ -153,6 +154,28 @@ def kept_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     if kept is None or not kept["situations"]:
         return []
     return [("does as users did", f"in {kept['situations']:,} of {kept['of']:,} situations (a step and a state)")]
+
+
+def present_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How many users and steps are in the released table, by its own noisy counts, where it has some."""
+    present = values.get("present")
+    return (
+        [] if present is None else [("in the table", f"{present['meaning']} (its own noisy counts, three deviations)")]
+    )
+
+
+def assumed_words(declared: Mapping[str, Any]) -> str:
+    """What was taken for granted about every record unless it was declared otherwise."""
+    first = declared["first_step"]
+    ends = "records may end before the horizon, and what follows is worth 0"
+    return "; ".join(
+        [
+            "steps come from dates" if first is None else f"the first step is {first}",
+            ends if declared["early_end"] else "every record has all its steps",
+            f"a missing reward counts as {declared['missing_reward']:g}",
+            MISSING[declared["missing"]],
+        ]
+    )
 
 
 def _on_average(average: float | None, by_state: list[float]) -> str:

@@ -44,7 +44,7 @@ from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
 from discreet.tables.evaluation.interval import Interval
-from discreet.tables.evaluation.presence import DECLARATIONS, presence_of
+from discreet.tables.evaluation.presence import DECLARATIONS, presence_of, present_facts
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.verdict import Verdict
 from discreet.tables.holdout import Jury
@@ -57,6 +57,7 @@ from discreet.tables.holdout_evaluation import (
     without_judgement,
 )
 from discreet.tables.policy_arrays import AnyBehaviour, policy_table
+from discreet.tables.read.columns import Declaration
 from discreet.tables.read.table import Table, TableUsers
 from discreet.tables.read.user_subsets import PartUsers
 from discreet.tables.receipt import (
@@ -94,6 +95,8 @@ class Fit:
         verdict: Better, worse, about the same, cannot be told, or not judged, and why.
         split: Who was held out.
         bound: What the policy is worth at least, (S,), with the stated probability.
+        release: The noisy statistics that the policy was planned from.
+        declaration: What was declared about the table.
 
     Examples:
         >>> import polars, discreet.data, discreet.offline
@@ -117,6 +120,21 @@ class Fit:
     verdict: Verdict | None = None
     split: Split | None = field(default=None, repr=False)  # who was held out: keep it with the data
     bound: Floats | None = None  # (H + 1, S): what it is worth at least; facts["values"] says with which probability
+
+    release: Release | None = field(default=None, repr=False)
+    declaration: Declaration | None = field(default=None, repr=False)
+
+    def table(self) -> Any:
+        """The released table, with the deviation of its noise: a frame of pandas or polars, or a dictionary of arrays.
+
+        A row for every step, state and action, with ``visits`` and, where rewards are released, ``reward_shares``: the
+        sum of rewards as shares of the declared range. It is post-processing of the release and costs nothing.
+        """
+        from discreet.tables.released_table import released_table
+
+        if self.release is None or self.declaration is None:
+            raise InvalidInput("this fit holds no release: train again")
+        return released_table(self.release, self.declaration)
 
     def __repr__(self) -> str:
         return one_line("Fit", f"{self.facts['learner']['name']} by {self.recipe}", self.guarantee.brief())
@@ -190,8 +208,9 @@ def train(
         recipe_options: Options of the recipe.
         holdout: The share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour`` and
             ``fit.difference`` are then intervals in the units of the table.
-        behaviour: The policy that users followed, which makes intervals far narrower, and which ``apvi`` falls back on
-            instead of the released one where nothing is surer to be better.
+        behaviour: The policy that users followed (a policy, its file, "uniform", or probabilities (A,), (S, A) or
+            (H, S, A)), which makes intervals far narrower, and which ``apvi`` falls back on instead of the released one
+            where nothing is surer to be better.
         returns: The range of the sum of rewards from any step on.
         safe: Keep to the declared behaviour where few users show what an action does.
         split: A file that records who was held out, written before anything is drawn, or read if it is there: it
@@ -310,7 +329,8 @@ def train(
         )
     asked = jury.asked(what, budget)
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
-    facts["values"] = found.meaning
+    present = present_facts(data.shape, found.release, users, data.declaration.per_user)
+    facts["values"] = {**found.meaning, "present": present}
     facts |= {
         **made,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -323,7 +343,8 @@ def train(
         "adds_up": adds_up(asked, bought is not None),
         "evaluation": None if judgement is None else judgement_facts(judgement.facts, facts["mechanisms"]),
     }
-    fit = Fit(found.policy, found.worth.values, promise, privatizer.recipe, facts, bound=found.worth.bound)
+    fit = Fit(found.policy, found.worth.values, promise, privatizer.recipe, facts, bound=found.worth.bound,
+        release=found.release, declaration=data.declaration)  # fmt: skip
     return fit if judgement is None else judged_fit(fit, judgement, asked)
 
 

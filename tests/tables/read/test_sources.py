@@ -74,6 +74,57 @@ def test_every_kind_of_table_counts_the_same(tmp_path, form):
     assert "user" not in repr(found) + repr(found.source)
 
 
+def labelled_rows():
+    """Positions 1 to 3, and arms 1 to 4 of which some are missing, which makes them floats in pandas."""
+    rng = np.random.default_rng(5)
+    arms = rng.choice([1.0, 2.0, 3.0, 4.0, 9.0, np.nan], 120)
+    return {**rows(), "s": rng.integers(0, 5, 120), "a": arms}
+
+
+def in_file(tmp_path, name):
+    import duckdb
+
+    whole = pa.table(labelled_rows()).set_column(3, "a", pa.array(labelled_rows()["a"], from_pandas=True).cast("int64"))
+    frame, path = whole, tmp_path / name
+    if name.endswith(".parquet"):
+        pq.write_table(frame, path)
+    elif name.endswith(".csv"):
+        frame.to_pandas().astype({"a": "Int64"}).to_csv(path, index=False)
+    else:
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("CREATE TABLE rows AS SELECT * FROM frame")
+    return path
+
+
+@pytest.mark.parametrize("form", [*FORMS, "polars", "rows.parquet", "rows.csv", "rows.duckdb"])
+def test_numbers_are_labels_in_every_kind_of_table(tmp_path, form):
+    """As many cells of every arm as numpy counts; the last arm is not dropped, and 9 is no label."""
+    if "." in form:
+        source = in_file(tmp_path, form)
+    elif form == "polars":
+        source = pytest.importorskip("polars").DataFrame(pd.DataFrame(labelled_rows()).to_dict("list"))
+    else:
+        source = FORMS[form](labelled_rows())
+    table = data.read(
+        source, **NAMES, **{**DOMAIN, "states": ["1", "2", "3"], "actions": [2, 1, 3, 4]},
+        table="rows" if form.endswith("duckdb") else None, early_end=False,
+    )  # fmt: skip
+    drawn = labelled_rows()
+    coded = {**drawn, "s": drawn["s"] - 1, "a": [{2: 0, 1: 1, 3: 2, 4: 3}.get(arm, -1) for arm in drawn["a"]]}
+    expected = data.read(arrow(coded), **NAMES, **{**DOMAIN, "actions": 4}, early_end=False)
+    for ours, theirs in zip(table.joint_counts(seed=3)[:2], expected.joint_counts(seed=3)[:2], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert data.check(table).dropped == data.check(expected).dropped < 100
+
+
+def test_numbers_that_are_labels_as_they_are_written():
+    table = pa.table({"u": [1, 2, 3, 4, 5], "t": [0] * 5, "s": [0.5, 1.0, 2.0, 0.1, None], "a": [-1, 10, 10, 10, 10]})
+    labels = {"states": ["0.5", "1", "02", "0.10"], "actions": ["-1", "010", "10"], "horizon": 1}
+    for source in (table, in_engine(table)):
+        found = data.read(source, user="u", step="t", state="s", action="a", **labels).joint_counts(seed=1)
+        assert (found.keys // 2 // 5).tolist() == [0, 5], "0.5 with -1, and 1 with 10; 02 and 0.10 are no numbers"
+
+
 def test_missing_columns_of_frames_are_named():
     with pytest.raises(InvalidInput, match="has no column 'x'; it has only u, t, s, a, r of those that were declared"):
         data.read(arrow(rows()), **{**NAMES, "state": "x"}, **DOMAIN)
@@ -201,3 +252,23 @@ def test_nan_is_a_missing_next_state_and_no_user():
     assert [each.users() for each in found] == [2, 2]  # zero is one user, whatever its sign
     ours, theirs = (each.joint_counts(seed=0) for each in found)
     assert ours.keys.tolist() == theirs.keys.tolist() == [0, 4, 14]  # (step, state, action, successor), reward level 0
+
+
+@pytest.mark.parametrize("form", [*FORMS, "rows.parquet", "rows.csv", "rows.duckdb"])
+def test_one_step_needs_no_column_of_steps(tmp_path, form):
+    """The same counts as with a column of zeros: one row of each user, the smallest."""
+    kept = {name: column for name, column in labelled_rows().items() if name != "t"}
+    source = in_file(tmp_path, form) if "." in form else FORMS[form](kept)
+    declared = {**NAMES, "states": ["1", "2", "3"], "actions": ["1", "2", "3", "4"], "horizon": 1}
+    found = data.read(source, **{**declared, "step": None}, table="rows" if form.endswith("duckdb") else None)
+    expected = data.read(arrow({**kept, "t": np.zeros(120, np.int64)}), **declared)
+    for ours, theirs in zip(found.joint_counts(seed=3)[:2], expected.joint_counts(seed=3)[:2], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert 20 < expected.joint_counts(seed=3).counts.sum() <= 30
+    assert data.check(found).dropped == data.check(expected).dropped
+
+
+def test_several_steps_need_a_column():
+    for more in ({"horizon": 2}, {"horizon": 1, "dates": Dates(7)}):
+        with pytest.raises(InvalidInput, match="step= is missing: name the column of steps, which horizon=1 alone"):
+            data.read(arrow(rows()), user="u", state="s", action="a", states=3, actions=2, **more)

@@ -209,8 +209,8 @@ class TestDeclarations:
     def test_columns_of_the_wrong_type_are_named(self, write):
         rows = columns(records(3))
         path = write("rows.parquet", **{**rows, "s": [f"secret-{i}" for i in rows["s"]]})
-        with pytest.raises(InvalidInput, match="column 'a' holds the action as declared labels and must be text"):
-            data.read(path, **NAMES, states=["x", "y"], actions=["p", "q"], horizon=H)
+        with pytest.raises(InvalidInput, match="column 's' holds the state and must be numeric, its type is string"):
+            data.read(path, **NAMES, states=2, actions=["p", "q"], horizon=H)
 
     @pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing", b"\x00\xff" * 100])
     def test_damaged_files_are_refused_without_their_content(self, tmp_path, content):
@@ -244,6 +244,7 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
     counts = [count for _, count in report.findings]
     assert (report.rows, report.users, report.clean) == (5, 3, False), found
     assert counts == [1, 1, 1, 1, 2, 1, 0, 0]
+    assert (report.dropped, report.unseen, report.too_many) == (3, 1, True)
     clean = data.check(data.read(write("ok.parquet", **columns(records())), **NAMES, **DOMAIN))
     assert clean.clean
     gap = rows_of(

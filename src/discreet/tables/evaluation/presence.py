@@ -7,7 +7,7 @@ missing whom it should hold.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,3 +66,28 @@ def presence_of(shape: Shape, release: Release, users: int, every_step: bool = F
     totals = visits.sum(axis=1)
     group = int(totals.argmin()) if every_step and not shape.homogeneous else 0
     return Presence(float(totals[group]), float(np.sqrt(variance[group].sum())), users)
+
+
+def present_facts(shape: Shape, release: Release, users: int, per_user: int) -> dict[str, Any] | None:
+    """What is in a table, in numbers and in words: records (rows at the first step) and counted steps, with deviations.
+
+    None where a release does not tell: below a threshold nobody is shown, and moments have no counts.
+    """
+    if {"matrix", "threshold"} & set(release.statistics):
+        return None
+    first, visits = presence_of(shape, release, users), release["visits"]
+    noise = float(np.sqrt(np.broadcast_to(visits.variance, visits.values.shape).sum()))
+    steps = Presence(float(visits.values.sum()), noise, users)
+    told = shape.horizon == 1 or not shape.homogeneous  # where steps are pooled nothing says which rows begin a record
+    counted = "steps, of a user's rows with one state and action the first," if release.first_visits else "steps"
+    within = f"about {max(round(steps.total), 0):,} ± {_DEVIATIONS * noise:,.0f} {counted} are in the released table"
+    if told and per_user == 1:
+        within = f"{first.words()}, with {max(round(steps.total), 0):,} ± {_DEVIATIONS * noise:,.0f} steps"
+    short = f"; these are too few for {users:,} users: check the declarations ({DECLARATIONS})"
+    return {
+        "records": first.total if told else None,
+        "records_deviation": first.deviation if told else None,
+        "steps": steps.total,
+        "steps_deviation": noise,
+        "meaning": within + (short if first.falls_short else ""),
+    }

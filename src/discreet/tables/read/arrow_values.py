@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.base.types import Floats, Integers, Mask, NDArray
-from discreet.tables.read.columns import DAYS, Bins, Dates, Part, days_since_epoch, size_of
+from discreet.tables.read.columns import DAYS, Bins, Dates, Part, days_since_epoch, numbers_of_labels, size_of
 from discreet.tables.read.numerals import read_dates, read_numbers
 
 if TYPE_CHECKING:
@@ -181,6 +181,15 @@ def _member(array: pa.Array, part: Part, encoding: str) -> tuple[Integers, Mask]
         values, found = floats(array)
         index = np.searchsorted(np.array(part.edges[1:-1]), values, side="right").astype(np.int64)
         return index, found & (values >= part.edges[0]) & (values <= part.edges[-1])
+    if kind_of(array.type) in ("whole", "number"):
+        values, found = numbers(array)
+        known = numbers_of_labels(part, values.dtype.kind == "i")
+        if not known:
+            return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+        order = sorted(known)
+        place = np.searchsorted(np.array(order, values.dtype), values).clip(max=len(order) - 1)
+        index = np.array([known[number] for number in order], np.int64)[place]
+        return index, found & (np.array(order, values.dtype)[place] == values)
     coded = [label.encode(encoding, "backslashreplace") for label in part]
     index = pc.index_in(array, value_set=pa.array(coded, array.type))
     return _filled(index).astype(np.int64), _present(index)

@@ -140,6 +140,28 @@ def domain(name: str, given: Domain | None) -> Part:
     return check_count(name, given)
 
 
+def numbers_of_labels(labels: Sequence[str], whole: bool) -> dict[int | float, int]:
+    """The labels that are numbers as they are usually written (1, -2, 0.5 or 2.0; not 01), with their positions.
+
+    In a column of numbers such a label is that number. ``whole`` says that cells are whole numbers of 64 bits; in
+    others whole ones are told apart up to 2^53.
+
+    >>> numbers_of_labels(("1", "02", "0.5", "low"), whole=False)
+    {1: 0, 0.5: 2}
+    """
+    found: dict[int | float, int] = {}
+    largest = 2**63 - 1 if whole else 2**53
+    for position, label in enumerate(labels):
+        for kind in (int, float):
+            try:
+                number = kind(label)
+            except ValueError:
+                continue
+            if str(number) == label and -largest <= number <= largest and not (whole and number % 1):
+                found.setdefault(number if number % 1 else int(number), position)
+    return found
+
+
 def domains(name: str, columns: str | Sequence[str], given: Domain | Sequence[Domain] | None) -> tuple[Part, ...]:
     """The domains of one column, or of each of several."""
     if isinstance(columns, str):
@@ -173,13 +195,13 @@ def _words(part: Part) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns; ``episode``, ``reward`` and ``next_state`` may be absent.
+    """The names of the columns; ``episode``, ``reward`` and ``next_state`` may be absent, ``step`` where there is one.
 
     States, actions and next states may be made of several columns.
     """
 
     user: str
-    step: str
+    step: str | None
     state: str | tuple[str, ...]
     action: str | tuple[str, ...]
     reward: str | None = None
@@ -245,6 +267,8 @@ class Declaration:
     def _check_roles(self) -> None:
         """Refuse the column of users in another role: it says who somebody is, and nothing else."""
         columns = self.columns
+        if columns.step is None and (self.shape.horizon > 1 or self.dates is not None):
+            raise InvalidInput("step= is missing: name the column of steps, which horizon=1 alone can do without")
         others = (columns.step, columns.state, columns.action, columns.reward, columns.episode, columns.next_state)
         if any(columns.user in listed(given) for given in others):
             raise InvalidInput(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_WHOLE = 2**53
 _LONGEST_NUMBER = 1024  # bits: Python refuses to write very long numbers
 
 
@@ -110,7 +111,9 @@ def _written(value: object) -> bytes | None:
     if isinstance(value, np.integer | Decimal):
         return str(value).encode()
     if isinstance(value, float | np.floating):
-        return None if math.isnan(value) else repr(float(value)).encode()
+        number = float(value)
+        whole = number.is_integer() and abs(number) <= _WHOLE  # a missing cell makes whole numbers floats
+        return None if math.isnan(number) else repr(int(number) if whole else number).encode()
     if isinstance(value, datetime.date):  # and times, which are dates too
         written = str(value.isoformat())
         return None if written == "NaT" else written.encode()

@@ -136,8 +136,11 @@ def checked(
     columns, shape = declaration.columns, declaration.shape
     array = {name: plain(batch.column(name)) for name in dict.fromkeys(columns.names)}
     pick = lambda names: [array[name] for name in listed(names)]  # noqa: E731
+    only = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)  # every row is at the only step
     found = {
-        "step": steps(array[columns.step], declaration.first_step, shape.horizon, declaration.dates),
+        "step": only
+        if columns.step is None
+        else steps(array[columns.step], declaration.first_step, shape.horizon, declaration.dates),
         "state": members(pick(columns.state), declaration.state_parts, encoding),
         "action": members(pick(columns.action), declaration.action_parts, encoding),
     }

@@ -44,6 +44,7 @@ from discreet.tables.read.columns import (
     Part,
     days_since_epoch,
     listed,
+    numbers_of_labels,
     size_of,
 )
 from discreet.tables.read.engines import load_ibis
@@ -218,6 +219,8 @@ def number_of(table: Any, name: str) -> Any:
 def _step(table: Any, declaration: Declaration) -> Any:
     dates, H = declaration.dates, declaration.shape.horizon
     name = declaration.columns.step
+    if name is None:  # every row is at the only step
+        return table[declaration.columns.user].isnull().ifelse(0, 0).cast("int64")
     if dates is None:
         return _whole(table, name, declaration.first_step, H)
     column = table[name]
@@ -263,7 +266,15 @@ def _member(table: Any, name: str, part: Part) -> Any:
         inner = [(column < edge, bin) for bin, edge in enumerate(edges[1:-1])]
         outside = [(column.isnull() | (column < edges[0]) | (column > edges[-1]), ibis.null("int64"))]
         return ibis.cases(*outside, *inner, else_=part.size - 1).cast("int64")
-    return ibis.cases(*((table[name] == label, position) for position, label in enumerate(part))).cast("int64")
+    column, whole = table[name], table[name].type().is_integer()
+    if column.type().is_string():
+        known: dict[Any, int] = {label: position for position, label in enumerate(part)}
+    else:
+        known = numbers_of_labels(part, whole)
+        column = column if whole else number_of(table, name)
+    if not known:
+        return ibis.null("int64")
+    return ibis.cases(*((column == value, position) for value, position in known.items())).cast("int64")
 
 
 def absent(table: Any, names: str | tuple[str, ...]) -> Any:

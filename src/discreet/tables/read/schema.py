@@ -46,7 +46,9 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
     needs = [
         (name, "identifier", _IDS, "a number, text or a date") for name in (columns.user, *listed(columns.episode))
     ]
-    if declaration.dates is None:
+    if columns.step is None:
+        pass
+    elif declaration.dates is None:
         needs.append((columns.step, "step", _NUMBERS, "numeric"))
     else:
         needs.append((columns.step, "date of the step", frozenset({"date", "text"}), "a date, or text"))
@@ -64,7 +66,7 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
 def _member_needs(name: str, role: str, part: Part) -> tuple[str, str, frozenset[str], str]:
     if isinstance(part, int | Bins):
         return name, role, _NUMBERS, "numeric"
-    return name, f"{role} as declared labels", frozenset({"text"}), "text"
+    return name, f"{role} as declared labels", _NUMBERS, "text or numeric"
 
 
 def _ibis_kind(kind: Any) -> str:

@@ -127,7 +127,7 @@ def read(
     source: str | os.PathLike[str] | Any,
     *,
     user: str,
-    step: str,
+    step: str | None = None,
     state: str | Sequence[str],
     action: str | Sequence[str],
     reward: str | None = None,
@@ -156,7 +156,8 @@ def read(
         source: A Parquet or CSV file, a folder of them, a DuckDB database (with ``table``), the address of a warehouse
             as ibis takes it (with ``table``), or a table of pandas, polars, Arrow or ibis.
         user: The column that says who.
-        step: The column of the step within the episode.
+        step: The column of the step within the episode. With ``horizon=1`` it may be left out: every row is at the
+            only step.
         state: The column of the state, or several.
         action: The column of the action, or several.
         reward: The column of the reward.
@@ -194,7 +195,7 @@ def read(
             "horizon= is missing: give the largest number of steps of an episode. It is a public input, because the "
             "longest episode in the data belongs to somebody"
         )
-    for name in (user, step, *(each for each in (reward, episode) if each is not None)):
+    for name in (user, *(each for each in (step, reward, episode) if each is not None)):
         if not isinstance(name, str):
             raise InvalidInput(f"a column is named by text, got {shown(name)}")
     columns = Columns(user, step, _several(state), _several(action), reward, episode, _several(next_state))

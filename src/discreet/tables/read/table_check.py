@@ -1,12 +1,14 @@
 """``check``: a validator for the owner of a table, how many rows break which rule. Its output is NOT private.
 
 A real release repairs all of this silently, by the rules of :mod:`discreet.tables.read.query`; a count of repaired rows
-would be a release of its own.
+would be a release of its own. What to declare in place of what was declared follows from which rules dropped rows, and
+quotes none of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from discreet.base.notebook import counted, one_line, table_html
 from discreet.tables.read import grouping, query
 from discreet.tables.read.arrow_values import floats, plain
+from discreet.tables.read.columns import Bins, Declaration, Part
 from discreet.tables.read.engines import IbisSource, quietly
 from discreet.tables.read.in_process import CsvFiles, LocalSource
 from discreet.tables.read.per_user import rules_of
@@ -32,6 +35,9 @@ class CheckReport:
         users: How many there are.
         findings: What would be repaired, and how often; see the example of ``check``.
         starts: Rows of the first step; none of them may mean that steps are counted from another number.
+        dropped: Rows that no release counts, for whatever reason.
+        unseen: Users of whom no row is counted.
+        remedies: What to change, for every finding: options of the command line, which ``read`` has, too.
 
     Examples:
         >>> import discreet.data
@@ -43,6 +49,9 @@ class CheckReport:
     users: int
     findings: tuple[tuple[str, int], ...]
     starts: int = 0
+    dropped: int = 0
+    unseen: int = 0
+    remedies: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         verdict = "nothing to repair" if self.clean else "some rows would be repaired"
@@ -51,14 +60,20 @@ class CheckReport:
     def _repr_html_(self) -> str:
         title = f"{counted(self.rows, 'row')}, {counted(self.users, 'user')}"
         rows = [[what, f"{count:,}"] for what, count in self.findings]
-        return table_html(title, ["finding", "count"], rows, NOT_PRIVATE)
+        return table_html(title, ["finding", "count"], rows, " ".join([*self.remedies, NOT_PRIVATE]))
 
     @property
     def clean(self) -> bool:
         """Whether nothing would be repaired."""
         return all(count == 0 for what, count in self.findings if what != _LABELS["several_lines"])
 
+    @property
+    def too_many(self) -> bool:
+        """Whether more than a tenth of the rows, or of the users with all of theirs, is dropped."""
+        return self.dropped * _TOO_MANY > self.rows or self.unseen * _TOO_MANY > self.users
 
+
+_TOO_MANY = 10
 _LABELS = {
     "unreadable": "records of a CSV file that cannot be read: quotes that do not match, too many or too few fields",
     "several_lines": "records of a CSV file that go over several lines, as quotes allow",
@@ -94,7 +109,62 @@ def check(table: Table) -> CheckReport:
     source = table.source
     found = _in_warehouse(source, table) if isinstance(source, IbisSource) else _here(source, table)
     findings = tuple((label, found[name]) for name, label in _LABELS.items() if name in found)
-    return CheckReport(found["rows"], found["users"], findings, found.get("starts", 0))
+    dropped, unseen = found["rows"] - found["used"], found["users"] - found["seen"]
+    remedies = tuple(_remedies(table.declaration, found))
+    return CheckReport(found["rows"], found["users"], findings, found["starts"], dropped, unseen, remedies)
+
+
+def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[str]:
+    """What may be declared otherwise, from the rules that dropped rows; no cell is quoted."""
+    first, parts = declaration.first_step, {"state": declaration.state_parts, "action": declaration.action_parts}
+    parts["next_state"] = declaration.state_parts
+    there = {name for name, count in found.items() if count}
+    if there & {"user", "episode"}:
+        yield "Rows that belong to nobody: fill in the column, or name another one (--user, --episode)."
+    if "unreadable" in there:
+        yield "Records that cannot be read: declare the form of the file (--csv)."
+    if "step" in there and declaration.dates is not None:
+        yield "Dates: a larger --horizon, --days as long as a step is, or the day of the first step (--origin)."
+    elif "step" in there:
+        if found["starts"] == 0 < found["rows"]:
+            yield (
+                f"No row has step {first}, the first: if your steps are counted from {first + 1}, give --first-step "
+                f"{first + 1}."
+            )
+        yield (
+            f"Steps: whole numbers from {first} to {first + declaration.shape.horizon - 1} count: --first-step, a "
+            "larger --horizon, or --days where they are dates."
+        )
+    for name in ("state", "action", "next_state"):
+        if name in there:
+            option, named = "--actions" if name == "action" else "--states", name.replace("_", " ").capitalize()
+            yield f"{named}s: {_domain_words(parts[name])}; declare others, too ({option})."
+    if "reward" in there:
+        low, high = declaration.shape.rewards
+        yield (
+            f"Rewards: they are clipped to {low:g} .. {high:g} (--rewards), and a missing one counts as "
+            f"{declaration.missing_reward:g} (--missing-reward)."
+        )
+    if "duplicates" in there:
+        yield "Several rows of one step: name the column that tells records apart (--episode), or keep one of them."
+    if "episodes" in there:
+        yield "Users with more trajectories: declare how many count (--per-user); noise grows with them."
+    if "gaps" in there:
+        kept = "" if declaration.missing == "row" else "; --missing row keeps what stands behind, and judges no policy"
+        yield f"Missing steps: number the rows of a record without gaps{kept}."
+
+
+def _domain_words(parts: Sequence[Part]) -> str:
+    """Which values count, as declared."""
+    words = []
+    for part in parts:
+        if isinstance(part, int):
+            words.append(f"whole numbers from 0 to {part - 1} (list labels such as 1, 2, 3 in a file)")
+        elif isinstance(part, Bins):
+            words.append(f"numbers from {part.edges[0]:g} to {part.edges[-1]:g}")
+        else:
+            words.append(f"{len(part):,} labels, letter by letter")
+    return f"{' and '.join(words)} count"
 
 
 def _here(source: LocalSource, table: Table) -> dict[str, int]:
@@ -118,11 +188,15 @@ def _here(source: LocalSource, table: Table) -> dict[str, int]:
         found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
     packing = declaration.packing(2)
     repaired = np.zeros(3, np.int64)
-    for part in grouping.contributions(source, declaration, packing, rules_of(declaration, packing, False)):
+    # The last row of pooled steps is no cell of its own, but the row before counts with its state.
+    rules = rules_of(declaration, packing, False)._replace(counted_steps=declaration.shape.horizon)
+    for part in grouping.contributions(source, declaration, packing, rules):
         repaired += part.repaired
+        found["used"] += len(part.keys)
+        found["seen"] += int((np.diff(part.ends, prepend=0) > 0).sum())
     found["duplicates"], found["gaps"], found["episodes"] = repaired.tolist()
     found["users"] = grouping.count_users(source, columns.user)
-    return dict(found)
+    return {"used": 0, "seen": 0, "starts": 0, "rows": 0, **found}
 
 
 def _in_warehouse(source: IbisSource, table: Table) -> dict[str, int]:
@@ -169,6 +243,7 @@ def _gaps(rows: Any, table: Table) -> Any:
     declaration, pack = table.declaration, table.declaration.packing(2)
     there = query.one_per_step(rows, declaration, pack)
     kept = query.followed_rows(rows, declaration, pack)
+    kept = kept.filter(kept.successor.notnull())
     every = there.aggregate(every=there.item.count())
-    both = every.cross_join(kept.aggregate(kept=kept.successor.count()))
-    return both.select(gaps=both.every - both.kept)
+    both = every.cross_join(kept.aggregate(used=kept.count(), seen=kept.user.nunique()))
+    return both.select(gaps=both.every - both.used, used=both.used, seen=both.seen)
