@@ -293,9 +293,9 @@ def test_a_shuffler_that_is_killed_is_told_from_people_who_do_not_come(page, tmp
         page.wait_for_function("() => document.querySelector('#round').innerText === '2'")
         page.wait_for_function("() => document.querySelectorAll('#rounds-table tbody tr').length === 2")
         assert rows(page, "#rounds-table")[1][1:3] == ["closed, released", str(wanted)]
-        assert "If the shuffler and the coordinator put together" in page.inner_text("#promise")
+        assert "If the shuffler and the coordinator act together" in page.inner_text("#promise")
         page.goto(shuffled.url)
-        assert "If the shuffler and the coordinator put together" in page.inner_text("main")
+        assert "If the shuffler and the coordinator act together" in page.inner_text("main")
         assert "cannot see who sent which" in page.inner_text("main")
 
 
