@@ -18,7 +18,7 @@ from discreet.mechanisms.release import Request
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.recipes.targets import NoPrivacy
 from discreet.simulation.data_sets import privatizer_for
-from discreet.tables.evaluation import policy_value, unknown_behaviour
+from discreet.tables.evaluation import private_mean
 from discreet.tables.evaluation.interval import normal_quantile
 from discreet.tables.evaluation.plug_in import plug_in
 from discreet.tables.evaluation.released_model import model_of, values_of
@@ -56,8 +56,7 @@ def test_an_interval_that_ignores_noise_does_not_cover(monkeypatch):
     def deaf(deviation, scale, confidence):
         return normal_quantile(confidence) * deviation
 
-    for module in (policy_value, unknown_behaviour):
-        monkeypatch.setattr(module, "half_width", deaf)
+    monkeypatch.setattr(private_mean, "half_width", deaf)
     assert covered([row for run in runs for row in bench.run(run, [kind])], kind, 1) < BOUND
 
 
