@@ -2417,6 +2417,7 @@ def _rounded_up(value: float, digits: int = 4) -> str:
 
 
 _WIDE = 0.25  # of the range of values: wider intervals are never about the same
+_FEW = 0.005  # a smaller share of users without a record is not said
 _WITHIN = (
     "{}: the difference to the behaviour lies between {:.4g} and {:.4g}, if rows are missing for reasons that have "
     "nothing to do with what would have followed"
@@ -2444,7 +2445,7 @@ def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> li
         return ["the judgement of the receipt does not say what it is about as receipts do"]
     if not (_finite(low) and _finite(high) and low <= high and isinstance(sentence, str) and isinstance(word, str)):
         return wrong
-    within, start = _WITHIN.format(word, low, high), f"{word}: "
+    within, start = _WITHIN.format(word, low, high) + _unjudged(evaluation), f"{word}: "
     told = {"not judged": sentence.startswith(start), "cannot be told": sentence.startswith(f"{within}; ")}
     if not told.get(word, sentence == within):
         return wrong
@@ -2459,6 +2460,19 @@ def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> li
         "not judged": True,
     }
     return [] if fits.get(word) else wrong
+
+
+def _unjudged(evaluation: dict[str, Any]) -> str:
+    """What the sentence says of users without a record: their released share, where noise alone does not explain it."""
+    users, judged = evaluation.get("users"), evaluation.get("judged")
+    if not isinstance(judged, dict) or not _finite(users) or users <= 0:
+        return ""
+    there, deviation = judged.get("users"), judged.get("deviation")
+    if not (_finite(there) and _finite(deviation)):
+        return ""
+    share = 1 - there / users
+    few = share * users <= 3 * deviation or share < _FEW
+    return "" if few else f" (about {share:.0%} of the users are not judged)"
 
 
 def main(arguments: Sequence[str]) -> int:

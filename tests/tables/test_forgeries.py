@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import discreet
 from discreet.base.errors import InvalidInput
 from discreet.ledger.keys import make_key, private_key, signed
-from forgeries import BLIND, KNOWING, REFUSE, Honest, certificates, falsified, receipts
+from forgeries import BLIND, KNOWING, REFUSE, H, Honest, certificates, falsified, plain, receipts
 
 
 def owner(folder) -> tuple[Any, str]:
@@ -145,3 +147,22 @@ def test_two_thousand_forgeries_and_two_hundred_honest_ones(tmp_path):
         found = discreet.verify(document, key=public if "certificate" in document else None)
         assert found.holds
     print(trial(whole, public, 2000, random.Random(4)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3])
+def test_a_receipt_that_says_how_many_were_not_judged_holds(share):
+    """The share of users without a record stands in the sentence, and the checker computes it again."""
+    chance, users = np.random.default_rng(7), 1500
+    columns = {"u": np.repeat(np.arange(users), H), "t": np.tile(np.arange(H), users)}
+    columns |= {name: chance.integers(0, 2, users * H) for name in ("s", "a", "r")}
+    kept = (columns["t"] > 0) | (chance.random(users) >= share)[columns["u"]]  # some have no first row
+    data = discreet.data.read(
+        pa.table({name: column[kept] for name, column in columns.items()}),
+        user="u", step="t", state="s", action="a", reward="r", states=2, actions=2, horizon=H,
+    )  # fmt: skip
+    policy = discreet.Policy(np.ones((H, 2), np.int64))
+    facts = plain(discreet.offline.evaluate(data, policy, epsilon=4.0, behaviour="uniform").facts)
+    assert share == 0 or "not judged" in facts["evaluation"]["verdict"]  # at 0, noise alone may look so
+    assert discreet.verify(facts).holds
+    other = {**facts, "evaluation": {**facts["evaluation"], "judged": {"users": 1.0, "deviation": 1.0}}}
+    assert not discreet.verify(other).holds

@@ -117,8 +117,8 @@ def judge_held_out(
     guarantee = drawn(guarantee, noise.simulated)
     doubt = _doubt(people.table.declaration, judged.present, int(held_out.sum()))
     users = int(held_out.sum())
-    absent = 1 - judged.present.users / users
-    if absent * users <= 3 * math.sqrt(2) * judged.present.scale:  # noise alone would explain it
+    absent, deviation = 1 - judged.present.users / users, math.sqrt(2) * judged.present.scale
+    if absent * users <= 3 * deviation:  # noise alone would explain it
         absent = 0.0
     verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes, absent)
     facts = {
@@ -127,7 +127,7 @@ def judge_held_out(
         "verdict": verdict.sentence(),
         "unit": "the declared rewards; steps after the end of an episode are worth 0",
         "users": int(held_out.sum()),
-        "judged": {"users": judged.present.users, "deviation": math.sqrt(2) * judged.present.scale},
+        "judged": {"users": judged.present.users, "deviation": deviation},
         "estimand": ESTIMAND,
         "assumes": ASSUMES,
         "behaviour_declared": behaviour is not None,
