@@ -2464,11 +2464,11 @@ def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> li
 
 def _unjudged(evaluation: dict[str, Any]) -> str:
     """What the sentence says of users without a record: their released share, where noise alone does not explain it."""
-    users, judged = evaluation.get("users"), evaluation.get("judged")
-    if not isinstance(judged, dict) or not _finite(users) or users <= 0:
-        return ""
-    there, deviation = judged.get("users"), judged.get("deviation")
-    if not (_finite(there) and _finite(deviation)):
+    judged = evaluation.get("judged")
+    told = judged if isinstance(judged, dict) else {}
+    asked: list[Any] = [evaluation.get("users"), told.get("users"), told.get("deviation")]
+    users, there, deviation = (float(each) if _finite(each) else 0.0 for each in asked)
+    if users <= 0 or not told:
         return ""
     share = 1 - there / users
     few = share * users <= 3 * deviation or share < _FEW

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from discreet.base.errors import InvalidInput
+from discreet.base.system import AS_BYTES, bring_to_disk, set_mode
 
 _PREFIX = ".discreet-"  # short, so that a temporary name is not too long where its target's is not
 _BLOCK = 1 << 20
@@ -140,7 +141,9 @@ class Room:
         self.file, self._written, self._new = file, False, new
         self._temporary = file.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         try:
-            self._handle = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+            self._handle = os.open(
+                self._temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | AS_BYTES, 0o600 if private else 0o666
+            )
         except OSError as error:
             raise _cannot_write(file, error) from None
         try:
@@ -162,8 +165,9 @@ class Room:
                 left = left[os.write(self._handle, left) :]
             os.ftruncate(self._handle, len(data))
             if self._mode is not None:
-                os.fchmod(self._handle, self._mode)
-            os.fsync(self._handle)
+                set_mode(self._handle, self._temporary, self._mode)
+            bring_to_disk(self._handle)
+            self._let_go()  # not every system renames a file that is open
             if self._new:
                 name_new(self._temporary, self.file)
             else:
@@ -177,10 +181,15 @@ class Room:
     def close(self) -> None:
         """Give the space back if nothing was written, and the temporary name."""
         with suppress(OSError):
-            os.close(self._handle)
+            self._let_go()
         if self._new or not self._written:
             with suppress(OSError):
                 os.unlink(self._temporary)
+
+    def _let_go(self) -> None:
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
 
 def name_new(temporary: Path, file: Path) -> None:
@@ -225,7 +234,7 @@ def _fill(handle: int, size: int) -> None:
     zeros = bytes(_BLOCK)
     for start in range(0, size, _BLOCK):
         os.write(handle, zeros[: min(_BLOCK, size - start)])
-    os.fsync(handle)
+    bring_to_disk(handle)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -233,7 +242,7 @@ def _sync_folder(folder: Path) -> None:
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(handle)
+            bring_to_disk(handle)
         finally:
             os.close(handle)
 

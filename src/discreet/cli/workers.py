@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from discreet.base.errors import InvalidInput, MissingExtra
+from discreet.base.system import check_serves
 
 if TYPE_CHECKING:
     from discreet.study.service.monitoring import Log
@@ -36,7 +37,8 @@ _SECONDS = 0.5  # between two looks whether the supervisor is there
 
 
 def check_server() -> None:
-    """Refuse to go on where the web server is not installed."""
+    """Refuse to go on where the web server is not installed, or the system cannot hold a study."""
+    check_serves()
     try:
         import uvicorn  # noqa: F401
     except ImportError:

@@ -86,6 +86,7 @@ class SQLiteStore:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._base = sqlite3.connect(path, isolation_level=None, timeout=30)
             self._base.execute("PRAGMA synchronous = FULL")
+            self._base.execute("PRAGMA fullfsync = ON")  # macOS: into the drive, too
             self._base.execute("PRAGMA secure_delete = ON")
             self._base.executescript(_TABLES)
         except (OSError, sqlite3.Error):

@@ -277,6 +277,7 @@ def _sqlite(ledger: str | os.PathLike[str], new: bool) -> Any:
         f"{file.absolute().as_uri()}?mode={'rwc' if new else 'rw'}", uri=True, isolation_level=None, timeout=_WAIT
     )
     connection.execute("PRAGMA synchronous = EXTRA")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: into the drive, too
     return connection
 
 

@@ -18,7 +18,6 @@ study restored`` has abandoned that round.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 
 from discreet.base.errors import InvalidInput
 from discreet.base.files import shortened
+from discreet.base.system import bring_content_to_disk, bring_to_disk, lock, lock_at_once
 from discreet.ledger import heads as ledger_heads
 from discreet.ledger import keys
 from discreet.ledger.chain import canonical, digest
@@ -116,7 +116,7 @@ class ExternalHead:
         try:
             handle = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)  # other processes of the same study
+                lock(handle)  # other processes of the same study
                 self._append(handle, head)
             finally:
                 os.close(handle)
@@ -138,7 +138,7 @@ class ExternalHead:
         whole = size - (len(tail) - tail.rfind(b"\n") - 1)  # a line that a crash cut short goes
         os.ftruncate(handle, whole)
         os.pwrite(handle, canonical(dict(head)).encode() + b"\n", whole)
-        os.fsync(handle)
+        bring_to_disk(handle)
 
     def _head(self, lines: list[bytes]) -> Head:
         try:
@@ -213,7 +213,7 @@ class Marks:
             handle, in_turn = self._opened(), new is not None and self.last is not None
             for place, name in enumerate(wanted):
                 self._put(handle, self._turn if in_turn else 2 + self._repeats + place, number, name)
-            os.fdatasync(handle)
+            bring_content_to_disk(handle)
             if in_turn and self._repeats * _SLOT > _PAGE:
                 os.ftruncate(handle, _PAGE)  # the new one covers them
         except OSError as error:
@@ -247,7 +247,7 @@ class Marks:
             number += 1
             handle = os.open(self._folder / f"{number}", os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_at_once(handle)
                 self._taken_over(handle)
             except BlockingIOError:
                 os.close(handle)
@@ -262,7 +262,7 @@ class Marks:
         size = os.fstat(handle).st_size
         if size < _PAGE:
             os.pwrite(handle, bytes(_PAGE - size), size)
-            os.fsync(handle)
+            bring_to_disk(handle)
             sync_folder(self._folder)
             sync_folder(self._folder.parent)
         content = os.pread(handle, max(size, _PAGE), 0)

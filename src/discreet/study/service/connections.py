@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import resource
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from discreet.base.system import allow_files
 
 BACKLOG = 128  # connections that are accepted at once
 _FILES = 256  # open files that are not connections: the database, the log, what is being accepted
@@ -58,12 +59,8 @@ class Bounds:
 
 def usual_bounds(proxies: Sequence[str] = ()) -> Bounds:
     """As many connections as this process may have open files, half of them of one address."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST + _FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST + _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    most = _MOST if soft == resource.RLIM_INFINITY else max(32, min(_MOST, soft - _FILES))
+    files = allow_files(_MOST + _FILES)
+    most = _MOST if files is None else max(32, min(_MOST, files - _FILES))
     return Bounds(most, most // 2, proxies)
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from discreet.base.errors import InvalidInput, MissingExtra, unknown_name
 from discreet.base.files import shortened, write_atomically
+from discreet.base.system import bring_to_disk
 
 _PURPOSES = ("record", "state", "message")
 _LENGTH = 32
@@ -163,7 +164,7 @@ def sync_folder(folder: Path) -> None:
     """Bring names that came or went to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        bring_to_disk(handle)
     finally:
         os.close(handle)
 

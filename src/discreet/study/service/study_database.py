@@ -20,7 +20,6 @@ database that a later release has changed is refused.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
@@ -32,6 +31,7 @@ from typing import IO, Any
 
 from discreet.base.errors import DiscreetError, InvalidInput, MissingExtra
 from discreet.base.files import as_path, check_writable, shortened
+from discreet.base.system import lock_at_once, unlock
 from discreet.ledger import database as ledger_database
 from discreet.ledger.database import Unsure as Unsure
 
@@ -87,7 +87,7 @@ class Turn:
     def __exit__(self, *_error: object) -> None:
         if self._opened is not None:
             with suppress(OSError):
-                fcntl.flock(self._opened, fcntl.LOCK_UN)
+                unlock(self._opened.fileno())
         self._lock.release()
 
     def _wait(self, file: Path) -> None:
@@ -96,7 +96,7 @@ class Turn:
         until = time.monotonic() + _WAIT
         while time.monotonic() < until:
             try:
-                fcntl.flock(self._opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_at_once(self._opened.fileno())
             except BlockingIOError:
                 time.sleep(_PAUSE)
             else:
@@ -230,6 +230,7 @@ class Database:
         raw = sqlite3.connect(file, isolation_level=None, timeout=_WAIT, check_same_thread=False)
         _write_ahead(raw)
         raw.execute("PRAGMA synchronous = FULL")
+        raw.execute("PRAGMA fullfsync = ON")  # macOS: into the drive, too
         raw.execute("PRAGMA secure_delete = ON")  # what is overwritten or removed leaves no bytes in the file
         return raw
 

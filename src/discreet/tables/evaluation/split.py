@@ -48,6 +48,7 @@ import numpy as np
 
 from discreet.base.errors import InvalidInput
 from discreet.base.files import as_path, shortened, write_atomically
+from discreet.base.system import alone_with
 from discreet.base.types import Integers, Mask
 from discreet.base.validation import check_open_unit
 from discreet.privacy.words import rounded_up
@@ -255,18 +256,9 @@ def remember(
 
 @contextmanager
 def _alone(file: Path) -> Iterator[Path]:
-    """One process at a time: the lock is on the file itself, so one that was replaced meanwhile is opened again."""
-    import fcntl
-
-    while True:
-        try:
-            handle = os.open(file, os.O_RDONLY)
-        except OSError as error:
-            raise InvalidInput(f"cannot read {shortened(file)}: {error.strerror or 'the system refused'}") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if file.exists() and os.path.samestat(os.fstat(handle), file.stat()):
-                yield file
-                return
-        finally:
-            os.close(handle)
+    """One process at a time."""
+    try:
+        with alone_with(file):
+            yield file
+    except OSError as error:
+        raise InvalidInput(f"cannot read {shortened(file)}: {error.strerror or 'the system refused'}") from None
