@@ -268,6 +268,17 @@ class Mixture:
 
 
 AnyPolicy: TypeAlias = Policy | StochasticPolicy | Mixture
+
+
+def check_policy(name: str, policy: object) -> None:
+    """Refuse what is no policy, such as an array."""
+    if not isinstance(policy, Policy | StochasticPolicy | Mixture):
+        raise InvalidInput(
+            f"{name} must be a discreet.Policy, StochasticPolicy or Mixture, got a {type(policy).__name__}: an array "
+            "(H, S) of actions becomes one by discreet.Policy(array)"
+        )
+
+
 _LARGEST_ACTION = 2**31 - 1  # nobody declares more; whole numbers beyond 2^63 would wrap to negative ones
 
 

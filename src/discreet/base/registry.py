@@ -119,7 +119,7 @@ class Registry(Mapping[str, Named]):
 def parse_options(owner: str, make: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords for ``make``: names checked, text read as the annotated type."""
     known = inspect.signature(make).parameters
-    initialiser: Any = make.__dict__.get("__init__") if isinstance(make, type) else make
+    initialiser: Any = getattr(make, "__init__") if isinstance(make, type) else make  # noqa: B009
     types = get_type_hints(initialiser)
     arguments = {}
     for name, value in given.items():

@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.base.errors import Unsupported
 from discreet.base.notebook import counted, one_line, table_html
-from discreet.base.policies import AnyPolicy
+from discreet.base.policies import AnyPolicy, check_policy
 from discreet.base.types import Floats
 from discreet.base.validation import check_array, check_count, check_positive
 from discreet.privacy.guarantee import Guarantee
@@ -78,6 +78,7 @@ class Request:
     what: Layer | Linear | None = None
 
     def __post_init__(self) -> None:
+        check_policy("the policy of a Request", self.policy)
         if self.users is not None:
             object.__setattr__(self, "users", check_count("users", self.users))
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from discreet.base.errors import DiscreetError, InvalidInput, Unsupported, unknown_name
+from discreet.base.errors import DiscreetError, InvalidInput, Unsupported, nearest, unknown_name
 from discreet.base.policies import MIXED
 from discreet.base.shape import LayeredShape, Shape
+from discreet.base.validation import shown
 from discreet.mechanisms.release import LAYERS, Layer
 from discreet.mechanisms.session import Privatizer
 from discreet.noise.distribution import NoiseTooWide
@@ -25,6 +26,7 @@ from discreet.recipes.targets import Privacy
 
 Score = Callable[[Privatizer, int], float]
 _USUAL_DELTA = 1e-5
+_STATISTICS = frozenset({"visits", "transitions", "rewards", "losses", "observed_losses", "matrix", "vectors"})
 _OF_LOSSES = frozenset({"losses", "observed_losses"})  # what only worlds with adversarial losses release
 _CLEARLY = 1.25  # formulas are not exact, and a mechanism made for the model is what its users expect
 
@@ -62,6 +64,7 @@ def choose(
                 f"this learner needs {' and '.join(sorted(needs & _OF_LOSSES))}, which only worlds with adversarial "
                 "losses have: choose one, such as layered or kinds, or another learner"
             )
+        _check_statistics(needs, reasons, privacy.model)
         raise Unsupported(
             f"no recipe of the {privacy.model} model serves this learner and world: "
             + ("; ".join(reasons) or "there is none for such problems yet")
@@ -75,6 +78,18 @@ def choose(
         candidates = [found for found in candidates if _answers_layers(found[1])] or candidates
     best = min(value for value, _made in candidates)
     return next(candidate for value, candidate in candidates if value <= best * (1 + 1e-9))
+
+
+def _check_statistics(needs: frozenset[str], reasons: Iterable[str], model: str) -> None:
+    """Where no recipe releases what a learner needs, one sentence instead of one for each recipe."""
+    for need in sorted(needs - _STATISTICS):
+        told = [each for each in (reason.partition("does not release")[2] for reason in reasons) if each]
+        if told and all(f" {need}" in each for each in told):
+            near = nearest(need, _STATISTICS)
+            hint = f"did you mean {' or '.join(near)}?" if near else "register a recipe of your own that releases it"
+            raise Unsupported(
+                f"no recipe of the {model} model that fits here releases {shown(need)}, which it needs: {hint}"
+            )
 
 
 def _check_options(recipes: Iterable[Recipe], privacy: Privacy) -> None:

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput
 from discreet.base.packages import load
-from discreet.base.policies import AnyPolicy
+from discreet.base.policies import AnyPolicy, check_policy
 from discreet.base.streams import COINS, NOISE, USERS, Stream, generator, stream
 from discreet.base.types import Floats, Integers
 from discreet.learners.base import Learner, Problem, Remarks
-from discreet.mechanisms.release import Release
+from discreet.mechanisms.release import Release, Request
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.simulation.users import SimulatedUsers, TabularUsers
@@ -42,7 +43,7 @@ def run_blocks(
     session = privatizer.open(people.users, SimulatedNoise(noise), episodes)
     state = learner.init(Problem(world.shape, episodes, privatizer.opening), coins)
     while session.left:
-        request = learner.ask(state)
+        request = asked(learner, state)
         if request.policy != deployed:
             record.switches += deployed is not None
             people.judge.deploy(request.policy)
@@ -57,8 +58,21 @@ def run_blocks(
     record.deterministic_switches = people.users.deterministic_switches
     if isinstance(learner, Remarks):
         record.remark = learner.remark(state)
-    people.judge.verdict(record, learner.recommend(state), learner.policy(state))
+    recommended, last = learner.recommend(state), learner.policy(state)
+    for name, policy in (("recommend", recommended), ("policy", last)):
+        check_policy(f"what {type(learner).__name__}.{name} returns", policy)
+    people.judge.verdict(record, recommended, last)
     return record
+
+
+def asked(learner: Learner, state: Any) -> Request:
+    """What a learner asks for, which may be somebody's own."""
+    request = learner.ask(state)
+    if not isinstance(request, Request):
+        raise InvalidInput(
+            f"what {type(learner).__name__}.ask returns must be a Request, got a {type(request).__name__}"
+        )
+    return request
 
 
 @dataclass

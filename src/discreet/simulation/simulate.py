@@ -42,6 +42,9 @@ class Interrupted(DiscreetError):
     """The simulation was stopped before its end."""
 
 
+_METHODS = ("init", "ask", "update", "policy", "recommend")
+
+
 @overload
 def simulate(
     world: AnyWorld | str, learner: Learner | str, privacy: Target | None = None, *, episodes: int, runs: int = 1,
@@ -181,8 +184,15 @@ def as_learner(learner: Learner | str) -> Learner:
     chosen = make_learner(learner) if isinstance(learner, str) else learner
     if isinstance(chosen, type):
         raise InvalidInput(f"learner must be a learner, and {chosen.__name__} is a class: write {chosen.__name__}()")
-    if not isinstance(getattr(chosen, "needs", None), frozenset):
+    if not hasattr(chosen, "needs"):
         raise InvalidInput(f"learner must be a learner or the name of one, got {shown(learner)}")
+    kind = type(chosen).__name__
+    if not isinstance(chosen.needs, frozenset):
+        raise InvalidInput(f"{kind}.needs must be a frozenset of statistics, got a {type(chosen.needs).__name__}")
+    if lacks := [name for name in _METHODS if not callable(getattr(chosen, name, None))]:
+        raise InvalidInput(f"{kind} is no learner yet: it lacks {', '.join(lacks)}; see the guide to learners")
+    if not isinstance(getattr(chosen, "name", None), str):
+        raise InvalidInput(f"{kind} is no learner yet: its name must be text, as on the command line")
     return chosen
 
 
