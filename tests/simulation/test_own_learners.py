@@ -44,11 +44,15 @@ def mistake(**changed):
         (mistake(ask=lambda self, state: ZEROS), None, "what Mine.ask returns must be a Request, got a ndarray"),
         (mistake(ask=lambda self, state: Request(ZEROS)), None, "the policy of a Request must be a discreet.Policy"),
         (mistake(recommend=lambda self, state: ZEROS), None, "what Mine.recommend returns must be a discreet.Policy"),
-        (mistake(needs=frozenset({"vists"})), None, "releases 'vists', which it needs: did you mean visits"),
+        (
+            mistake(needs=frozenset({"vists"})),
+            None,
+            "the learner needs 'vists', and no none recipe that fits here releases it: did you mean visits",
+        ),
         (
             mistake(needs=frozenset({"vists"})),
             discreet.Central(1.0, 1e-5),
-            "no recipe of the central model that fits here",
+            "no central recipe that fits here",
         ),
         (mistake(needs=frozenset({"zzz"})), discreet.Local(1.0), "register a recipe of your own that releases it"),
     ],

@@ -88,7 +88,7 @@ def _check_statistics(needs: frozenset[str], reasons: Iterable[str], model: str)
             near = nearest(need, _STATISTICS)
             hint = f"did you mean {' or '.join(near)}?" if near else "register a recipe of your own that releases it"
             raise Unsupported(
-                f"no recipe of the {model} model that fits here releases {shown(need)}, which it needs: {hint}"
+                f"the learner needs {shown(need)}, and no {model} recipe that fits here releases it: {hint}"
             )
 
 
