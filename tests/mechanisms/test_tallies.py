@@ -156,8 +156,7 @@ def test_a_guarantee_of_another_privatizer_is_refused() -> None:
     one, stronger = made(CENTRAL[0]), made(CENTRAL[0], 0.01)
     for wrong in (
         dataclasses.replace(one, guarantee=stronger.guarantee),
-        dataclasses.replace(one, guarantee=stronger.guarantee, computed_for=()),
-        dataclasses.replace(stronger, channels=one.channels, computed_for=()),
+        dataclasses.replace(stronger, channels=one.channels),
         Privatizer("mine", SHAPE, one.channels, one.schedule, stronger.guarantee),
     ):
         with pytest.raises(Unsupported, match="guarantee of recipe"):
