@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,16 @@ import pytest
 import discreet
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import Policy
-from discreet.mechanisms.counts.encoder import Context
+from discreet.base.streams import USERS, stream
+from discreet.mechanisms.counts.arm_reward import ArmReward
+from discreet.mechanisms.counts.encoder import Context, check_tally, encode
+from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
+from discreet.mechanisms.counts.joint_histogram import JointHistogram, MarginalTable
+from discreet.mechanisms.counts.three_tables import RewardLevels, ThreeTables
+from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.mechanisms.messages.device_reports import randomize_record
 from discreet.mechanisms.session import Privatizer
+from discreet.mechanisms.sparse import SparseTable
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise, noisy
 from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import DiscreteLaplace, GridGaussian
@@ -59,7 +67,7 @@ BAD = {
     "one fraction among zeros": lambda n: np.eye(n)[0] * 0.5,
     "not a number": lambda n: np.full(n, np.nan),
     "infinite": lambda n: np.full(n, np.inf),
-    "more than users have": lambda n: np.full(n, 21.0),
+    "more than users have": lambda n: np.full(n, 11.0),
     "far too many": lambda n: np.full(n, 1e6),
     "negative": lambda n: np.full(n, -5.0),
     "negative by overflow": lambda n: np.full(n, -56, np.int8),
@@ -85,7 +93,7 @@ def test_a_tally_that_nobody_can_have_is_refused_before_noise_is_drawn(recipe: s
 @pytest.mark.parametrize("recipe", CENTRAL)
 def test_a_tally_that_users_can_have_is_released(recipe: str) -> None:
     privatizer = pooled(recipe)
-    for full in (np.zeros, lambda n: np.full(n, 20.0), lambda n: np.zeros(n, bool)):
+    for full in (np.zeros, lambda n: np.full(n, 10.0), lambda n: np.zeros(n, bool)):
         intake = privatizer.take_in(SecureNoise(), 100)
         intake.take([full(channel.encoder.size) for channel in privatizer.channels], 10, Context(ALWAYS_ZERO))
         assert intake.served == 10
@@ -101,6 +109,40 @@ def test_a_second_channel_is_checked_before_the_first_one_draws() -> None:
         privatizer.take_in(Never(), 10).take([good, bad], 10, Context(ALWAYS_ZERO))
 
 
+LOOPS = discreet.Shape(2, 1, 4, homogeneous=True)
+COUNTING = [
+    JointHistogram(SHAPE), JointHistogram(LOOPS), ThreeTables(SHAPE), ThreeTables(LOOPS), TwoTables(SHAPE),
+    TwoTables(LOOPS), TwoTables(LOOPS, first_visit=True), FirstVisit(LOOPS), FirstVisitTables(LOOPS),
+    MarginalTable(LOOPS), MarginalTable(LOOPS, successors=False), MarginalTable(SHAPE),
+    MarginalTable(LOOPS, first_visit=True), MarginalTable(LOOPS, bits=True), RewardLevels(SHAPE, 3),
+    ArmReward(discreet.Shape(1, 2, 1, homogeneous=True), arm=0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("encoder", COUNTING, ids=lambda encoder: f"{encoder.name} {encoder.shape.horizon}")
+def test_a_cell_holds_what_users_can_add_and_no_more(encoder: Any) -> None:
+    """First visits add one; whoever stays where she is adds a step after step. Both are attained by some record."""
+    shape, tape = encoder.shape, np.random.default_rng(0)
+    size = (200, shape.horizon)
+    states, actions = (tape.integers(0, n, size) for n in (shape.states, shape.actions))
+    states[: len(states) // 2] = states[: len(states) // 2, :1]
+    users = Trajectories(states, actions, np.ones(size), np.full(200, shape.horizon))
+    each = encode(encoder, users, stream(0, 0, USERS))
+    check_tally(encoder, each.sum(axis=0), 200)
+    check_tally(encoder, each.max(axis=0), 1)
+    with pytest.raises(InvalidInput, match="holds whole numbers"):
+        check_tally(encoder, np.eye(encoder.size)[0] * (each.max() + 1), 1)
+
+
+@pytest.mark.parametrize(("per_user", "most"), [(1, 3.0), (2, 6.0)])
+def test_several_trajectories_add_several_times_but_for_first_visits(per_user: int, most: float) -> None:
+    for first_visit, largest in ((False, most), (True, 1.0)):
+        encoder = SparseTable(MarginalTable(LOOPS, first_visit=first_visit, per_user=per_user))
+        check_tally(encoder, np.array([[0.0, 5 * largest]]), 5)
+        with pytest.raises(InvalidInput, match="holds whole numbers"):
+            check_tally(encoder, np.array([[0.0, 5 * largest + 1]]), 5)
+
+
 @pytest.mark.parametrize("rows", [[[0, 0.5]], [[0, -1]], [[0, np.nan]], [[0, 1e9]]])
 def test_sparse_tallies_are_checked_too(rows: list[list[float]]) -> None:
     privatizer = build(discreet.Central(1.0, 1e-5, recipe="offline/sparse-laplace"), SHAPE, 10, data_set=True)
@@ -110,14 +152,13 @@ def test_sparse_tallies_are_checked_too(rows: list[list[float]]) -> None:
 
 
 def test_signed_counts_may_be_negative() -> None:
-    from discreet.mechanisms.counts.encoder import check_tally
     from discreet.problems.adversarial.encoders import SignedLosses
     from discreet.worlds.registry import make_world
 
     encoder = SignedLosses(make_world("layered").shape)
     check_tally(encoder, np.full(encoder.size, -3.0), 3)
     with pytest.raises(InvalidInput, match="whole numbers from -"):
-        check_tally(encoder, np.full(encoder.size, -300.0), 3)
+        check_tally(encoder, np.full(encoder.size, -4.0), 3)
 
 
 def test_simulated_tallies_are_not_looked_at() -> None:
@@ -156,8 +197,7 @@ def test_a_guarantee_of_another_privatizer_is_refused() -> None:
     one, stronger = made(CENTRAL[0]), made(CENTRAL[0], 0.01)
     for wrong in (
         dataclasses.replace(one, guarantee=stronger.guarantee),
-        dataclasses.replace(one, guarantee=stronger.guarantee, computed_for=()),
-        dataclasses.replace(stronger, channels=one.channels, computed_for=()),
+        dataclasses.replace(stronger, channels=one.channels),
         Privatizer("mine", SHAPE, one.channels, one.schedule, stronger.guarantee),
     ):
         with pytest.raises(Unsupported, match="guarantee of recipe"):

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import copy
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
 import discreet
-from discreet.base.errors import Unsupported
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import uniform_policy
 from discreet.base.shape import Shape, layered_shape
+from discreet.mechanisms.additive import Channel
+from discreet.mechanisms.counts.joint_histogram import JointHistogram
+from discreet.mechanisms.focused import FocusedChannel
+from discreet.mechanisms.moved import moved_by, moved_in
 from discreet.mechanisms.release import Request
-from discreet.mechanisms.schedule import EveryEpisode
+from discreet.mechanisms.schedule import Equal, EveryEpisode
+from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+from discreet.mechanisms.sums.blocks import Blocks
 from discreet.mechanisms.sums.tree import next_release
-from discreet.recipes.recipe import LAYERED, TABULAR
+from discreet.noise import DiscreteLaplace
+from discreet.privacy.guarantee import _RULES, about, billboard, compose, from_mechanism, one_of, post_process
+from discreet.recipes.recipe import DATA_SET, LAYERED, LINEAR, PROBLEMS, TABULAR
 from discreet.recipes.registry import build, recipes
 from discreet.recipes.targets import Central, Local
+from discreet.worlds.registry import make_world
 
 SHAPE = Shape(2, 2, 1, homogeneous=True)
 LAYERS = layered_shape((1, 2, 1), 2)
@@ -129,6 +141,94 @@ def test_a_guarantee_does_not_stay_when_what_it_is_about_is_exchanged(change):
             call()
     changed.take_in(SimulatedNoise(np.random.default_rng(0)), 30)  # an audit looks at mechanisms that are broken
     assert replace(honest, options={}, users=20).take_in(SecureNoise(), 20).left == 20
+
+
+HEAVY = make_world("hard-central").shape
+SHAPES = (SHAPE, Shape(2, 2, 2), replace(SHAPE, horizon=2), BANDIT, LAYERS, HEAVY)
+MODELS = {"central": Central, "local": Local, "shuffle": discreet.Shuffle}
+EVERY = [recipe for problem in PROBLEMS for model in MODELS for recipe in recipes(model, problem)]
+
+
+def made(recipe, epsilon, shape=None, **options):
+    """A recipe for the first shape, and with the first kind of target, that it takes."""
+    if recipe.problem == LINEAR:
+        options |= {"features": np.full((2, 2, 2), 0.5), "vectors": (1, 2)}
+    budgets = ({"epsilon": epsilon}, {"epsilon": epsilon, "delta": 1e-5}, {"rho": epsilon / 10})
+    for sizes, budget in product((shape,) if shape else SHAPES, budgets):
+        with suppress(Unsupported, InvalidInput, TypeError):
+            wanted = MODELS[recipe.model](**budget, recipe=recipe.name, options=options)
+            return recipe.assemble(wanted, sizes, 30)
+    raise LookupError(recipe.name)
+
+
+@pytest.mark.parametrize("recipe", EVERY, ids=lambda recipe: recipe.name)
+def test_a_guarantee_holds_for_the_parts_that_it_was_computed_for(recipe):
+    right, stronger = made(recipe, 1.0), made(recipe, 0.5)
+    right.check_unchanged()
+    copy.deepcopy(right).check_unchanged()
+    for other in (stronger.guarantee, about(post_process(stronger.guarantee, "nothing"), public=())):
+        with pytest.raises(Unsupported, match="changed after its guarantee was computed"):
+            replace(right, guarantee=other).check_unchanged()
+    for law, moved in moved_in(right.channels).items():
+        assert moved.within(moved_by(right.guarantee.derivation)[law])
+
+
+def loose(guarantee):
+    """A guarantee that nobody has computed for certain parts: as if it had been put together by hand."""
+    return replace(guarantee, parts=(), by=_RULES)
+
+
+def with_the_noise_of(louder, channel):
+    """A channel with the noise that was calibrated for another one."""
+    if isinstance(channel, FocusedChannel):
+        return replace(channel, laws=(louder.laws[-1],) * len(channel.laws))
+    return replace(channel, law=louder.law)
+
+
+LONGER = {TABULAR: (SHAPE, replace(SHAPE, horizon=3)), LAYERED: (LAYERS, layered_shape((1, 2, 2, 1), 2))}
+MOVING = [
+    (recipe, *LONGER.get(problem, (SHAPE, None)))
+    for problem in (*LONGER, DATA_SET)
+    for recipe in recipes("central", problem)
+    if recipe.encoder != "arm-rewards" and "published" not in recipe.name and "apvi" not in recipe.name
+]
+
+
+@pytest.mark.parametrize(("recipe", "shape", "longer"), MOVING, ids=lambda part: getattr(part, "name", ""))
+def test_a_law_is_promised_for_what_a_user_moves_under_it(recipe, shape, longer):
+    """A bandit of two steps at epsilon 1/2 and one of four steps at 1 have the same noise, and not the same promise."""
+    few = made(recipe, 1.0, shape)
+    many = made(recipe, 1.0, longer) if longer else made(recipe, 1.0, shape, per_user=2)
+    replace(few, guarantee=loose(few.guarantee)).take_in(SecureNoise(), 30)
+    channels = tuple(map(with_the_noise_of, few.channels, many.channels))
+    wrong = replace(many, channels=channels, guarantee=loose(few.guarantee))
+    with pytest.raises(Unsupported, match=r"not about its noise, .* and what one user moves under it"):
+        wrong.take_in(SecureNoise(), 30)
+
+
+def by_hand(encoder, law, promise):
+    return Privatizer("mine", encoder.shape, (Channel(encoder, law, Blocks()),), Equal(2), promise)
+
+
+def test_the_same_noise_for_two_steps_is_no_promise_for_four():
+    law, few, many = DiscreteLaplace(8.0), JointHistogram(Shape(1, 2, 2)), JointHistogram(Shape(1, 2, 4))
+    promises = [billboard(from_mechanism(law, one.sensitivity(), delta=0.0, name="counts")) for one in (few, many)]
+    assert [promise.epsilon for promise in promises] == pytest.approx([0.5, 1.0])
+    for encoder, promise in ((few, promises[0]), (many, promises[1]), (few, promises[1])):
+        by_hand(encoder, law, promise).take_in(SecureNoise(), 9)
+    with pytest.raises(Unsupported, match="not about its noise, discrete-laplace, and what one user moves under it"):
+        by_hand(many, law, promises[0]).take_in(SecureNoise(), 9)
+
+
+def test_two_channels_with_one_law_move_more_than_each():
+    """Visits and successors in tables of their own: a promise about either of them is none about both."""
+    both = build(Central(1.0, recipe="offline/laplace", options={"release": "both"}), Shape(2, 2, 2), 9, data_set=True)
+    law = both.channels[0].law
+    each = [from_mechanism(law, one.encoder.sensitivity(), delta=0.0, name="each") for one in both.channels]
+    for promise in (*each, one_of(each, "either")):
+        with pytest.raises(Unsupported, match="not about its noise"):
+            replace(both, guarantee=promise).take_in(SecureNoise(), 9)
+    replace(both, guarantee=compose(each, delta=0.0, why="both")).take_in(SecureNoise(), 9)
 
 
 @pytest.mark.parametrize(

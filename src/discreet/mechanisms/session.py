@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,17 +28,15 @@ from discreet.base.policies import MIXED, AnyPolicy, Policy
 from discreet.base.saved_arrays import Savable, Saved, check_form, taken_from, under
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, NDArray
-from discreet.mechanisms.additive import Channel
-from discreet.mechanisms.bandit import ArmRewardsChannel
 from discreet.mechanisms.continual import ContinualChannel
 from discreet.mechanisms.counts.encoder import Context, Encoder, check_tally
-from discreet.mechanisms.focused import FocusedChannel
 from discreet.mechanisms.mechanism import AnyChannel, MessageChannel, MessageRun, WidthOf
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun
 from discreet.mechanisms.messages.device_answers import count_answers
 from discreet.mechanisms.messages.device_reports import Report, count_items, count_messages
 from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun
 from discreet.mechanisms.messages.shuffled_item import ItemRun
+from discreet.mechanisms.moved import moved_by, moved_in
 from discreet.mechanisms.release import (
     ESTIMATES,
     LAYERS,
@@ -62,14 +59,10 @@ from discreet.mechanisms.schedule import (
     SameUsers,
     Schedule,
 )
-from discreet.mechanisms.sparse import SparseChannel
 from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource
 from discreet.mechanisms.sums.tree import EqualLawTree, EvenTree, Tree
 from discreet.mechanisms.trajectories import Users
-from discreet.privacy.certificate import facts_of
-from discreet.privacy.derivation import Fact, Reason
 from discreet.privacy.guarantee import Guarantee, drawn
-from discreet.privacy.words import StatedLaw, describe_law
 
 
 @runtime_checkable
@@ -93,7 +86,6 @@ class Privatizer:
     masked: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     users: int | None = None  # for how many it was built; None where nothing depends on their number
-    computed_for: tuple[object, ...] = field(default=(), compare=False)  # the parts that the guarantee is about
 
     def __post_init__(self) -> None:
         times = Counter(name for channel in self.channels for name in channel.encoder.statistics)
@@ -115,22 +107,25 @@ class Privatizer:
     @property
     def parts(self) -> tuple[object, ...]:
         """All that its guarantee depends on."""
-        return (self.guarantee, self.shape, self.schedule, self.masked, *self.channels)
+        return (self.shape, self.schedule, self.masked, *self.channels)
 
     def check_unchanged(self) -> None:
-        """Refuse a recipe's privatizer whose parts or guarantee were exchanged, and noise that none was stated for."""
-        now, then = self.parts, self.computed_for or self.parts  # none: put together by hand, beside the guarantee
+        """Refuse a guarantee that was computed for other parts, and noise or moves that it was not computed from."""
+        now, then = self.parts, self.guarantee.parts or self.parts  # none: put together by hand, beside the guarantee
         if len(now) != len(then) or any(part is not before for part, before in zip(now, then)):
             raise Unsupported(
                 f"the channels, schedule, mask, shape or guarantee of recipe {self.recipe!r} were changed after its "
                 "guarantee was computed, so what it promises is not known: build it anew with the options you want"
             )
-        stated = _laws_in(self.guarantee.derivation)
-        for law in chain.from_iterable(map(_laws_of, self.channels)):
-            if self.guarantee.model != "none" and law.variance > 0 and facts_of(law) not in stated:
+        if self.guarantee.model == "none":
+            return
+        stated = moved_by(self.guarantee.derivation)
+        for law, moved in moved_in(self.channels).items():
+            if not moved.within(stated.get(law)):
                 raise Unsupported(
-                    f"the guarantee of recipe {self.recipe!r} is not about its noise, {describe_law(law)}: build it by "
-                    "the rules of discreet.privacy.guarantee from the laws that its channels have"
+                    f"the guarantee of recipe {self.recipe!r} is not about its noise, {law.kind}, and what one user "
+                    "moves under it: build it by the rules of discreet.privacy.guarantee from the laws and the "
+                    "sensitivities that its channels have"
                 )
 
     @property
@@ -193,20 +188,6 @@ class Privatizer:
     def open(self, users: Users, noise: NoiseSource, total_users: int) -> Session:
         """Start answering requests about these users."""
         return Session(self, users, noise, total_users)
-
-
-def _laws_of(channel: AnyChannel) -> tuple[StatedLaw, ...]:
-    """The laws that a curator draws for a channel; those of devices and of linear questions are not looked at."""
-    if isinstance(channel, FocusedChannel):
-        return channel.laws
-    inner = channel.rewards if isinstance(channel, ArmRewardsChannel) else channel
-    return (inner.law,) if isinstance(inner, Channel | ContinualChannel | SparseChannel) else ()
-
-
-def _laws_in(reason: Reason) -> set[Fact]:
-    """The laws that a derivation is about."""
-    own = set() if reason.facts is None else {fact for name, fact in reason.facts.entries if name == "law"}
-    return own.union(*map(_laws_in, reason.premises))
 
 
 class Intake:

@@ -26,8 +26,8 @@ function                    rule
 ``nothing``                 no promise at all
 ==========================  ================================================================================
 
-``claimed``, ``about`` and ``drawn`` change no promise: they put a paper's claim, the unit that is protected, the public
-things or the origin of the noise beside it.
+``claimed``, ``about``, ``drawn`` and ``held_by`` change no promise: they put a paper's claim, the unit that is
+protected, the public things, the origin of the noise or the parts of the mechanism that it is about beside it.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class Guarantee:
         unit: Who or what is protected.
         simulated: Whether the noise came from a seed; such a release protects nobody. None: nothing was drawn yet.
         public: What was declared and is not protected.
+        parts: Of the one mechanism that it is about, if it was computed for one: it says nothing of any other.
         by: The rule that makes it; nobody else can.
 
     Examples:
@@ -113,6 +114,7 @@ class Guarantee:
     unit: str = ONE_TRAJECTORY
     simulated: bool | None = None
     public: tuple[str, ...] = field(default=())
+    parts: tuple[object, ...] = field(default=(), compare=False)
     by: InitVar[_Rules | None] = None
 
     def __post_init__(self, by: _Rules | None) -> None:
@@ -496,6 +498,11 @@ def about(part: Guarantee, *, unit: str | None = None, public: tuple[str, ...] |
     return replace(
         part, unit=part.unit if unit is None else unit, public=part.public if public is None else public, by=_RULES
     )
+
+
+def held_by(part: Guarantee, parts: tuple[object, ...]) -> Guarantee:
+    """The same guarantee as that of the mechanism with these very parts; one that is held already stays as it is."""
+    return part if part.parts else replace(part, parts=parts, by=_RULES)
 
 
 def _facts(kind: str, why: str, **entries: Fact) -> Facts:

@@ -10,7 +10,7 @@ from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.notebook import facts_html, one_line, table_html
 from discreet.base.shape import Shape
 from discreet.mechanisms.session import Privatizer
-from discreet.privacy.guarantee import with_more_trust
+from discreet.privacy.guarantee import held_by, with_more_trust
 from discreet.recipes.targets import TRUSTS_LESS, Privacy, in_model
 
 Options = Mapping[str, Any]
@@ -111,8 +111,8 @@ class Recipe:
         guarantee = privatizer.guarantee
         if trusts_more:
             guarantee = with_more_trust(guarantee, _PROMISES[privacy.model])
-        made = replace(privatizer, recipe=self.name, users=episodes, guarantee=guarantee)
-        return replace(made, computed_for=made.parts)
+        guarantee = held_by(guarantee, privatizer.parts)
+        return replace(privatizer, recipe=self.name, users=episodes, guarantee=guarantee)
 
     def _restated(self, privacy: Privacy) -> Privacy:
         """The target in the recipe's own model; some cannot be stated there, such as a rho behind a shuffler."""

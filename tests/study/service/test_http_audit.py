@@ -50,7 +50,7 @@ def halved(monkeypatch):
     def spoilt(study, recipe=None):
         honest = prepare(study, recipe)
         channels = tuple(replace(each, law=DiscreteLaplace(each.law.scale / 2)) for each in honest.privatizer.channels)
-        return replace(honest, privatizer=replace(honest.privatizer, channels=channels, computed_for=()))
+        return replace(honest, privatizer=replace(honest.privatizer, channels=channels))
 
     monkeypatch.setattr(coordinator_module, "prepare", spoilt)
     monkeypatch.setattr(Privatizer, "check_unchanged", lambda _self: None)  # which would refuse it before any noise
@@ -237,14 +237,15 @@ def test_reports_that_arrive_keep_their_promise(tmp_path):
 
 @pytest.mark.long
 def test_devices_with_half_of_the_noise_are_convicted(tmp_path, monkeypatch):
-    """Their own check of laws would refuse, so it is taken away as well."""
+    """Their own check of laws would refuse, and so would the service's, so both are taken away."""
+    monkeypatch.setattr(Privatizer, "check_unchanged", lambda _self: None)
     monkeypatch.setattr("discreet.client.reports.check_law", lambda *_: None)
     stated = coordinator_module.prepare
 
     def louder(study, recipe=None):
         honest = stated(study, recipe)
         channel = replace(honest.channel, epsilon=2.0)
-        return replace(honest, privatizer=replace(honest.privatizer, channels=(channel,), computed_for=()))
+        return replace(honest, privatizer=replace(honest.privatizer, channels=(channel,)))
 
     monkeypatch.setattr(coordinator_module, "prepare", louder)
     assert lost_by_reports(tmp_path) > 1.0

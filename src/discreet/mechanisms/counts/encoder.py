@@ -212,19 +212,21 @@ def encode(encoder: Encoder, trajectories: Trajectories, stream: Stream) -> Floa
 def check_tally(encoder: Encoder, tally: Floats, users: int) -> None:
     """Refuse a tally that no ``users`` users can have, before noise is drawn for it: what one moves would be untrue.
 
-    Its cells are as many as the encoder's, finite, whole where the encoder says so, and at most what all of them add: a
-    step, or whatever replacing a user moves, for each trajectory. Sparse tallies are rows that end with a count.
+    Its cells are as many as the encoder's, finite, whole where the encoder says so, and at most what all of them add.
+    One adds to a cell what she takes out of it if her record is replaced by one that has nothing there: at most the
+    largest move, half of it where counts have a sign, and where nothing leaves (no cells) each step of a trajectory.
+    Sparse tallies are rows that end with a count.
     """
     form = "a number for each cell" if encoder.size else "rows that end with a count"
-    trajectories, sparse = getattr(encoder, "per_user", 1), getattr(encoder, "from_joint", None) and tally.ndim == 2
+    sparse, signed = getattr(encoder, "from_joint", None) and tally.ndim == 2, getattr(encoder, "signed", False)
     counts = tally[:, -1] if sparse else tally
     if tally.dtype.kind not in "biuf" or (tally.shape != (encoder.size,) and not sparse):
         raise InvalidInput(f"a tally of {encoder.name} is {form}, {encoder.size} in all: sum what the encoder makes")
     if not encoder.rounded:
         return  # released with continuous noise, which no real release has
-    moved = 0.0 if sparse else encoder.sensitivity().linf
-    most = users * trajectories * max(float(encoder.shape.horizon), moved)
-    least = -most if getattr(encoder, "signed", False) else 0.0
+    all_steps = encoder.shape.horizon * getattr(encoder, "per_user", 1)
+    most = users * (encoder.sensitivity().linf / (2 if signed else 1) if encoder.size else float(all_steps))
+    least = -most if signed else 0.0
     # Comparisons are false for NaN.
     if not ((counts >= least) & (counts <= most) & (counts == np.rint(counts))).all():
         raise InvalidInput(

@@ -63,7 +63,7 @@ def silenced(privatizer: Privatizer) -> Privatizer:
         rounds = isinstance(channel.encoder, LossTable | ObservedLosses | LossBits | SignedLosses)
         encoder = replace(channel.encoder, rounded=False) if rounds else channel.encoder  # type: ignore[type-var]
         quiet.append(replace(channel, encoder=encoder, law=NoNoise()))
-    return replace(privatizer, channels=tuple(quiet), guarantee=nothing(), computed_for=())
+    return replace(privatizer, channels=tuple(quiet), guarantee=nothing())
 
 
 def _none(full: bool, privacy: Privacy, shape: Shape, episodes: int, options: Options) -> Privatizer:
