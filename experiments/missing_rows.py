@@ -36,6 +36,7 @@ from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, Mask
 from discreet.learners.apvi import APVI
 from discreet.mechanisms.release import Request
+from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.recipes.targets import Central, NoPrivacy
 from discreet.simulation.data_sets import privatizer_for
@@ -155,24 +156,29 @@ def policy_of(name: str, world: Damaged, goodness: float = 1.0) -> Floats:
     return mixed
 
 
+@cache
+def privatizer(epsilon: float, users: int) -> Privatizer:
+    """That of a table of these users."""
+    target = NoPrivacy() if math.isinf(epsilon) else Central(epsilon, DELTA)
+    return privatizer_for(APVI(ends=True), target, SHAPE, users)
+
+
 def judged(
     world: Damaged, kind: str, rate: float, policy: Floats, users: int, epsilon: float, declared: bool,
     rng: np.random.Generator,
 ) -> Judged:  # fmt: skip
     """One data set, one noisy table, one judgement."""
     held, noise = int(users * HOLDOUT + 0.5), SimulatedNoise(rng)
-    target = NoPrivacy() if math.isinf(epsilon) else Central(epsilon, DELTA)
     wide = np.broadcast_to(policy, (H, S, A))
     judging = drawn(world, kind, rate, held, rng)
     if not declared:
         rest = math.inf if math.isinf(epsilon) else 0.1998 * epsilon
-        own = target if math.isinf(epsilon) else Central(0.8 * epsilon, DELTA)
-        made = privatizer_for(APVI(ends=True), own, SHAPE, held)
+        made = privatizer(0.8 * epsilon, held)
         return judge_unknown(
             PathUsers(judging, SHAPE, True, rng), judging, SHAPE, _LIMITS, wide, made, rest, noise
         )  # fmt: skip
     others = users - held
-    made = privatizer_for(APVI(ends=True), target, SHAPE, others)
+    made = privatizer(epsilon, others)
     session = made.open(PathUsers(drawn(world, kind, rate, others, rng), SHAPE, True, rng), noise, others)
     model = model_of(SHAPE, session.answer(Request(uniform_policy(SHAPE))), True, others)
     usual = np.broadcast_to(world.behaviour, (H, S, A))

@@ -125,6 +125,17 @@ def half_width(deviation: float, scale: float, confidence: float) -> float:
     return high
 
 
+def explained(distance: float, deviation: float, scale: float, confidence: float) -> bool:
+    """Whether a distance is at most the half-width, which need not be computed for that.
+
+    >>> explained(1.95, 1.0, 0.0, 0.95), explained(3.0, 0.0, 1.0, 0.95), explained(1.97, 1.0, 0.1, 0.95)
+    (True, False, True)
+    """
+    if scale <= 1e-9 * deviation or deviation <= 1e-9 * scale:
+        return distance <= half_width(deviation, scale, confidence)
+    return _tail(distance, deviation, scale, special.ndtr, special.log_ndtr) >= 1 - confidence
+
+
 def _tail(q: float, t: float, b: float, ndtr: _Law, log_ndtr: _Law) -> float:
     """P(|t Z + b L| > q)."""
     k, x = t / b, q / t

@@ -35,7 +35,7 @@ from discreet.mechanisms.sums.accumulator import NoiseSource, noisy
 from discreet.noise.laplace import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, compose, from_mechanism, nothing
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.tables.evaluation.interval import half_width
+from discreet.tables.evaluation.interval import explained, half_width
 
 GRID = 2**20
 _LAPLACE_QUANTILE = -math.log(2 * 0.025)  # in scales: 97.5% of draws are below
@@ -117,7 +117,7 @@ def mean_of(sums: Sums, count: Count, imagined: float, confidence: float) -> Rat
         return centre + bound * far
 
     def _allowed(at: float) -> bool:
-        return abs(sums.total - at * users) <= half_width(deviation(at), sums.present.scale, confidence)
+        return explained(abs(sums.total - at * users), deviation(at), sums.present.scale, confidence)
 
     noise = half_width(math.sqrt(2) * count.scale * abs(theta), sums.present.scale, confidence)
     sampling = half_width(math.sqrt(sums.spread(theta, users, imagined)), 0.0, confidence)
