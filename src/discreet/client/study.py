@@ -26,10 +26,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class Kind(NamedTuple):
     """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``.
 
-    Or the answer to one question about a first visit (:mod:`discreet.client.asked`), randomised by ``response``; its
-    ``steps`` are one. In shuffled studies: answered bits, one message each, of counters in a ``layout``
-    (:mod:`discreet.client.counters`), or one item in one message (:mod:`discreet.client.one_item`); ``steps`` are then
-    the bits that two records can set differently, or one.
+    Or the answer to one question about a first visit, randomised by ``response``; its ``steps`` are one. In shuffled
+    studies: answered bits, one message each, of counters in a ``layout``, or one item in one message; ``steps`` are
+    then the bits that two records can set differently, or one. All of them: :mod:`discreet.client.questions`.
     """
 
     name: str
@@ -167,7 +166,7 @@ def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
 
 
 def most_moved(layout: str, groups: int, first_visits: bool, study: Study) -> int:
-    """How many counters of a layout two records can set differently, at most (:mod:`discreet.client.counters`).
+    """How many counters of a layout two records can set differently, at most (:mod:`discreet.client.questions`).
 
     A record sets one joint counter, or a visit, a transition and a reward bit of 1, or a transition and a reward bit,
     at each step that counts; only horizon - 1 steps have a successor. All of it may differ. Where first visits are
