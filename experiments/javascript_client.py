@@ -41,7 +41,7 @@ def python_milliseconds(response: str) -> float:
     study = toy.read(toy.study_answer(declared, response, 1, masked=False))
     policy = {"kind": "deterministic", "actions": [[0] * 12] * 3}
     round_, tape = read_round(toy.policy_answer(study, policy), study), Tape()
-    assert round_.items[0].size == ITEMS
+    assert round_.questions[0].size == ITEMS
     record, taken = [(0, 0, 0.3), (3, 0, 0.1), (5, 0, 1.0)], []
     for _ in range(REPEATS):
         begun = time.perf_counter()

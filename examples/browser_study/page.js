@@ -160,12 +160,12 @@ async function playOn() {
 }
 
 /** All answers about a moment, in the order of their numbers, in words. */
-function answersAt(study, items) {
+function answersAt(study, { rows }) {
   const found = [];
-  for (const pair of items.pairs.keys()) {
-    const [state, action] = [study.stateLabels[Math.floor(pair / items.actions)], study.actionLabels[pair % items.actions]];
-    for (let next = 0; next < items.successors; next++) {
-      const then = study.stateLabels[items.first + next];
+  for (const [row, [, from, to]] of rows) {
+    const [state, action] = [study.stateLabels[Math.floor(row / study.actions)], study.actionLabels[row % study.actions]];
+    for (let next = from; next < to; next++) {
+      const then = study.stateLabels[next];
       for (const followed of [0, 1]) found.push({ state, action, followed, next: then ?? null });
     }
   }
@@ -186,7 +186,7 @@ async function explain() {
   const lie = Number(threshold) / 2 ** 62;
   const truth = 1 - (items - 1) * lie;
   const happened = inWords(lived[step]);
-  const answers = answersAt(study, round.items[step]).map((each, number) => {
+  const answers = answersAt(study, round.questions[step]).map((each, number) => {
     const words = inWords(each);
     return { words, isTrue: words === happened, isSent: number === sent, chance: words === happened ? truth : lie };
   });

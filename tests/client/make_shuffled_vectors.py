@@ -7,8 +7,7 @@ is the least noisy one that keeps it, and must be ``refused`` if its threshold i
 its ``setting``, a ``record``, the ``tape`` that is read, in hexadecimal, and the ``result``: the numbers that are sent,
 in order, before each of them is sealed. ``terms`` is the hash that a device of each setting sends beside them.
 ``sealed`` are messages that were sealed to a key whose private part is given: enc || ciphertext in base64url, to be
-opened by other programs. The steps are stated in ``discreet.client.counters``, ``discreet.client.one_item`` and
-``discreet.client.sealing``.
+opened by other programs. The steps are stated in ``discreet.client.questions`` and ``discreet.client.sealing``.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from typing import Any
 
 import toy_study as toy
 
-from discreet.client.counters import counters_of
 from discreet.client.exact import WHOLE, Given, Tape
-from discreet.client.one_item import numbered
 from discreet.client.policy import read_policy
+from discreet.client.questions import questions_of
 from discreet.client.reports import read_round, shuffled_messages
 
 FILE = Path(__file__).with_name("shuffled_vectors.json")
@@ -69,7 +67,8 @@ def _policy(answer: Any, source: random.Random) -> Any:
     study = toy.read(answer)
     policy = toy.random_policy(study, source, stochastic=source.random() < 0.4)
     known = read_policy(policy, study)
-    size = (counters_of if study.kind.name == "answered-bits" else numbered)(study, known).size
+    (question,) = questions_of(study, known)
+    size = question.size
     response = "unary" if study.kind.name == "answered-bits" else "kary"
     lie = source.randrange(1, WHOLE // (2 if response == "unary" else size))
     if study.per_step is not None:

@@ -5,7 +5,7 @@
 ``settings`` are studies with a policy and laws, as a service states them; ``vectors`` are 1,300 examples, the last 300
 of studies that ask about first visits. Each has a ``what``, its input, a ``tape`` of random bytes in hexadecimal where
 it reads any, and the ``result``. The steps are stated in ``discreet.client.exact``, ``discreet.client.reports`` and
-``discreet.client.asked``. Whole numbers that do not fit into a double are text. The report of a record begins with
+``discreet.client.questions``. Whole numbers that do not fit into a double are text. The report of a record begins with
 picking its steps, or its question, on the same tape.
 """
 
@@ -19,7 +19,8 @@ from typing import Any
 import toy_study as toy
 
 from discreet.client.exact import WHOLE, Given, Tape, reward_fraction
-from discreet.client.policy import items_of, read_policy
+from discreet.client.policy import read_policy
+from discreet.client.questions import questions_of
 from discreet.client.reports import pick, read_round, report_of
 
 FILE = Path(__file__).with_name("vectors.json")
@@ -150,7 +151,7 @@ def items(index: int, answer: Any, policy: Any, source: random.Random) -> list[d
         if h == 0 and study.start is not None and source.random() < 0.8:
             cell[0] = study.start
             cell[1] = known.draw(h, cell[0], Tape(source.randbytes))
-        result = items_of(study, known, h).number(*cell)
+        result = questions_of(study, known)[h].number((0, *cell[:2]), *cell[2:])
         found.append({"what": "item", "setting": index, "step": h, "cell": cell, "result": result})
     return found
 

@@ -17,11 +17,12 @@ from stub_service import Stub
 from discreet.base.policies import Policy, StochasticPolicy
 from discreet.base.shape import Shape
 from discreet.client import Device, Refused
-from discreet.client.asked import answer_of, draw_question
 from discreet.client.exact import WHOLE, Given, Tape
 from discreet.client.laws import Law
+from discreet.client.policy import Policy as DevicePolicy
 from discreet.client.policy import reaches, read_policy
-from discreet.client.reports import pick, read_round, report_of
+from discreet.client.questions import questions_of
+from discreet.client.reports import Round, pick, read_round, report_of
 from discreet.mechanisms.counts.encoder import Context, reward_bit
 from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.mechanism import asked_rows
@@ -146,12 +147,13 @@ def test_the_kind_is_read_strictly():
 
 
 def test_answers_are_those_of_the_first_visit():
-    study, truthful = study_of(start=None), [Law(4, 1), Law(3, 1)]
+    study, anything = study_of(start=None), DevicePolicy([[0] * 3] * 4, None)
+    round_ = Round(0, anything, (Law(4, 1), Law(3, 1)), questions_of(study, anything))
     tape = Tape(bytes)  # numbers of zero: the truth, and a reward above the lowest is a one
     record = [(1, 0, 0.0), (2, 1, 1.0), (1, 0, 1.0), (0, 1, 0.0)]
 
     def said(row, of=record):
-        return tuple(answer_of(study, truthful, 2 * row + about, of, tape)["answer"] for about in (0, 1))
+        return tuple(report_of(study, round_, [2 * row + about], of, tape)["answer"] for about in (0, 1))
 
     assert said(2) == (2, 0)  # state 1, action 0: first at step 0
     assert said(5) == (1, 1)
@@ -212,10 +214,11 @@ def trajectory(study, record) -> Trajectories:
 
 def p_of_questions(weights, stated) -> float:
     """The p-value of questions drawn by some weights, under others."""
-    tape, up_to = Tape(), tuple(accumulate(weights))
+    study, tape = study_of(), Tape()
+    round_ = Round(0, DevicePolicy([], None), asked=tuple(accumulate(weights)))
     seen = np.zeros(2 * len(weights))
     for _ in range(REPORTS):
-        seen[draw_question(up_to, tape)] += 1
+        seen[pick(study, round_, tape)] += 1
     chance = np.repeat(stated, 2) / (2 * sum(stated))
     assert not seen[chance == 0].any()
     return float(stats.chisquare(seen[chance > 0], REPORTS * chance[chance > 0]).pvalue)

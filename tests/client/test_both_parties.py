@@ -20,12 +20,10 @@ import pytest
 import toy_study as toy
 from node_program import run_program
 
-from discreet.client import one_item
-from discreet.client.counters import Counters, counters_of, set_by
 from discreet.client.errors import Refused
 from discreet.client.exact import WHOLE, Tape
-from discreet.client.one_item import numbered
 from discreet.client.policy import Policy, read_policy
+from discreet.client.questions import Question, item_of, questions_of, set_by
 from discreet.client.reports import Round, read_round
 from discreet.client.study import Study, most_moved
 from discreet.mechanisms.counts.first_visit import FirstVisit, FirstVisitTables
@@ -53,7 +51,8 @@ def a_report(source: random.Random, horizon: int) -> dict[str, Any]:
 
 
 def size_of(study: Study, policy: Policy) -> int:
-    return (counters_of if study.kind.name == BITS else numbered)(study, policy).size
+    (question,) = questions_of(study, policy)
+    return question.size
 
 
 def told(source: random.Random) -> tuple[Any, Any]:
@@ -112,21 +111,28 @@ def loss(study: Study, round_: Round) -> float:
     """The largest log of a ratio of probabilities of what leaves, over all messages and pairs of records."""
     (law,) = round_.laws
     lie, known = law.threshold, list(records(study, round_.policy))
-    if isinstance(round_.numbers, Counters):
-        bits = [set_by(study, round_.numbers, record, [int(r) for _s, _a, r in record]) for record in known]
+    (question,) = round_.questions
+    if study.kind.name == BITS:
+        bits = [set_by(study, question, record, [int(r) for _s, _a, r in record]) for record in known]
         most = max(len(one ^ other) for one in bits for other in bits)
         return most * math.log(Fraction(WHOLE - lie, lie))
-    laws = [_item_law(study, round_, record) for record in known]
+    laws = [_item_law(study, round_, question, record) for record in known]
     ratios = (max(column) / min(column) for column in zip(*laws, strict=True))
     return math.log(max(ratios))
 
 
-def _item_law(study: Study, round_: Round, record: list[tuple[int, int, float]]) -> list[Fraction]:
+def tape_of(study: Study, step: int) -> Tape:
+    """Random bytes by which a device draws this step, and a reward above the lowest is a one."""
+    words = [step << 2]
+    return Tape(lambda count: (words.pop() if words else 0).to_bytes(count, "little"))
+
+
+def _item_law(study: Study, round_: Round, question: Question, record: list[tuple[int, int, float]]) -> list[Fraction]:
     """The probability of each message of a record: the step is even, and where there is no item it is even, too."""
     size, lie = round_.laws[0].items, Fraction(round_.laws[0].threshold, WHOLE)
     found = [Fraction(0)] * size
     for step in range(study.horizon):
-        item = one_item._item(study, round_.numbers, record, step, Tape(lambda count: bytes(count)))
+        item = item_of(study, question, 0, record, tape_of(study, step))
         for message in range(size):
             at = lie if message != item else 1 - (size - 1) * lie
             found[message] += (Fraction(1, size) if item is None else at) / study.horizon
@@ -198,7 +204,7 @@ def test_no_two_records_set_more_counters_differently_than_is_counted_with(S, A,
         report = {"kind": BITS, "layout": layout, "groups": groups, "first_visits": first, "masked": masked}
         study = toy.read(study_of((S, A, H), report, 1.0, early_end=True))._replace(start=None)
         anything = Policy(None, [[[1 / A] * A] * S] * H)
-        counters = counters_of(study, anything)
+        (counters,) = questions_of(study, anything)
         bits = {frozenset(set_by(study, counters, r, [int(x[2]) for x in r])) for r in records(study, anything)}
         found = max(len(one ^ other) for one in bits for other in bits)
         counted = most_moved(layout, groups, first, study)

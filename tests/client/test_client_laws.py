@@ -72,7 +72,7 @@ def setting(response: str, epsilon: float):
 
 def law_of(study, round_, record, step: int, response: str) -> np.ndarray:
     """The exact chance of each item of a step: of being reported (k-ary), or of a one (unary)."""
-    law, items = round_.laws[step], round_.items[step]
+    law, items = round_.laws[step], round_.questions[step]
     lie = law.threshold / WHOLE
     truth = 1 - (law.items - 1) * lie if response == "kary" else 0.5
     state, action, reward = record[step]
@@ -81,7 +81,7 @@ def law_of(study, round_, record, step: int, response: str) -> np.ndarray:
     low, high = study.rewards
     for bit in (0, 1):
         share = (reward - low) / (high - low) if bit else (high - reward) / (high - low)
-        chance[items.number(state, action, successor, bit)] += share * (truth - lie)
+        chance[items.number((0, state, action), successor, bit)] += share * (truth - lie)
     return chance
 
 

@@ -15,7 +15,8 @@ import toy_study as toy
 from discreet.base.policies import Policy, StochasticPolicy
 from discreet.base.shape import Shape
 from discreet.client.exact import Given, Tape, reward_fraction
-from discreet.client.policy import items_of, read_policy
+from discreet.client.policy import read_policy
+from discreet.client.questions import questions_of
 from discreet.client.reports import pick, read_round, report_of
 from discreet.mechanisms.counts.encoder import reward_bit
 from discreet.mechanisms.counts.sampled_step import SampledStep
@@ -44,7 +45,8 @@ def run(vector, tape):
     study = toy.read(setting["study"])
     round_ = read_round(setting["policy"], study)
     if vector["what"] == "item":
-        return round_.items[vector["step"]].number(*vector["cell"])
+        state, action, *rest = vector["cell"]
+        return round_.questions[vector["step"]].number((0, state, action), *rest)
     return report_of(study, round_, pick(study, round_, tape), vector["record"], tape)
 
 
@@ -92,11 +94,11 @@ def test_items_are_the_cells_of_the_server_in_their_order():
             continue
         domain = channel_of(study).domain(server_policy(setting["policy"]["policy"]), study.kind.masked)
         policy = read_policy(setting["policy"]["policy"], study)
-        for h in range(study.horizon):
-            own, mask = items_of(study, policy, h), domain.cells[h]
+        for h, own in enumerate(questions_of(study, policy)):
+            mask = domain.cells[h]
             numbers = np.where(mask.reshape(-1), np.cumsum(mask) - 1, -1).reshape(mask.shape)
             for cell in np.ndindex(*mask.shape):
-                found = own.number(*cell)
+                found = own.number((0, *cell[:2]), *cell[2:])
                 assert (-1 if found is None else found) == numbers[cell]
             assert own.size == domain.steps[h].items == int(setting["policy"]["laws"][h]["items"])
             assert channel_of(study).law_at(domain, h).threshold == int(setting["policy"]["laws"][h]["lie"])

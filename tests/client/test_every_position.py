@@ -85,7 +85,7 @@ def test_every_message_behind_a_shuffler_flips_and_all_records_send_as_many(numb
         return
     records = [[(s, a, study.rewards[1]) for s, a in zip(range(n), [0] * n, strict=True) if s < study.states]
                for n in range(horizon + 1)]  # fmt: skip
-    size = round_.numbers.size
+    size = round_.questions[0].size
     truth = {  # with words that never lie
         n: shuffled_messages(study, round_, record, Tape(Given(b"\xff" * 4096 * 8))) for n, record in enumerate(records)
     }

@@ -14,11 +14,10 @@ import pytest
 import toy_study as toy
 from node_program import PACKAGE, run_program, run_tests
 
-from discreet.client.counters import counters_of
 from discreet.client.exact import WHOLE, Given, Tape
 from discreet.client.laws import Law, keeps
-from discreet.client.one_item import numbered
 from discreet.client.policy import read_policy
+from discreet.client.questions import questions_of
 from discreet.client.reports import read_round, shuffled_messages
 from discreet.client.words import canonical
 
@@ -111,7 +110,8 @@ def shuffled_setting(source: random.Random):
     study = toy.read(answer)
     policy = toy.random_policy(study, source, stochastic=source.random() < 0.4)
     known, is_bits = read_policy(policy, study), study.kind.name == "answered-bits"
-    size = (counters_of if is_bits else numbered)(study, known).size
+    (question,) = questions_of(study, known)
+    size = question.size
     law = {"items": size, "lie": str(source.randrange(1, WHOLE // (2 if is_bits else size)))}
     return answer, study, toy.policy_answer(study, policy) | {"wanted": source.randrange(1, 500), "laws": [law]}
 

@@ -15,9 +15,8 @@ import pytest
 import discreet
 from discreet.base.policies import Policy, StochasticPolicy
 from discreet.base.shape import Shape
-from discreet.client.counters import counters_of, set_by
-from discreet.client.one_item import numbered
 from discreet.client.policy import Policy as DevicePolicy
+from discreet.client.questions import questions_of, set_by
 from discreet.client.study import Kind, Study
 from discreet.mechanisms.counts.encoder import Context, encode
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
@@ -95,7 +94,7 @@ def test_devices_set_the_counters_that_encoders_set(name, masked):
         study = device_study(shape, form, early_end=True)
         for policy, own in policies(shape, chance):
             cells = channel.counters(Context(policy), masked)
-            counters = counters_of(study, own)
+            (counters,) = questions_of(study, own)
             assert counters.size == len(cells) == channel.terms(Context(policy), 4, masked).messages
             for _ in range(12):
                 record = record_of(shape, own, chance.randrange(shape.horizon + 1), chance)
@@ -122,6 +121,10 @@ def test_devices_number_items_as_channels_do(masked, early_end):
         for policy, own in policies(shape, chance):
             items = channel.items(policy, masked)
             places = [tuple(int(i) for i in place) for place in np.argwhere(items.cells)]
-            assert numbered(study, own) == (dict(zip(places, range(len(places)), strict=True)), items.number)
+            (question,) = questions_of(study, own)
+            assert question.size == items.number
+            for cell in np.ndindex(*items.cells.shape):
+                number = places.index(cell) if cell in places else None
+                assert question.number(cell[:3], *cell[3:]) == number
             found += 1
     assert found > 15

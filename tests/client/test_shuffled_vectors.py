@@ -120,12 +120,12 @@ def test_bits_are_answered_falsely_as_often_as_stated():
 def item_fits(lie: int, stated: int) -> float:
     """The p-value of the items of 20,000 devices, if each false item has the stated probability."""
     study, round_, record = setting_of("one-item", lie)
-    assert round_.numbers is not None
-    source, size = random.Random(12), round_.numbers.size
+    (question,) = round_.questions
+    source, size = random.Random(12), question.size
     clear = Counter()
     for step, (state, action, _reward) in enumerate(record):
         successor = record[step + 1][0] if step < 2 else study.states
-        clear[round_.numbers.cells[(step if study.kind.groups > 1 else 0, state, action, successor, 1)]] += 1
+        clear[question.number((step if study.kind.groups > 1 else 0, state, action), successor, 1)] += 1
     sent = Counter(shuffled_messages(study, round_, record, Tape(source.randbytes))[0] for _ in range(20_000))
     weight = 1 - size * stated / WHOLE
     expected = [20_000 * (stated / WHOLE + weight * clear[item] / 3) for item in range(size)]
@@ -134,6 +134,6 @@ def item_fits(lie: int, stated: int) -> float:
 
 def test_items_have_the_stated_law():
     _study, round_, _record = setting_of("one-item", 1)
-    lie = WHOLE // (3 * round_.numbers.size)
+    lie = WHOLE // (3 * round_.questions[0].size)
     assert item_fits(lie, lie) > LEVEL
     assert item_fits(lie + lie // 5, lie) < LEVEL

@@ -8,7 +8,8 @@ from typing import Any
 
 from discreet.client.exact import WHOLE, Tape
 from discreet.client.laws import Law, keeps
-from discreet.client.policy import items_of, reaches, read_policy
+from discreet.client.policy import reaches, read_policy
+from discreet.client.questions import questions_of
 from discreet.client.study import Study, read_study
 from discreet.client.words import canonical, digest
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
@@ -85,7 +86,7 @@ def policy_answer(study: Study, policy: dict[str, Any], number: int = 0) -> Any:
     if study.kind.name == "sampled-items":
         known = read_policy(policy, study)
         part, law = study.epsilon / study.cap / study.kind.steps, LAWS[study.kind.response]
-        sizes = [items_of(study, known, h).size for h in range(study.horizon)]
+        sizes = [question.size for question in questions_of(study, known)]
         answer["laws"] = [{"items": size, "lie": str(law(part, size).threshold)} for size in sizes]
     if study.kind.name == "asked-first-visit":
         known, part = read_policy(policy, study), study.epsilon / study.cap

@@ -12,7 +12,7 @@ import { gzipSync } from "node:zlib";
 const SOURCES = new URL("../src/", import.meta.url);
 const NODE_ONLY = ["folder.js"]; // loaded by Node alone
 const ASKED = ["asked.js"]; // loaded by local studies that ask one question
-const SHUFFLED = ["shuffled.js", "counters.js", "one-item.js", "sealing.js"]; // loaded by shuffled studies alone, with HPKE
+const SHUFFLED = ["shuffled.js", "sealing.js"]; // loaded by shuffled studies alone, with HPKE
 
 /** A program without comments and indentation. Comments stand on lines of their own, behind code after "; // ", or are casts. */
 function stripped(text) {

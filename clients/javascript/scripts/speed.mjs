@@ -26,7 +26,7 @@ for (const response of ["kary", "unary"]) {
   const study = await readToy(studyAnswer(declaration(SHAPE), response, 1, false));
   const policy = { kind: "deterministic", actions: Array(3).fill(Array(12).fill(0)) };
   const round = await readRound(parsed({ study: study.hash, round: 0, policy, laws: lawsOf(study, policy) }), study);
-  if (round.items[0].size !== 2880) throw new Error("not 2,880 items");
+  if (round.questions[0].size !== 2880) throw new Error("not 2,880 items");
   const [tape, record] = [new Tape(), [[0, 0, 0.3], [3, 0, 0.1], [5, 0, 1]]];
   found[response] = await milliseconds(2000, () => canonical({ report: reportOf(study, round, [0], record, tape) }));
   const stub = await Stub.make({ ...SHAPE, response, masked: false });

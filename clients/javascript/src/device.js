@@ -239,7 +239,7 @@ export class Device {
   /** @param {Episode} episode */
   async #body(episode) {
     const { id, study, round, steps, record } = episode;
-    if (round.numbers) return (await import("./shuffled.js")).sealedBody(episode, this.#tape, this.#seal);
+    if (round.terms) return (await import("./shuffled.js")).sealedBody(episode, this.#tape, this.#seal);
     return canonical({ study: study.hash, round: round.number, id, report: reportOf(study, round, steps, record, this.#tape) });
   }
 

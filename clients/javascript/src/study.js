@@ -28,6 +28,8 @@ import { digest, field, finite, whole } from "./words.js";
  */
 /** @typedef {import("./words.js").Content} Content */
 
+// By trust model.
+const KINDS = ["central record", "local sampled-items", "local asked-first-visit", "shuffle answered-bits", "shuffle one-item"];
 const LARGEST = 1 << 22; // cells of a policy or of a step
 /** @type {{[unit: string]: number}} */
 const UNITS = { s: 1, m: 60, h: 3600, d: 86400 };
@@ -95,20 +97,19 @@ export function seconds(text) {
 async function kindOf(report, study) {
   const name = field(report, "kind", "text");
   const kind = { name, steps: 0, response: "", masked: true, layout: "", groups: 1, firstVisits: false, stated: "" };
-  if (study.model === "central" && name === "record") return kind;
-  const shuffled = study.model === "shuffle" && (name === "answered-bits" || name === "one-item");
-  const asked = name === "asked-first-visit";
-  if (!shuffled && (study.model !== "local" || (!asked && name !== "sampled-items"))) {
+  if (!KINDS.includes(`${study.model} ${name}`)) {
     throw new Refused(
       `this client does not send reports of kind '${name.slice(0, 30)}' in a study whose model is ` +
         `'${study.model.slice(0, 20)}': nothing is sent`,
     );
   }
+  if (study.model === "central") return kind;
+  const asked = name === "asked-first-visit";
   if (!asked && field(report, "early_end", "flag") !== study.earlyEnd) {
     throw new Refused("service and declaration differ in whether records may end early: nothing is sent");
   }
   const masked = field(report, "masked", "flag");
-  if (shuffled) return { ...kind, masked, ...(await (await import("./shuffled.js")).readKind(report, study)) };
+  if (study.model === "shuffle") return { ...kind, masked, ...(await (await import("./shuffled.js")).readKind(report, study)) };
   const response = field(report, "response", "text");
   if (response !== "kary" && response !== "unary") {
     throw new Refused("this client answers by kary or unary response, and is asked for another: nothing is sent");

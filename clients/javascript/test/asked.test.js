@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Device, Refused } from "../src/index.js";
-import { answerOf } from "../src/asked.js";
+import { readAsked } from "../src/asked.js";
 import { Tape } from "../src/exact.js";
 import { Float } from "../src/words.js";
-import { Stub, readToy, studyAnswer, declaration, threshold } from "./helpers/toy.js";
+import { Stub, parsed, readToy, studyAnswer, declaration, threshold } from "./helpers/toy.js";
 
 const deviceOf = (stub) => new Device(stub, { studyHash: stub.study.hash, store: ":memory:", atOnce: true });
 
@@ -90,10 +90,12 @@ test("a device that knows nothing of the kind's response refuses", async () => {
 
 test("answers are those of the first visit", async () => {
   const study = await readToy(studyAnswer(declaration({ start: null }), "kary", 1, false, true));
-  const truthful = [{ items: 4, threshold: 1n }, { items: 3, threshold: 1n }];
+  const laws = [{ items: 4, threshold: 1n }, { items: 3, threshold: 1n }];
+  const truthful = { ...study, epsilon: 60 }; // such laws keep no smaller one
+  const { asked } = readAsked(parsed({ questions: [1, 1, 1, 1, 1, 1] }), truthful, { laws });
   const tape = new Tape((count) => new Uint8Array(count)); // numbers of zero: the truth, and a reward above the lowest is a one
   const record = [[1, 0, 0], [2, 1, 1], [1, 0, 1], [0, 1, 0]];
-  const said = (row, about, of = record) => answerOf(study, truthful, 2 * row + about, of, tape).answer;
+  const said = (row, about, of = record) => asked.answer(2 * row + about, of, tape).answer;
   assert.deepEqual([said(2, 0), said(2, 1)], [2, 0]); // state 1, action 0: first at step 0
   assert.deepEqual([said(5, 0), said(5, 1)], [1, 1]);
   assert.deepEqual([said(1, 0), said(1, 1)], [3, 0]); // the last step has no successor

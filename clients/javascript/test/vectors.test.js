@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Tape, given, rewardFraction } from "../src/exact.js";
 import { keeps, readLaw } from "../src/laws.js";
-import { itemNumber } from "../src/policy.js";
+import { numberOf } from "../src/questions.js";
 import { pick, readRound, reportOf } from "../src/reports.js";
 import { shuffledMessages } from "../src/shuffled.js";
 import { perStep } from "../src/study.js";
@@ -32,7 +32,10 @@ async function run(vector, tape) {
   const setting = SHARED.settings[vector.setting];
   setting.read ??= await readToy(setting.study);
   setting.round ??= await readRound(setting.policy, setting.read);
-  if (vector.what === "item") return itemNumber(setting.round.items[vector.step], ...vector.cell);
+  if (vector.what === "item") {
+    const [state, action, ...rest] = vector.cell;
+    return numberOf(setting.round.questions[vector.step], state * setting.read.actions + action, ...rest);
+  }
   const record = vector.record.map((step) => step.map(plain));
   return reportOf(setting.read, setting.round, pick(setting.read, setting.round, tape), record, tape);
 }

@@ -9,10 +9,9 @@ for nothing else), no NumPy, nothing of the rest of discreet, so that it starts 
 
 * ``words``: the JSON of the service, canonical texts and their hashes, strictly read.
 * ``study``: the declaration that a person agreed to, known by its hash.
-* ``policy``: the policy of a round: which action to take, and which items a report can name.
+* ``policy``: the policy of a round: which action to take. ``questions``: what can be said, and what a record says.
 * ``exact``: from random bytes to reports in whole numbers. ``laws``: that these keep the epsilon that was promised.
-* ``counters``, ``one_item``: answered bits, or one item, of shuffled studies. ``sealing``: sealed to the coordinator.
-* ``reports``: a record in, the report of it out.
+* ``reports``: a record in, the report of it out. ``sealing``: sealed to the coordinator of a shuffled study.
 * ``heads``: signed heads of the chain of policies; two for one round are evidence.
 * ``store``: what must outlast a crash of the device. ``transport``: requests.
 * ``device``: all of it put together. ``errors``: what can go wrong.

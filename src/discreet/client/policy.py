@@ -1,17 +1,4 @@
-"""The policy of a round: which action to take, and which items a report of a step can name.
-
-An item of step h is a cell (state, action, successor or end, reward bit) that can occur under the public policy. Cells
-are numbered in the order in which they lie in the table (state, action, successor, bit) of shape (S, A, S + 1, 2);
-successor S means that the record ends with this step. The cells of step h are those with
-
-* a pair (state, action) that the policy plays at step h, at step 0 in the start state if there is a public one (all
-  pairs if ``masked`` is false);
-* at the last step successor S alone, before it any of 0 ... S - 1, and S too if records may end early.
-
-If records may end early, one further item, after the cells, says that the record had ended before step h. The server
-numbers them in the same way (``Domain.cells`` of ``discreet.mechanisms.messages.sampled_item``), and states how many
-there are: a device that counts another number sends nothing.
-"""
+"""The policy of a round: which action to take, and where it can be taken."""
 
 from __future__ import annotations
 
@@ -76,47 +63,6 @@ def reaches(study: Study, policy: Policy, state: int, action: int) -> bool:
         policy.plays(step, state, action) and (step > 0 or study.start is None or state == study.start)
         for step in range(study.horizon)
     )
-
-
-def pairs_of(study: Study, policy: Policy, step: int) -> list[tuple[int, int]]:
-    """The pairs (state, action) that a report of this step can name, in order."""
-    masked, start = study.kind.masked, study.start
-    return [
-        (state, action)
-        for state in range(study.states)
-        for action in range(study.actions)
-        if not masked or ((step > 0 or start is None or state == start) and policy.plays(step, state, action))
-    ]
-
-
-def successors_of(study: Study, step: int) -> range:
-    """The successors that a report of this step can name; S says that the record ends with it."""
-    S = study.states
-    if step == study.horizon - 1:
-        return range(S, S + 1)
-    return range(S + study.early_end)
-
-
-class Items(NamedTuple):
-    """The items of one step: where each pair begins, and which successors there are."""
-
-    pairs: dict[tuple[int, int], int]
-    successors: range
-    size: int
-
-    def number(self, state: int, action: int, successor: int, bit: int) -> int | None:
-        """The item of a cell; None for one that cannot occur under the policy."""
-        place = self.pairs.get((state, action))
-        if place is None or successor not in self.successors:
-            return None
-        return 2 * (place * len(self.successors) + successor - self.successors.start) + bit
-
-
-def items_of(study: Study, policy: Policy, step: int) -> Items:
-    """The items of one step under a policy."""
-    pairs = {pair: place for place, pair in enumerate(pairs_of(study, policy, step))}
-    successors = successors_of(study, step)
-    return Items(pairs, successors, 2 * len(pairs) * len(successors) + study.early_end)
 
 
 def _table(rows: list[Any], study: Study) -> list[Any]:

@@ -19,6 +19,11 @@ from discreet.client.errors import Refused
 from discreet.client.words import digest, field, finite, number, whole
 
 _LARGEST = 1 << 22  # cells of a policy or of a step
+_KINDS = {  # of reports, by trust model
+    "central": ("record",),
+    "local": ("sampled-items", "asked-first-visit"),
+    "shuffle": ("answered-bits", "one-item"),
+}
 _LAYOUTS = ("joint", "tables", "two-tables")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -26,10 +31,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class Kind(NamedTuple):
     """What a report is: the record itself (``model`` central), or ``steps`` items, randomised by ``response``.
 
-    Or the answer to one question about a first visit (:mod:`discreet.client.asked`), randomised by ``response``; its
-    ``steps`` are one. In shuffled studies: answered bits, one message each, of counters in a ``layout``
-    (:mod:`discreet.client.counters`), or one item in one message (:mod:`discreet.client.one_item`); ``steps`` are then
-    the bits that two records can set differently, or one.
+    Or the answer to one question about a first visit, randomised by ``response``; its ``steps`` are one. In shuffled
+    studies: answered bits, one message each, of counters in a ``layout``, or one item in one message; ``steps`` are
+    then the bits that two records can set differently, or one. All of them: :mod:`discreet.client.questions`.
     """
 
     name: str
@@ -129,15 +133,15 @@ def seconds(text: str) -> int:
 
 def _kind(report: dict[str, Any], study: Study) -> Kind:
     name = field(report, "kind", str)
-    if study.model == "central" and name == "record":
-        return Kind("record")
-    if study.model == "shuffle" and name in ("answered-bits", "one-item"):
-        return _shuffled(name, report, study)
-    if study.model != "local" or name not in ("sampled-items", "asked-first-visit"):
+    if name not in _KINDS.get(study.model, ()):
         raise Refused(
             f"the service asks for reports of kind {name[:30]!r}, which this client does not send in a study whose "
             f"model is {study.model[:20]!r}: nothing is sent"
         )
+    if study.model == "central":
+        return Kind(name)
+    if study.model == "shuffle":
+        return _shuffled(name, report, study)
     response = field(report, "response", str)
     if response not in ("kary", "unary"):
         raise Refused(f"this client answers by kary or unary response, and the service asks for {response[:30]!r}")
@@ -167,7 +171,7 @@ def _shuffled(name: str, report: dict[str, Any], study: Study) -> Kind:
 
 
 def most_moved(layout: str, groups: int, first_visits: bool, study: Study) -> int:
-    """How many counters of a layout two records can set differently, at most (:mod:`discreet.client.counters`).
+    """How many counters of a layout two records can set differently, at most (:mod:`discreet.client.questions`).
 
     A record sets one joint counter, or a visit, a transition and a reward bit of 1, or a transition and a reward bit,
     at each step that counts; only horizon - 1 steps have a successor. All of it may differ. Where first visits are

@@ -13,9 +13,10 @@ from tests.study.service.small_studies import ASKED, SAMPLED, coordinator, decla
 
 from discreet.base.errors import Unsupported
 from discreet.base.policies import Policy
-from discreet.client.asked import answer_of, draw_question
 from discreet.client.exact import Tape
-from discreet.client.reports import read_round
+from discreet.client.policy import Policy as DevicePolicy
+from discreet.client.questions import questions_of
+from discreet.client.reports import Round, pick, read_round, report_of
 from discreet.client.study import read_study as read_for_device
 from discreet.mechanisms.saved_intakes import from_bytes, identity
 from discreet.study.service import closing, rounds
@@ -323,19 +324,25 @@ def decoded(tmp_path, response: str, epsilon: float, sent: float):
     changes = [ASKED, {"horizon = 2": "horizon = 3", "options = {}\n\n[users]": options}]
     mechanism = prepared(tmp_path, *changes, {"epsilon = 4.0": f"epsilon = {epsilon}"}, number=USERS)
     other = prepared(tmp_path, *changes, {"epsilon = 4.0": f"epsilon = {sent}"})
-    described = {"study": dict(mechanism.study.declaration), "report": mechanism.report_kind()}
-    device, policy = read_for_device(described, mechanism.study.hash), Policy([[0, 1]] * 3)
-    laws = [_law(law) for law in other.laws(policy, 1)]
+    device, policy = device_of(mechanism), Policy([[0, 1]] * 3)
+    told = DevicePolicy([[0, 1]] * 3, None)
+    laws = tuple(_law(law) for law in other.laws(policy, 1))
+    round_ = Round(1, told, laws, questions_of(device, told))
     form, tape, found = ReportFormat(mechanism), Tape(np.random.default_rng(7).bytes), []
     rules = form.rules(policy)
     for _ in range(REPEATS):
         intake = mechanism.privatizer.collect(USERS)
         questions = [2 * row + about for row, about in product((0, 3), (0, 1))] * (USERS // 4)
-        bodies = [answer_of(device, laws, question, RECORD, tape) for question in questions]
+        bodies = [report_of(device, round_, [question], RECORD, tape) for question in questions]
         kept = [form.pack(_read(body), rules) for body in bodies]
         release = intake.receive([(policy, form.messages(kept))])
         found.append({name: release[name].values[0] for name in ("visits", "rewards", "transitions")})
     return {name: np.array([each[name] for each in found]) for name in found[0]}, release
+
+
+def device_of(mechanism):
+    described = {"study": dict(mechanism.study.declaration), "report": mechanism.report_kind()}
+    return read_for_device(described, mechanism.study.hash)
 
 
 def _law(stated):
@@ -380,5 +387,6 @@ def test_counts_decoded_from_real_devices_are_right_and_those_of_another_law_are
 
 def test_questions_of_devices_follow_the_weights_that_were_handed_out(tmp_path):
     """A device never asks about what has no weight; one row of four has all of it here."""
-    tape = Tape(np.random.default_rng(3).bytes)
-    assert {draw_question(tuple(accumulate([0, 0, 5, 0])), tape) for _ in range(100)} == {4, 5}
+    study, tape = device_of(prepared(tmp_path, ASKED)), Tape(np.random.default_rng(3).bytes)
+    round_ = Round(1, DevicePolicy([], None), asked=tuple(accumulate([0, 0, 5, 0])))
+    assert {question for _ in range(100) for question in pick(study, round_, tape)} == {4, 5}

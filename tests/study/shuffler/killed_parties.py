@@ -44,7 +44,7 @@ from discreet.base.saved_arrays import from_bytes
 from discreet.cli.serve import serve
 from discreet.cli.shuffler import open_shuffler, shuffler
 from discreet.cli.study import open_coordinator
-from discreet.client.one_item import numbered
+from discreet.client.questions import questions_of
 from discreet.client.reports import read_round
 from discreet.client.sealing import sealed
 from discreet.client.study import read_study as read_for_device
@@ -121,7 +121,8 @@ class Crowd:
         cell = (len(self.made) * 611) % (STATES * STATES)
         first, second = divmod(cell, STATES)
         round_ = read_round(message, self.device)
-        item = numbered(self.device, round_.policy).cells[0, first, message["policy"]["actions"][0][first], second, 0]
+        (question,) = questions_of(self.device, round_.policy)
+        item = question.number((0, first, message["policy"]["actions"][0][first]), second, 0)
         name, head = secrets.token_hex(16), message["head"]
         body = {
             "study": self.study.hash, "round": message["round"], "policy": head["policy"], "head": digest(head),

@@ -1,6 +1,6 @@
 /** The chi-square test of reports against their exact law, and its p-value. */
 import { Tape, systemEntropy } from "../../src/exact.js";
-import { itemNumber } from "../../src/policy.js";
+import { numberOf } from "../../src/questions.js";
 import { pick, readRound, reportOf } from "../../src/reports.js";
 import { declaration, lawsOf, parsed, readToy, studyAnswer } from "./toy.js";
 
@@ -25,7 +25,7 @@ function lawAt({ study, round, record }, step, response) {
   const chance = Array(items).fill(lie);
   for (const bit of [0, 1]) {
     const share = bit ? (reward + 1) / 2 : (1 - reward) / 2;
-    chance[itemNumber(round.items[step], state, action, successor, bit)] += share * (truth - lie);
+    chance[numberOf(round.questions[step], state * study.actions + action, successor, bit)] += share * (truth - lie);
   }
   return chance;
 }

@@ -1,7 +1,9 @@
 /** A small study as a service would serve it: declarations, policies, laws and signed heads made by hand for tests. */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { keeps } from "../../src/laws.js";
-import { itemsOf, reaches, readPolicy } from "../../src/policy.js";
+import { playable } from "../../src/asked.js";
+import { readPolicy } from "../../src/policy.js";
+import { questionOf, reaches } from "../../src/questions.js";
 import { perStep, readStudy } from "../../src/study.js";
 import { Float, canonical, digest, parse } from "../../src/words.js";
 
@@ -50,7 +52,8 @@ export function threshold(items, response, most) {
 export function lawsOf(study, policy, most = perStep(study)) {
   const known = readPolicy(parsed(policy), study);
   return Array.from({ length: study.horizon }, (_, h) => {
-    const items = itemsOf(study, known, h).size;
+    const can = (...row) => !study.kind.masked || reaches(study, known, ...row);
+    const items = questionOf(study, [[h]], can).size;
     return { items, lie: String(threshold(items, study.kind.response, most)) };
   });
 }
@@ -61,7 +64,7 @@ export function askedOf(study, policy, most = perStep(study)) {
   const sizes = [[study.states + 1, study.kind.response], [3, "kary"]];
   const laws = sizes.map(([items, response]) => ({ items, lie: String(threshold(items, response, most)) }));
   const rows = Array.from({ length: study.states * study.actions }, (_, row) => row);
-  const may = (row) => !study.kind.masked || reaches(study, known, Math.floor(row / study.actions), row % study.actions);
+  const may = (row) => !study.kind.masked || playable(study, known, row);
   return { laws, questions: rows.map((row) => (may(row) ? 1 + (row % 3) : 0)) };
 }
 
