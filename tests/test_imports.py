@@ -73,6 +73,7 @@ NEVER_FROM = {
 }
 # Files that name a later room as text: registries, and what waits for a better home.
 REACH_FORWARD = {
+    "base/policies": "who reads raw rows for a policy",
     "learners/registry": "registry",
     "recipes/registry": "registry",
     "simulation/data_sets": "features of a linear world",

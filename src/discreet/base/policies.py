@@ -11,9 +11,11 @@ and returns that of an action, so that nobody has to keep a list of labels besid
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -29,6 +31,8 @@ from discreet.base.validation import check_count, check_probabilities
 # What a learner lists in its ``needs`` beside statistics if it deploys stochastic policies or mixtures: recipes that
 # serve one action for everybody are then refused, and "auto" does without those that learn slowly from such policies.
 MIXED = "mixed policies"
+Row = Mapping[str, Any]
+_APPLY = "discreet.tables.apply"  # what reads tables stands in a later room
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,7 @@ class Policy:
         actions: Whole numbers of shape (H, S): the action at every step in every state.
         state_labels: Names of the states, if they have any.
         action_labels: Names of the actions.
+        columns: How raw rows become steps and states, where the policy was learned from a table.
 
     Examples:
         >>> import discreet
@@ -51,6 +56,7 @@ class Policy:
     actions: Integers
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
+    columns: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _freeze(self, "actions", _whole_numbers("actions", self.actions, dimensions=2))
@@ -77,13 +83,18 @@ class Policy:
         return self
 
     @overload
+    def act(self, step: Row, state: None = None, rng: np.random.Generator | None = None) -> Any: ...
+
+    @overload
     def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
 
     @overload
     def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
 
-    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
-        """The action at this step and state. The label of a state gives the label of an action, a number a number."""
+    def act(self, step: int | Row, state: int | str | None = None, rng: np.random.Generator | None = None) -> Any:
+        """The action at this step and state, or for a raw row. A label gives a label, a number a number."""
+        if isinstance(step, Mapping):
+            return importlib.import_module(_APPLY).act(self, step, rng)
         return _named(self, state, int(self.actions[_position(self, step, state)]))
 
     def stochastic(self, actions: int) -> StochasticPolicy:
@@ -94,7 +105,12 @@ class Policy:
         words = self.action_labels if self.action_labels is not None and len(self.action_labels) == actions else None
         table = np.zeros((*self.actions.shape, actions))
         np.put_along_axis(table, self.actions[..., None], 1.0, axis=2)
-        return StochasticPolicy(table, self.state_labels, words)
+        return StochasticPolicy(table, self.state_labels, words, self.columns)
+
+    def predict(self, frame: Any, rng: np.random.Generator | None = None) -> list[Any]:
+        """The action for each raw row of a frame, None where its step or state is outside of the declared columns."""
+        found: list[Any] = importlib.import_module(_APPLY).predict(self, frame, rng)
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""
@@ -115,6 +131,7 @@ class StochasticPolicy:
         probabilities: Of shape (H, S, A); those of one step and state sum to one.
         state_labels: Names of the states, if they have any.
         action_labels: Names of the actions.
+        columns: How raw rows become steps and states, where the policy was learned from a table.
 
     Examples:
         >>> import discreet
@@ -127,6 +144,7 @@ class StochasticPolicy:
     probabilities: Floats
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
+    columns: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _freeze(self, "probabilities", _distribution("probabilities", self.probabilities, dimensions=3))
@@ -153,15 +171,25 @@ class StochasticPolicy:
         return self
 
     @overload
+    def act(self, step: Row, state: None = None, rng: np.random.Generator | None = None) -> Any: ...
+
+    @overload
     def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
 
     @overload
     def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
 
-    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
-        """Draw an action at this step and state. The label of a state gives that of an action, a number a number."""
+    def act(self, step: int | Row, state: int | str | None = None, rng: np.random.Generator | None = None) -> Any:
+        """Draw an action at this step and state, or for a raw row. A label gives a label, a number a number."""
+        if isinstance(step, Mapping):
+            return importlib.import_module(_APPLY).act(self, step, rng)
         row = self.probabilities[_position(self, step, state)]
         return _named(self, state, int(_generator(rng).choice(row.size, p=row)))
+
+    def predict(self, frame: Any, rng: np.random.Generator | None = None) -> list[Any]:
+        """The action for each raw row of a frame, None where its step or state is outside of the declared columns."""
+        found: list[Any] = importlib.import_module(_APPLY).predict(self, frame, rng)
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""
@@ -203,7 +231,7 @@ class Mixture:
         if len(shapes) > 1:
             raise InvalidInput(f"components must agree in horizon and states, got shapes {sorted(shapes)}")
         if not all(_same_labels(policy, components[0]) for policy in components):
-            raise InvalidInput("components must agree in the labels of states and actions")
+            raise InvalidInput("components must agree in the labels of states and actions, and in their columns")
         weights = _distribution("weights", self.weights, dimensions=1)
         if weights.size != len(components):
             raise InvalidInput(f"weights must have one entry per component ({len(components)}), got {weights.size}")
@@ -238,9 +266,17 @@ class Mixture:
         """The labels of the actions, which all components share, if there are any."""
         return self.components[0].action_labels
 
+    @property
+    def columns(self) -> Mapping[str, Any] | None:
+        """How raw rows become steps and states, which all components share."""
+        return self.components[0].columns
+
     def draw(self, rng: np.random.Generator | None = None) -> Policy:
         """The component to follow for one episode."""
         return self.components[int(_generator(rng).choice(self.weights.size, p=self.weights))]
+
+    @overload
+    def act(self, step: Row, state: None = None, rng: np.random.Generator | None = None) -> Any: ...
 
     @overload
     def act(self, step: int, state: int, rng: np.random.Generator | None = None) -> int: ...
@@ -248,11 +284,16 @@ class Mixture:
     @overload
     def act(self, step: int, state: str, rng: np.random.Generator | None = None) -> int | str: ...
 
-    def act(self, step: int, state: int | str, rng: np.random.Generator | None = None) -> int | str:
+    def act(self, step: int | Row, state: int | str | None = None, rng: np.random.Generator | None = None) -> Any:
         """Refused for more than one component: an action alone cannot say which component the episode follows."""
         if len(self.components) > 1:
             raise Unsupported("a mixture draws one component per episode: call draw(rng) first and act with its result")
-        return self.components[0].act(step, state, rng)
+        return self.components[0].act(step, state, rng)  # type: ignore[arg-type]
+
+    def predict(self, frame: Any, rng: np.random.Generator | None = None) -> list[Any]:
+        """The action for each raw row of a frame, None where its step or state is outside of the declared columns."""
+        found: list[Any] = importlib.import_module(_APPLY).predict(self, frame, rng)
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a .json or .npz file, whole or not at all."""
@@ -304,7 +345,7 @@ def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
         array([[1, 0]])
     """
     content, file = read_policy(path), shortened(path)
-    words = {name: content.get(name) for name in ("state_labels", "action_labels")}
+    words = {name: content.get(name) for name in ("state_labels", "action_labels", "columns")}
     try:
         match content.get("kind"):
             case "deterministic":
@@ -324,8 +365,8 @@ def load_policy(path: str | os.PathLike[str]) -> AnyPolicy:
 
 def policy_tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
     """The tables that make a policy, by name; ``policy_of`` puts them together again. Labels are not among them."""
-    if policy.state_labels is not None or policy.action_labels is not None:
-        raise Unsupported("the tables of a policy do not hold its labels: take them off, or save it to a file")
+    if (policy.state_labels, policy.action_labels, policy.columns) != (None, None, None):
+        raise Unsupported("the tables of a policy hold neither labels nor columns: take them off, or save it to a file")
     return _tables(policy)
 
 
@@ -344,7 +385,7 @@ def policy_content(policy: AnyPolicy, suffix: str) -> bytes:
     """What ``save`` writes into a file whose name ends in ``suffix``, .json or .npz."""
     kind = {Policy: "deterministic", StochasticPolicy: "stochastic", Mixture: "mixture"}[type(policy)]
     labels = {"state_labels": policy.state_labels, "action_labels": policy.action_labels}
-    return policy_bytes(suffix, kind, _tables(policy), labels)
+    return policy_bytes(suffix, kind, _tables(policy), labels, policy.columns)
 
 
 def _tables(policy: AnyPolicy) -> dict[str, NDArray[Any]]:
@@ -386,7 +427,8 @@ def _html(policy: Policy | StochasticPolicy, actions: Integers, note: str = "") 
     ]
     cut = f"the first of {_sizes(policy)}" if policy.states > _ROWS or policy.horizon > _STEPS else ""
     title = f"{type(policy).__name__}: {_sizes(policy)}"
-    columns = ["state", *(f"step {step}" for step in range(steps))]
+    first = (policy.columns or {}).get("first_step", 0)
+    columns = ["state", *(f"step {step + first}" for step in range(steps))]
     return table_html(title, columns, rows, "; ".join(filter(None, (note, cut))))
 
 
@@ -422,9 +464,14 @@ def _distribution(name: str, value: ArrayLike, *, dimensions: int) -> Floats:
     return given if np.abs(given.sum(axis=-1) - 1).max() < 1e-12 else np.ascontiguousarray(normalised)
 
 
-def labelled(policy: AnyPolicy, state_labels: Sequence[str] | None, action_labels: Sequence[str] | None) -> AnyPolicy:
+def labelled(
+    policy: AnyPolicy,
+    state_labels: Sequence[str] | None,
+    action_labels: Sequence[str] | None,
+    columns: Mapping[str, Any] | None = None,
+) -> AnyPolicy:
     """The same policy with these labels; None leaves states or actions as numbers."""
-    words: Any = {"state_labels": state_labels, "action_labels": action_labels}
+    words: Any = {"state_labels": state_labels, "action_labels": action_labels, "columns": columns}
     if isinstance(policy, Mixture):
         return replace(policy, components=tuple(replace(each, **words) for each in policy.components))
     return replace(policy, **words)
@@ -433,7 +480,15 @@ def labelled(policy: AnyPolicy, state_labels: Sequence[str] | None, action_label
 def _check_labels(
     policy: Policy | StochasticPolicy, *, states: int, actions: int | None = None, actions_from: int = 0
 ) -> None:
-    """Freeze the labels: different words, one for each state and for each action that there may be."""
+    """Freeze labels and columns: different words, one for each state and for each action that there may be."""
+    if policy.columns is not None:
+        try:
+            plain = json.loads(json.dumps(policy.columns, allow_nan=False))  # as a file holds them
+        except (TypeError, ValueError, RecursionError):
+            plain = None
+        if not isinstance(plain, dict) or type(plain.get("first_step", 0)) is not int:
+            raise InvalidInput("columns of a policy must be plain data, as a table writes them: save the policy again")
+        object.__setattr__(policy, "columns", plain)
     for name, given in (("state_labels", policy.state_labels), ("action_labels", policy.action_labels)):
         if given is None:
             continue
@@ -449,10 +504,10 @@ def _check_labels(
 
 
 def _same_labels(one: Policy | StochasticPolicy, other: Policy | StochasticPolicy) -> bool:
-    return (one.state_labels, one.action_labels) == (other.state_labels, other.action_labels)
+    return all(getattr(one, name) == getattr(other, name) for name in ("state_labels", "action_labels", "columns"))
 
 
-def _position(policy: Policy | StochasticPolicy, step: int, state: int | str) -> tuple[int, int]:
+def _position(policy: Policy | StochasticPolicy, step: int, state: int | str | None) -> tuple[int, int]:
     where = _within("step", step, policy.horizon)
     if not isinstance(state, str):
         return where, _within("state", state, policy.states)
@@ -463,7 +518,7 @@ def _position(policy: Policy | StochasticPolicy, step: int, state: int | str) ->
     return where, policy.state_labels.index(state)
 
 
-def _named(policy: Policy | StochasticPolicy, state: int | str, action: int) -> int | str:
+def _named(policy: Policy | StochasticPolicy, state: int | str | None, action: int) -> int | str:
     """The action as the state was given: by its label, where it has one, or by its number."""
     return action if policy.action_labels is None or not isinstance(state, str) else policy.action_labels[action]
 

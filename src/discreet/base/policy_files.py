@@ -1,7 +1,8 @@
 """Policies as files: .json to read, .npz for large ones. Files are data, and a damaged one is one sentence.
 
 A file holds the name of the format, its version, the kind of policy, its tables and, where states or actions were
-declared as words, their labels. Version 1 has no labels, version 2 has; both are read.
+declared as words, their labels. Version 1 has no labels, version 2 has, and version 3 says how the columns of a table
+become steps, states and actions, too; all are read.
 
 Reading trusts nothing. The members of an .npz archive must be the expected ones, of the expected types, and their
 headers are read before their content is inflated: a file whose tables would take more than ``LARGEST`` bytes is refused
@@ -33,7 +34,7 @@ _LABELS = ("state_labels", "action_labels")
 _TEXT, _NUMBER, _TABLE = "U", "iu", "iuf"
 _MEMBERS = {
     "format": _TEXT, "version": _NUMBER, "kind": _TEXT, "actions": _NUMBER, "probabilities": _TABLE, "weights": _TABLE,
-    "state_labels": _TEXT, "action_labels": _TEXT,
+    "state_labels": _TEXT, "action_labels": _TEXT, "columns": _TEXT,
 }  # fmt: skip
 _DAMAGE = (
     ValueError, TypeError, KeyError, EOFError, OverflowError, RuntimeError, MemoryError, SyntaxError,
@@ -42,13 +43,17 @@ _DAMAGE = (
 
 
 def policy_bytes(
-    suffix: str, kind: str, tables: Mapping[str, NDArray[Any]], labels: Mapping[str, tuple[str, ...] | None]
-) -> bytes:
+    suffix: str, kind: str, tables: Mapping[str, NDArray[Any]], labels: Mapping[str, tuple[str, ...] | None],
+    columns: Mapping[str, Any] | None = None,
+) -> bytes:  # fmt: skip
     """The content of a policy file whose name ends in ``suffix``."""
     if sum(table.nbytes for table in tables.values()) > LARGEST:
         raise InvalidInput(f"a policy of more than {LARGEST >> 20} MiB is not written: merge states or steps")
-    known = {name: list(words) for name, words in labels.items() if words is not None}
-    header: dict[str, Any] = {"format": FORMAT, "version": 2 if known else 1, "kind": kind}
+    known: dict[str, Any] = {name: list(words) for name, words in labels.items() if words is not None}
+    version = 3 if columns is not None else 2 if known else 1
+    header: dict[str, Any] = {"format": FORMAT, "version": version, "kind": kind}
+    if columns is not None:
+        known["columns"] = columns if suffix == ".json" else json.dumps(columns)
     if suffix == ".json":
         # Python writes the shortest text that reads back to the same float, so this is exact.
         content = header | known | {name: table.tolist() for name, table in tables.items()}
@@ -77,6 +82,8 @@ def read_policy(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InvalidInput(f"policy file {shortened(file)} cannot be read: {error.strerror}") from None
     try:
         content = json.loads(data) if file.suffix == ".json" else _read_archive(data)
+        if file.suffix == ".npz" and "columns" in content:
+            content["columns"] = json.loads(content["columns"])
     except InvalidInput as error:
         raise InvalidInput(f"policy file {shortened(file)} {error}") from None
     except _DAMAGE:
@@ -90,9 +97,9 @@ def _checked(file: Path, content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or not _is(content.get("format"), FORMAT):
         raise InvalidInput(f"policy file {shortened(file)} does not hold a policy saved by discreet")
     version = content.get("version")
-    if isinstance(version, bool) or not isinstance(version, int) or version not in (1, 2):
+    if isinstance(version, bool) or not isinstance(version, int) or version not in (1, 2, 3):
         raise InvalidInput(
-            f"policy file {shortened(file)} has version {_brief(version)}, this release reads versions 1 and 2; "
+            f"policy file {shortened(file)} has version {_brief(version)}, this release reads versions 1 to 3; "
             "update discreet or save the policy again"
         )
     if content.get("kind") is not None and not isinstance(content["kind"], str):
@@ -101,6 +108,8 @@ def _checked(file: Path, content: Any) -> dict[str, Any]:
         given = content.get(name)
         if given is not None and not (isinstance(given, list) and all(isinstance(label, str) for label in given)):
             raise InvalidInput(f"policy file {shortened(file)} is damaged: its labels are not words; save it again")
+    if not isinstance(content.get("columns"), dict | None):
+        raise InvalidInput(f"policy file {shortened(file)} is damaged: its columns are no table; save it again")
     return content
 
 

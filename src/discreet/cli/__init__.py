@@ -36,6 +36,7 @@ COMMANDS = {
     "train": "discreet.cli.train",
     "verify": "discreet.cli.verify",
     "show": "discreet.cli.show",
+    "apply": "discreet.cli.apply",
     "evaluate": "discreet.cli.evaluate",
     "reproduce": "discreet.cli.reproduce",
     "serve": "discreet.cli.serve",

@@ -20,14 +20,16 @@ def show(
     state: Annotated[
         list[str] | None, typer.Option("--state", help="Only this state, by label or number; may be repeated.")
     ] = None,
-    first_step: Annotated[int, typer.Option("--first-step", help="The number of the first step in your table.")] = 0,
+    first_step: Annotated[
+        int | None, typer.Option("--first-step", help="The number of the first step, where the file does not say it.")
+    ] = None,
 ) -> None:
     """Print a policy: for every state the action to take, with steps of the same action in one line."""
     from discreet.base.policies import load_policy
 
     loaded = load_policy(policy)
     chosen = None if state is None else [state_number(loaded, text) for text in state]
-    if first_step < 0:
+    if first_step is not None and first_step < 0:
         raise InvalidInput(f"--first-step must not be negative, got {first_step}")
     print_policy(loaded, states=chosen, first=first_step)
 
@@ -38,20 +40,22 @@ def print_policy(
     states: list[int] | None = None,
     most: int | None = None,
     file: Path | None = None,
-    first: int = 0,
+    first: int | None = None,
 ) -> None:
-    """The table of a policy, or its first ``most`` rows and how to see the others."""
+    """The table of a policy, or its first ``most`` rows and how to see the others; steps as in its table."""
     from discreet.tables.policy_table import policy_rows
 
+    first = (policy.columns or {}).get("first_step", 0) if first is None else first
     rows = list(islice(policy_rows(policy, states, first), None if most is None else most + 1))
     cut = most is not None and len(rows) > most
     print_table(["state", "steps", "action"], rows[:most])
     if cut:
-        typer.echo(f"... more rows: discreet show {file}" + (f" --first-step {first}" if first else ""))
+        typer.echo(f"... more rows: discreet show {file}")
     if states is None:
         steps = f"{_many(policy.horizon, 'step')}, counted from 0"
         if first:
             steps = f"steps {first} to {first + policy.horizon - 1}; policy.act(step, state) counts them from 0"
+            steps += "" if policy.columns is None else ", and act of a raw row as here"
         print_facts([("", f"{_many(policy.states, 'state')}; {steps}")])
 
 

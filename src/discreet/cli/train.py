@@ -4,6 +4,7 @@ validator of such a table; what it prints is not private."""
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping
@@ -149,7 +150,7 @@ def train(
         ]
     )
     typer.echo(f"What this drops, for the owner alone: {check_line(data, declared)}")
-    print_policy(fit.policy, most=_MOST_ROWS, file=out, first=facts["declared"]["first_step"] or 0)
+    print_policy(fit.policy, most=_MOST_ROWS, file=out)
     if facts["evaluation"] is not None:
         holdout_options.print_judgement(facts["evaluation"])
         typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
@@ -255,11 +256,13 @@ def _sizes(table: Table, out: Path, receipt: Path | None, drawn: bool = False) -
     """How much room the outputs can take at most, ``drawn`` if actions may be: reserved before noise is drawn."""
     from discreet.base.shape import check_size
     from discreet.recipes.data_set import TOO_LARGE
+    from discreet.tables.apply import written
 
     shape, declaration = table.shape, table.declaration
     check_size(shape)
     # A label is written as at most six bytes for each of its characters; actions as a number and a separator.
     words = sum(8 + 6 * len(label) for label in (*(declaration.state_labels or ()), *(declaration.action_labels or ())))
+    words += 2 * len(json.dumps(written(declaration)))
     entries = shape.horizon * shape.states * (12 if out.suffix == ".json" else 10)
     dense = shape.groups * shape.states**2 * shape.actions <= TOO_LARGE  # beyond, policies take one action each
     if drawn and dense:  # a probability for every action, of up to 25 characters

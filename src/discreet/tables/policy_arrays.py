@@ -12,6 +12,7 @@ from discreet.base.files import shortened
 from discreet.base.policies import Mixture, Policy, StochasticPolicy, load_policy, uniform_policy
 from discreet.base.types import ArrayLike, Floats
 from discreet.base.validation import check_probabilities
+from discreet.tables.apply import same_values, written
 from discreet.tables.read.columns import Declaration
 
 AnyBehaviour = Policy | StochasticPolicy | Mixture | os.PathLike[str] | ArrayLike
@@ -30,6 +31,8 @@ def policy_table(name: str, policy: Any, declaration: Declaration) -> Floats:
     ):
         if own is not None and declared is not None and own != declared:
             raise InvalidInput(f"{name} has other labels of {kind} than the table declares, or in another order")
+    if policy.columns is not None and same_values(policy.columns) != same_values(written(declaration)):
+        raise InvalidInput(f"{name} reads states or actions by other rules than the table declares: declare the same")
     actions = shape.actions
     if isinstance(policy, Policy):
         actions = int(policy.actions.max()) + 1

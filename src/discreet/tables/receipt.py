@@ -264,7 +264,7 @@ def mechanism_facts(name: str, cells: int, sensitivity: Sensitivity, law: Any) -
 
 
 def policy_hash(policy: AnyPolicy) -> str:
-    """The SHA-256 of the policy: kind, shapes and little-endian bytes of its tables, and its labels if it has any.
+    """The SHA-256 of the policy: kind, shapes and little-endian bytes of its tables; labels and columns if it has any.
 
     Args:
         policy: Any policy.
@@ -287,6 +287,8 @@ def policy_hash(policy: AnyPolicy) -> str:
         digest.update(str(array.shape).encode() + array.tobytes())
     if policy.state_labels is not None or policy.action_labels is not None:
         digest.update(json.dumps([policy.state_labels, policy.action_labels]).encode())
+    if policy.columns is not None:
+        digest.update(json.dumps(policy.columns, sort_keys=True).encode())
     return digest.hexdigest()
 
 

@@ -43,6 +43,7 @@ from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
+from discreet.tables.apply import written
 from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.presence import DECLARATIONS, presence_of, present_facts
 from discreet.tables.evaluation.split import Split
@@ -280,7 +281,8 @@ def train(
             kept, kind = None, "a cautious estimate, for the safe policy,"
         worth = _worth(chosen, data, privatizer, jury, release, learned, values, kind)
         meaning = value_facts(worth, jury.limits, chosen.failure_probability, kept)
-        policy = labelled(learned, data.declaration.state_labels, data.declaration.action_labels)
+        declared = data.declaration
+        policy = labelled(learned, declared.state_labels, declared.action_labels, written(declared))
         return Planned(policy, worth, meaning, release)
 
     what = f"train {chosen.name} by {privatizer.recipe}"

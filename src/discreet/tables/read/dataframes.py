@@ -95,10 +95,10 @@ def _untyped(dtype: Any) -> bool:
 def _objects(series: Any) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array([_written(value) for value in series.tolist()], pa.large_binary())
+    return pa.array([cell_text(value) for value in series.tolist()], pa.large_binary())
 
 
-def _written(value: object) -> bytes | None:
+def cell_text(value: object) -> bytes | None:
     """One cell as text."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")

@@ -5,6 +5,7 @@ This is all that can stop a release, and it happens when the table is declared, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from discreet.base.errors import InvalidInput
@@ -16,9 +17,12 @@ _NUMBERS = frozenset({"whole", "number", "text"})
 _IDS = frozenset({"whole", "number", "text", "date", "id"})
 
 
-def check_schema(source: IbisSource | LocalSource, declaration: Declaration) -> None:
-    """Refuse a table that lacks a declared column, or has one of a type that cannot be what is declared."""
-    names = declaration.columns.names
+def check_schema(source: IbisSource | LocalSource, declaration: Declaration, only: Sequence[str] | None = None) -> None:
+    """Refuse a table that lacks a declared column, or has one of a type that cannot be what is declared.
+
+    ``only`` these columns are looked at, where they are not all.
+    """
+    names = declaration.columns.names if only is None else tuple(only)
     typed = set(names) - set(source.files[0].folders) if isinstance(source, ParquetFiles) else set()
     if isinstance(source, IbisSource):
         types: dict[str, Any] = dict(source.columns())
@@ -35,6 +39,8 @@ def check_schema(source: IbisSource | LocalSource, declaration: Declaration) -> 
         if name not in types:
             raise InvalidInput(f"{source.name} has no column {name!r}{has}")
     for name, role, fitting, must_be in _needs(declaration):
+        if name not in names:
+            continue
         # Text that happens to be numbers is for CSV and for frames without types; a Parquet file says what it holds.
         if kinds[name] not in fitting or (must_be == "numeric" and kinds[name] == "text" and name in typed):
             raise InvalidInput(f"column {name!r} holds the {role} and must be {must_be}, its type is {types[name]}")
