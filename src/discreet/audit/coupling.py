@@ -38,7 +38,7 @@ from discreet.privacy.profiles import Profile
 from discreet.problems.adversarial.mechanisms import SampledLayerRun
 from discreet.problems.heavy_tails.mechanisms import ClippedRewardsRun
 
-_SMALL = 1e-6  # releases are sums of whole numbers and of noise below some thousands
+_SMALL = 1e-6  # releases are sums of whole numbers and of noise below some hundred thousands
 _PROBE = 1e-4
 
 
@@ -198,7 +198,8 @@ def _moved(play: Play, step: int, gaps: list[Floats]) -> dict[Key, Floats]:
             move = gaps[channel][where] / factors
             gaps[channel][where] = 0.0
             if np.any(np.abs(move) > _SMALL):
-                moves[key] = np.where(np.abs(move - np.rint(move)) < 1e-5, np.rint(move), move)
+                near = np.abs(move - np.rint(move)) < 1e-5 + 1e-7 * np.abs(move)
+                moves[key] = np.where(near, np.rint(move), move)
     if local and any(np.any(n[m] < first.users[step]) for n, m in zip(copies, moving, strict=True)):
         raise Offence("there is less noise in a sum than one draw for each user, and each sends a message of her own")
     return moves

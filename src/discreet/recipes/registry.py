@@ -43,7 +43,11 @@ _HOMES: dict[str, dict[str, tuple[str, ...]]] = {
         "discreet.problems.adversarial.recipes": ("none", "central", "local", "shuffle"),
         "discreet.papers.uc_o_reps": ("central", "local"),
     },
-    DATA_SET: {"discreet.recipes.data_set": ("none", "central"), "discreet.papers.dp_apvi": ("central",)},
+    DATA_SET: {
+        "discreet.recipes.data_set": ("none", "central"),
+        "discreet.recipes.outcomes": ("central",),
+        "discreet.papers.dp_apvi": ("central",),
+    },
     LINEAR: {"discreet.problems.linear.recipes": ("none", "central")},
 }
 _REGISTERED: list[Recipe] = []

@@ -47,11 +47,12 @@ class Statistic(NamedTuple):
     """One statistic of a release: its values, and how many noisy cells each of them sums.
 
     ``values`` has shape (groups, states, actions) or, for transitions, (groups, states, actions, states);
-    ``cells`` has shape (groups, 1, 1) because last steps may sum fewer cells than others.
+    ``cells`` has shape (groups, 1, 1) because last steps may sum fewer cells than others. Sums of scaled cells give the
+    variance of their noise, in units of that of a cell: a fraction.
     """
 
     values: Floats
-    cells: Integers
+    cells: NDArray[Any]
 
 
 class Layout(Protocol):
