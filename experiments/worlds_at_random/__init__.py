@@ -1,0 +1,1 @@
+"""Two learners side by side in worlds that are drawn at random: many kinds, shapes, rewards and horizons."""
