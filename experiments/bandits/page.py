@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.reproduce.drawing import as_png, new_picture
 from experiments.bandits import comparators
 from experiments.bandits.measure import MARKS, Cell
 from experiments.bandits.settings import BANDITS, EPSILONS, uniform_regret
+from experiments.papers.drawing import as_png, new_picture
 
 Name = tuple[str, str]  # algorithm, version
 Results = dict[tuple[str, str, float], dict[Name, Cell]]

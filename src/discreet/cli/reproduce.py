@@ -11,7 +11,7 @@ from discreet.base.errors import InvalidInput, unknown_name
 from discreet.cli.output import check_outputs, print_table
 
 if TYPE_CHECKING:
-    from discreet.reproduce import Reproduction
+    from experiments.papers import Reproduction
 
 
 def reproduce(
@@ -30,8 +30,9 @@ def reproduce(
 
     Every finished run is kept: after an interruption the same command goes on where it was, in any number of pieces.
     """
-    from discreet.reproduce import FIGURES
-    from discreet.reproduce.figure import SCALES
+    from experiments.papers.figure import SCALES
+
+    from experiments.papers import FIGURES
 
     if list_ and name is not None:
         raise InvalidInput(f"--list lists all figures: leave it out, or leave out {name[:60]!r}")
@@ -46,10 +47,11 @@ def reproduce(
     if not chosen:
         raise unknown_name("figure", name, FIGURES)
     check_outputs(folder=out)
+    from experiments.papers.overview import write_claims, write_overview
+    from experiments.papers.run import open_executor
+    from experiments.papers.run import reproduce as run
+
     from discreet.base.files import write_atomically
-    from discreet.reproduce.overview import write_claims, write_overview
-    from discreet.reproduce.run import open_executor
-    from discreet.reproduce.run import reproduce as run
 
     with open_executor(executor) as pool:
         for each in chosen:
@@ -60,8 +62,9 @@ def reproduce(
 
 def _list(out: Path) -> None:
     """Every figure with its sizes, episodes and runs, how many statements it has, and their verdicts, if it was run."""
-    from discreet.reproduce import FIGURES
-    from discreet.reproduce.overview import count_verdicts, saved_figures
+    from experiments.papers.overview import count_verdicts, saved_figures
+
+    from experiments.papers import FIGURES
 
     done = {each.figure.name: f"{each.scale}: {count_verdicts(each)}" for each in saved_figures(FIGURES.values(), out)}
     width = max(len(name) for name in FIGURES) + 2

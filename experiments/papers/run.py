@@ -1,6 +1,6 @@
 """Running figures: their jobs on any executor, nothing twice; then the verdicts, the picture and the page.
 
-Every finished run is kept in the file of its job (:mod:`discreet.reproduce.records`): what was stopped goes on from
+Every finished run is kept in the file of its job (:mod:`experiments.papers.records`): what was stopped goes on from
 there, more runs are added to those that are there, and figures that share a line share its runs.
 """
 
@@ -25,11 +25,11 @@ from discreet.base.registry import Registry
 from discreet.base.shape import LayeredShape
 from discreet.base.types import Floats
 from discreet.base.validation import check_count
-from discreet.reproduce.drawing import draw
-from discreet.reproduce.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
-from discreet.reproduce.page import plain_verdicts, write_page
-from discreet.reproduce.records import chunks, keep_runs, load_record, measured_of, missing, record_of
 from discreet.simulation.progress import progress_bar
+from experiments.papers.drawing import draw
+from experiments.papers.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
+from experiments.papers.page import plain_verdicts, write_page
+from experiments.papers.records import chunks, keep_runs, load_record, measured_of, missing, record_of
 
 _SEPSIS = "icu-sepsis"
 _PIECES = 20  # of a task, at most: what a stop can cost is one of them

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.papers.figure import BEHAVIOUR, UNIFORM, Job, Task
+from experiments.papers.records import load_record, load_task, what_runs
+from experiments.papers.run import open_executor, run_tasks
 
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import uniform_policy
-from discreet.reproduce.figure import BEHAVIOUR, UNIFORM, Job, Task
-from discreet.reproduce.records import load_record, load_task, what_runs
-from discreet.reproduce.run import open_executor, run_tasks
 from discreet.simulation.simulate import world_of_run
 from discreet.worlds.registry import make_world
 

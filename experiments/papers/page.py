@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.words import rounded_up
-from discreet.reproduce.drawing import TITLES, picture_name, promise
-from discreet.reproduce.figure import (
+from discreet.simulation.result import with_error
+from experiments.papers.drawing import TITLES, picture_name, promise
+from experiments.papers.figure import (
     MEASURED,
     NO_PAPER,
     Figure,
@@ -19,7 +20,6 @@ from discreet.reproduce.figure import (
     Verdict,
     View,
 )
-from discreet.simulation.result import with_error
 
 Verdicts = Mapping[str, Mapping[str, Verdict]]  # by claim and version
 _HOW = (

@@ -23,7 +23,7 @@ import numpy as np
 
 from discreet import RESULTS_SINCE as __version__
 from discreet.base.files import folder_for, write_atomically
-from discreet.reproduce.figure import Job, Measured, Task
+from experiments.papers.figure import Job, Measured, Task
 
 Runs = dict[str, dict[str, Any]]  # by the number of the run, as text, which JSON keys are
 _KEPT = ("model", "epsilon", "delta", "rho", "statement")  # of a guarantee

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discreet.reproduce.drawing import TITLES
-from discreet.reproduce.figure import SCALES, VERSIONS, Figure
-from discreet.reproduce.page import IDLE, KEPT, SIGNS, line_of
-from discreet.reproduce.verdicts import CONFIDENCE, Effect
+from experiments.papers.drawing import TITLES
+from experiments.papers.figure import SCALES, VERSIONS, Figure
+from experiments.papers.page import IDLE, KEPT, SIGNS, line_of
+from experiments.papers.verdicts import CONFIDENCE, Effect
 
 _WORDS = {"better": "less than stated"}
 _METHOD = (
