@@ -9,10 +9,10 @@ import typer
 from discreet.base.errors import InvalidInput, unknown_name
 from discreet.base.files import write_atomically
 from discreet.cli.output import check_outputs, print_table
+from discreet.simulation.experiments import open_executor
 from experiments.papers import FIGURES, Reproduction
 from experiments.papers.figure import SCALES
 from experiments.papers.overview import count_verdicts, saved_figures, write_claims, write_overview
-from experiments.papers.run import open_executor
 from experiments.papers.run import reproduce as run
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from discreet.base.types import Floats
+from discreet.simulation.experiments import resolved
 from experiments.papers.verdicts import Verdict as Verdict
 from experiments.papers.verdicts import all_of as all_of
 from experiments.papers.verdicts import at_most as at_most
@@ -94,6 +95,11 @@ class Job:
     def key(self) -> str:
         """Its name among the results of a figure."""
         return f"{self.version}/{self.name}"
+
+    @property
+    def resolved(self) -> str:
+        """Its learner with all knobs, and its recipe with all options, in words."""
+        return resolved(self.learner, self.learner_options, self.recipe, self.recipe_options)
 
 
 @dataclass(frozen=True)
