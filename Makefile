@@ -17,7 +17,7 @@ WHOLE := $(shell { test ! -e $(UNFINISHED) && if test -e $(STAMP); \
   then test "$$(cat $(STAMP))" = "$$(pwd -P)" && $(BIN)/python -c 'import pip'; else $(BIN)/pip --version; fi; \
   } >/dev/null 2>&1 && echo whole)
 # An interrupted installation leaves a mark, and the environment is made anew; a refused one leaves what was there.
-INSTALL = touch $(UNFINISHED) && $(ALIVE) $(PIP) --editable '.[$(1)]'; \
+INSTALL = touch $(UNFINISHED) && $(ALIVE) $(PIP) --editable '.[$(1)]' --editable ./experiments; \
   code=$$?; test $$code -gt 128 || rm -f $(UNFINISHED); exit $$code
 # Of make fuzz; SEED=n repeats a run.
 INPUTS ?= 1000000
@@ -46,7 +46,7 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt $(if $(WHOLE),,anew)
+$(STAMP): pyproject.toml experiments/pyproject.toml constraints.txt $(if $(WHOLE),,anew)
 	@.ci/check-python '$(PYTHON)' $(MAKECMDGOALS)
 	@echo "Installing discreet and what it needs into $(VENV): a minute or two, once."
 	@test -n '$(WHOLE)' || $(ALIVE) $(PYTHON) -m venv --clear $(VENV)
@@ -116,9 +116,9 @@ OLDEST := $(addprefix tests/,noise privacy mechanisms tables/read ledger study/s
 	tests/cli/test_cli_mistakes.py tests/base/test_notebook.py
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
-	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]'
+	@$(ALIVE) .venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[$(EXTRAS)]' --editable ./experiments
 	.venv-oldest/bin/python tests/packaging/smoke.py
 	.venv-oldest/bin/python -m pytest -m 'not slow and not long and not service' $(OLDEST)
 
 clean:
-	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info experiments/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -7,9 +7,9 @@
 ``arms``    a bandit with heavy-tailed rewards
 ``theory``  the bonuses of the theorem and the printed ones, the paper's mechanisms
 
-All of it takes about an hour of one core. ``--keep FILE`` writes every line to a file as soon as it is measured and
-takes those that the file already has from there, and ``--minutes 20`` stops after that time: the same command goes on
-from there. A file is good for one version of the library only.
+All of it takes about an hour of one core. ``--keep FOLDER`` writes every line to a file of its own as soon as it is
+measured and takes those that are there, of the same version, from there; ``--minutes 20`` stops after that time: the
+same command goes on from there.
 
 Every line is the regret as a share of uniform play's: the mean of eight runs, its standard error, and the worst run.
 Constants were chosen with other seeds, on rivers of 4 to 6 states with horizons 5 to 15 and on other random worlds.
@@ -31,6 +31,7 @@ from discreet.base.types import Floats
 from discreet.learners import UCBPO, UCBVI, HeavyUCBPO, HeavyUCBVI
 from discreet.problems.heavy_tails.world import around
 from discreet.recipes.targets import Privacy
+from discreet.simulation.experiments import address, kept
 from discreet.worlds import river_swim
 from discreet.worlds.tabular import TabularWorld
 
@@ -41,39 +42,20 @@ TARGETS: dict[str, Privacy] = {
 }  # fmt: skip
 
 
-class Kept:
-    """The lines that were measured so far, in a file if one is given, and until when new ones may be begun."""
-
-    def __init__(self) -> None:
-        self.path: Path | None = None
-        self.until = math.inf
-        self.lines: dict[str, str] = {}
-
-    def read(self, path: Path | None, minutes: float) -> None:
-        """Begin with the lines of a file, and with this much time."""
-        self.path, self.until = path, time.monotonic() + 60 * minutes
-        lines = path.read_text().splitlines() if path is not None and path.exists() else []
-        self.lines = {line.split(" | ")[0]: line for line in lines}
-
-    def add(self, label: str, measure: Callable[[], str]) -> None:
-        """Print the line of this label, measured unless it is there; end the program when time is up."""
-        start = f"| {label}"
-        if start not in self.lines:
-            if time.monotonic() > self.until:
-                raise SystemExit("time is up: the same command goes on from here")
-            self.lines[start] = f"{start} | {measure()} |"
-            if self.path is not None:
-                with self.path.open("a") as file:
-                    file.write(self.lines[start] + "\n")
-        print(self.lines[start], flush=True)
-
-
-_kept = Kept()
+_asked = argparse.Namespace(keep=None, until=math.inf)
 
 
 def row(label: str, world: TabularWorld, learner: object, privacy: Privacy, users: int = USERS) -> None:
-    """Run and print one line."""
-    _kept.add(label, lambda: _measured(world, learner, privacy, users))
+    """Print one line, measured unless it is kept; end the program when time is up."""
+
+    def measure() -> dict[str, str]:
+        if time.monotonic() > _asked.until:
+            raise SystemExit("time is up: the same command goes on from here")
+        return {"line": _measured(world, learner, privacy, users)}
+
+    cell = {"label": label, "users": users, "seed": SEED, "runs": RUNS, "version": discreet.RESULTS_SINCE}
+    found = measure() if _asked.keep is None else kept(address(_asked.keep, [label], cell), measure)
+    print(f"| {label} | {found['line']} |", flush=True)
 
 
 def _measured(world: TabularWorld, learner: object, privacy: Privacy, users: int) -> str:
@@ -212,11 +194,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="measured lines are written there and taken from there"
+        "--keep", type=Path, metavar="FOLDER", help="measured lines are written there and taken from there"
     )
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no new line after so many minutes")
-    asked = parser.parse_args()
-    _kept.read(asked.keep, asked.minutes)
+    asked = parser.parse_args(namespace=_asked)
+    asked.until = time.monotonic() + 60 * asked.minutes
     for part in asked.parts or PARTS:
         print(f"\n| {part} | recipe | share of uniform play's regret | worst run |\n|---|---|---|---|")
         PARTS[part]()

@@ -23,6 +23,7 @@ from discreet.learners import OBI
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Local
 from discreet.simulation.episode_loop import run_episodes
+from discreet.simulation.experiments import in_turns
 from discreet.worlds import random_mdp
 from discreet.worlds.tabular import TabularWorld
 
@@ -125,12 +126,6 @@ def plain_c(world: TabularWorld, folder: Path) -> Callable[[int], float] | None:
     return lambda episodes: float(run(*tables, world.optimal_value, scale, 2.0, 0.1, episodes, 0))
 
 
-def seconds(function: Callable[[], object]) -> float:
-    began = time.process_time()
-    function()
-    return time.process_time() - began
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -141,23 +136,22 @@ def main() -> None:
     fast, slow = 1_000_000, 4_000
     with tempfile.TemporaryDirectory() as folder:
         in_c = plain_c(world, Path(folder))
-        compiled(world, 10)
-        times = []
-        for _ in range(arguments.rounds):
-            ours = seconds(lambda: compiled(world, fast)) / fast
-            numpy = seconds(lambda: NumpyOBI(world).run(slow)) / slow
-            theirs = math.nan if in_c is None else seconds(lambda: in_c(fast)) / fast
-            times.append((ours, numpy, theirs))
-        ours, numpy, theirs = np.median(np.array(times), axis=0) * 1e9
-        over_numpy, over_c = np.median([(b / a, a / c) for a, b, c in times], axis=0)
+        works = [(lambda: compiled(world, fast), fast), (lambda: NumpyOBI(world).run(slow), slow)]
+        if in_c is not None:
+            works.append((lambda: in_c(fast), fast))
+        rates = in_turns(*works, rounds=arguments.rounds)
+        ours, numpy, *rest = np.median(1e9 / rates, axis=0)
+        over_numpy = np.median(rates[:, 0] / rates[:, 1])
         print(f"W1: {ours:,.0f} ns per episode compiled; careful NumPy {numpy:,.0f} ns, {over_numpy:,.0f}x (aim 250x)")
         if in_c is not None:
-            print(f"W1: plain C {theirs:,.0f} ns; compiled / C = {over_c:.2f} (aim at most 1.6)")
+            over_c = np.median(rates[:, 2] / rates[:, 0])
+            print(f"W1: plain C {rest[0]:,.0f} ns; compiled / C = {over_c:.2f} (aim at most 1.6)")
             regrets = compiled(world, fast) / fast, in_c(fast) / fast
             print(f"regret per episode after {fast:,}: compiled {regrets[0]:.4f}, C {regrets[1]:.4f}")
     if arguments.long:
-        taken = seconds(lambda: compiled(world, 10**8))
-        print(f"one run of 1e8 episodes: {taken:.1f} s of one core (aim 30 s)")
+        began = time.process_time()
+        compiled(world, 10**8)
+        print(f"one run of 1e8 episodes: {time.process_time() - began:.1f} s of one core (aim 30 s)")
 
 
 if __name__ == "__main__":

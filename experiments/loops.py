@@ -8,7 +8,6 @@ Ratios are medians over rounds; absolute times depend on the machine.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +22,7 @@ from discreet.mechanisms.sums.tree import Tree
 from discreet.noise import Laplace
 from discreet.privacy.guarantee import nothing
 from discreet.simulation.episode_loop import run_episodes
+from discreet.simulation.experiments import in_turns
 from discreet.worlds import random_mdp, river_swim
 from discreet.worlds.tabular import TabularWorld
 from experiments.numpy_reference import NumpyUCBVI
@@ -43,19 +43,12 @@ def reference(world: TabularWorld, tree: bool, episodes: int, horizon_of_plan: i
     return lambda: NumpyUCBVI(world, SCALE, horizon_of_plan, tree, seed=0).run(episodes)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    began = time.process_time()
-    function()
-    return time.process_time() - began
-
-
 def compare(name: str, world: TabularWorld, tree: bool, fast: int, slow: int, rounds: int, aim: float) -> float:
     """Median ratio of CPU seconds per episode, NumPy over compiled, the two interleaved."""
-    ours, theirs = compiled(world, tree, fast), reference(world, tree, slow, fast)
-    compiled(world, tree, 10)()
-    pairs = [(seconds(ours) / fast, seconds(theirs) / slow) for _ in range(rounds)]
-    ratio = float(np.median([b / a for a, b in pairs]))
-    fastest = np.median([a for a, _ in pairs]) * 1e9
+    works = (compiled(world, tree, fast), fast), (reference(world, tree, slow, fast), slow)
+    rates = in_turns(*works, rounds=rounds)
+    ratio = float(np.median(rates[:, 0] / rates[:, 1]))
+    fastest = np.median(1e9 / rates[:, 0])
     print(f"{name}: {fastest:,.0f} ns per episode compiled, {ratio:,.0f}x careful NumPy (aim {aim:g}x)")
     return ratio
 

@@ -11,24 +11,16 @@ other.
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
-from collections.abc import Callable
 
 import numpy as np
 
 from discreet.noise import DiscreteGaussian, DiscreteLaplace, KaryRandomizedResponse, RandomizedResponse
 from discreet.noise.exact_sampler import OPENDP, OWN
+from discreet.simulation.experiments import in_turns
 
 AIM = 5e6
 SCALES = (0.3, 6.0, 41.3, 1e4, 1e9)
-
-
-def speed(draw: Callable[[int], object], n: int) -> float:
-    """Draws per processor second of this one thread."""
-    began = time.thread_time()
-    draw(n)
-    return n / (time.thread_time() - began)
 
 
 def main() -> None:
@@ -42,19 +34,20 @@ def main() -> None:
     for family in (DiscreteLaplace, DiscreteGaussian):
         for scale in SCALES:
             law = family(scale)
-            ours, theirs = ((lambda n, by=by, law=law: law.secure_by(by, n)) for by in (OWN, OPENDP))
-            ours(10), theirs(10)
-            pairs = [(speed(ours, given.draws), speed(theirs, given.theirs)) for _ in range(given.rounds)]
-            first, second = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
-            ratio = statistics.median(a / b for a, b in pairs)
+            sizes = (OWN, given.draws), (OPENDP, given.theirs)
+            works = [(lambda by=by, n=n, law=law: law.secure_by(by, n), n) for by, n in sizes]
+            rates = in_turns(*works, rounds=given.rounds, clock=time.thread_time)
+            (first, second), ratio = np.median(rates, axis=0), np.median(rates[:, 0] / rates[:, 1])
             print(f"{family.__name__ + f', {scale:g}':>30} {first:14,.0f} {second:12,.0f} {ratio:7.0f}x")
     for name, response, items in (
         ("one bit", RandomizedResponse(1.0), 2),
         ("five items", KaryRandomizedResponse(1.0, 5), 5),
     ):
         values = np.arange(given.draws) % items
-        fastest = [speed(lambda n, r=response, v=values: r.randomize_securely(v[:n]), given.draws) for _ in range(5)]
-        print(f"{'randomised response, ' + name:>30} {statistics.median(fastest):14,.0f}")
+        work = (lambda r=response, v=values: r.randomize_securely(v), given.draws)
+        print(
+            f"{'randomised response, ' + name:>30} {np.median(in_turns(work, rounds=5, clock=time.thread_time)):14,.0f}"
+        )
 
 
 if __name__ == "__main__":

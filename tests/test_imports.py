@@ -7,7 +7,8 @@ The rules of the layout, read from the source:
 3. inside a problem the same rules hold by file: its learners may not import its encoders; no problem imports another;
 4. a room that needs a later one names it as text, and the files that do so are listed (``REACH_FORWARD``);
 5. ``client`` and ``checker`` import nothing of the rest, and few may import them;
-6. nobody outside ``privacy/guarantee.py`` writes a derivation or changes a guarantee by hand.
+6. nobody outside ``privacy/guarantee.py`` writes a derivation or changes a guarantee by hand;
+7. nothing in ``src`` imports ``experiments``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PACKAGE = Path(discreet.__file__).parent
 
 ROOMS = (
     "base", "privacy", "noise", "mechanisms", "recipes", "worlds", "learners", "simulation", "problems", "papers",
-    "audit", "ledger", "tables", "study", "reproduce", "cli",
+    "audit", "ledger", "tables", "study", "cli",
 )  # fmt: skip
 # Files beside the rooms: what each stands for. The package itself may name everything.
 ROOT = {"data": "tables/read", "offline": "tables", "policies": "base/policies", "__main__": "cli"}
@@ -69,7 +70,6 @@ NEVER_FROM = {
     "study": ("problems", "audit", "papers", "tables"),
     "study/service": ("study/shuffler", "study/crowd"),
     "study/dashboard": ("base/policies", "base/shape"),
-    "reproduce": ("study",),
 }
 # Files that name a later room as text: registries, and what waits for a better home.
 REACH_FORWARD = {
@@ -165,6 +165,11 @@ def test_imports_keep_the_rules_of_the_layout():
     assert {("/".join(parts), name) for path, parts in files() for name in broken_rules(path, parts)} == set()
 
 
+def test_nothing_imports_experiments():
+    for path, _parts in files():
+        assert not re.search(r"^\s*(from|import) \w*experiments", path.read_text(), re.MULTILINE), path
+
+
 def test_even_type_annotations_keep_learners_away_from_raw_data():
     for path, parts in files():
         learner = parts[0] == "learners" or (parts[0] == "problems" and len(parts) > 2 and station(parts) == "learners")
@@ -199,9 +204,9 @@ def test_problems_say_what_their_files_are():
 
 
 # Names that more than one file may have: the nouns of problems, a command and what it calls, the twin of the client in
-# JavaScript, the figures of papers, registries, and public names at the root.
+# JavaScript, registries, and public names at the root.
 OFTEN = ("__init__", "registry", *ROOT)
-_APART = ("problems", "cli", "client", "reproduce")
+_APART = ("problems", "cli", "client")
 
 
 def test_a_file_name_says_which_file():

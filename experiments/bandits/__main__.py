@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from experiments.bandits import comparators
-from experiments.bandits.measure import HERE, Cell, Kept, fingerprint, play, simulate, tuned
+from experiments.bandits.measure import HERE, Cell, fingerprint, kept_cell, play, simulate, tuned
 from experiments.bandits.page import Results, write_page
 from experiments.bandits.settings import BANDITS, EPSILONS, TUNING
 
 ROOT = HERE.parents[1]
 
 
-def measured(kept: Kept, trusts: list[str]) -> Results:
+def measured(kept: Path, trusts: list[str]) -> Results:
     """All cells: (trust, bandit, epsilon) and then by the name of the algorithm and its version."""
     found: Results = {}
     settings, library = HERE / "settings.py", ROOT / "src"
@@ -37,11 +37,11 @@ def measured(kept: Kept, trusts: list[str]) -> Results:
                     for version in ("printed", "tuned"):
                         constant = one.printed if version == "printed" else one.tuned
                         key = f"{one.name} {version} {constant:g}, {name}, epsilon {epsilon:g}"
-                        cells[one.name, version] = kept.get(
-                            key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
+                        cells[one.name, version] = kept_cell(
+                            kept, key, kernels, lambda: play(one, version, means, epsilon)  # noqa: B023
                         )  # fmt: skip
-                cells["discreet", trust] = kept.get(
-                    f"discreet {trust}, {name}, epsilon {epsilon:g}", ours,
+                cells["discreet", trust] = kept_cell(
+                    kept, f"discreet {trust}, {name}, epsilon {epsilon:g}", ours,
                     lambda: simulate(trust, name, means, epsilon),  # noqa: B023
                 )  # fmt: skip
                 found[trust, name, epsilon] = cells
@@ -82,7 +82,7 @@ def main() -> None:
         for trust in chosen.trust:
             print_cell(trust, chosen.bandit, chosen.epsilon, chosen.runs, chosen.seed)
     else:
-        found = measured(Kept(chosen.kept), chosen.trust)
+        found = measured(chosen.kept, chosen.trust)
         if list(chosen.trust) == list(EPSILONS):
             write_page(found, ROOT / "docs")
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ import discreet
 from discreet.base.types import Floats
 from discreet.recipes.targets import Central, Local, Privacy, Shuffle
 from discreet.simulation.block_loop import checkpoints
+from discreet.simulation.experiments import address, kept
 from experiments.bandits.comparators import Comparator
 from experiments.bandits.settings import (
     DELTA,
@@ -131,22 +131,13 @@ def fingerprint(*paths: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-class Kept:
-    """Cells on disk, one small file each."""
+def kept_cell(folder: Path, key: str, code: str, measure: Callable[[], Cell]) -> Cell:
+    """The cell of that name if it was measured with this code, or else measured now."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def get(self, key: str, code: str, measure: Callable[[], Cell]) -> Cell:
-        """The cell of that name if it was measured with this code, or else measured now."""
-        path = self.folder / f"{hashlib.sha256(f'{key} {code}'.encode()).hexdigest()[:24]}.json"
-        if path.exists():
-            kept = json.loads(path.read_text())
-            return Cell(np.array(kept["regret"]), np.array(kept["curve"]), kept["note"])
+    def plain() -> dict[str, Any]:
         cell = measure()
-        text = {"key": key, "regret": cell.regret.tolist(), "curve": cell.curve.tolist(), "note": cell.note}
-        path.with_suffix(".new").write_text(json.dumps(text))
-        path.with_suffix(".new").rename(path)
         print(f"{key}: {cell.mean:.4f} ± {cell.error:.4f}, worst {cell.worst:.3f} ({cell.note})", flush=True)
-        return cell
+        return {"key": key, "regret": cell.regret.tolist(), "curve": cell.curve.tolist(), "note": cell.note}
+
+    found = kept(address(folder, [key], {"key": key, "code": code}), plain)
+    return Cell(np.array(found["regret"]), np.array(found["curve"]), found["note"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from discreet.reproduce.drawing import as_png, new_picture
+from discreet.simulation.experiments import table as table_lines
 from experiments.bandits import comparators
 from experiments.bandits.measure import MARKS, Cell
 from experiments.bandits.settings import BANDITS, EPSILONS, uniform_regret
+from experiments.papers.drawing import as_png, new_picture
 
 Name = tuple[str, str]  # algorithm, version
 Results = dict[tuple[str, str, float], dict[Name, Cell]]
@@ -36,10 +38,8 @@ def write_page(found: Results, docs: Path) -> None:
 
 def constants() -> str:
     """What is printed and what is tuned."""
-    lines = [_row("", "the constant", "printed", "tuned"), _rule(4)]
-    for one in comparators.ALL:
-        lines.append(_row(one.name, one.constant, f"{one.printed:g}", f"{one.tuned:g}"))
-    return "\n".join(lines)
+    rows = [(one.name, one.constant, f"{one.printed:g}", f"{one.tuned:g}") for one in comparators.ALL]
+    return _table(("", "the constant", "printed", "tuned"), rows)
 
 
 def share(cell: Cell, bandit: str) -> float:
@@ -49,8 +49,7 @@ def share(cell: Cell, bandit: str) -> float:
 
 def table(found: Results, trust: str) -> str:
     """By epsilon: the geometric mean over bandits of regret as a percentage of uniform play's, and the worst run."""
-    epsilons = EPSILONS[trust]
-    lines = [_row("", "promise", *(f"ε = {epsilon:g}" for epsilon in epsilons), "worst run"), _rule(len(epsilons) + 3)]
+    epsilons, lines = EPSILONS[trust], []
     for name in _names(found, trust):
         means = [
             np.exp(np.mean([np.log(share(found[trust, bandit, epsilon][name], bandit)) for bandit in BANDITS]))
@@ -61,17 +60,18 @@ def table(found: Results, trust: str) -> str:
             for bandit in BANDITS
             for epsilon in epsilons
         )
-        lines.append(_row(_called(name), _promise(name), *(f"{mean:.1f}%" for mean in means), f"{100 * worst:.0f}%"))
-    return "\n".join(lines)
+        lines.append((_called(name), _promise(name), *(f"{mean:.1f}%" for mean in means), f"{100 * worst:.0f}%"))
+    return _table(("", "promise", *(f"ε = {epsilon:g}" for epsilon in epsilons), "worst run"), lines)
 
 
 def by_bandit(found: Results, trust: str) -> str:
     """By bandit, at epsilon 1: regret per user and its standard error over runs."""
-    lines = [_row("ε = 1, regret per user", *BANDITS), _rule(len(BANDITS) + 1)]
+    lines = []
     for name in _names(found, trust):
         cells = [found[trust, bandit, 1.0][name] for bandit in BANDITS]
-        lines.append(_row(_called(name), *(f"{cell.mean:.4f} ± {cell.error:.4f}" for cell in cells)))
-    return "\n".join([*lines, _row("uniform play", *(f"{uniform_regret(means):.4f}" for means in BANDITS.values()))])
+        lines.append((_called(name), *(f"{cell.mean:.4f} ± {cell.error:.4f}" for cell in cells)))
+    lines.append(("uniform play", *(f"{uniform_regret(means):.4f}" for means in BANDITS.values())))
+    return _table(("ε = 1, regret per user", *BANDITS), lines)
 
 
 def draw(found: Results, trust: str) -> bytes:
@@ -126,9 +126,5 @@ def _promise(name: Name) -> str:
     return comparators.described()[algorithm][2]
 
 
-def _row(*entries: str) -> str:
-    return "| " + " | ".join(entries) + " |"
-
-
-def _rule(columns: int) -> str:
-    return "|" + "---|" * columns
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(table_lines(header, rows))

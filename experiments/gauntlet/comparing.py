@@ -1,25 +1,21 @@
 """Two cells compared run by run: is more trust ever worse, and what did a change of the code do?
 
-Run i of both cells has the same seed, so that in random worlds it is the same world. If both cells had the same law,
-the difference of a pair of runs would be as likely as its negative: the p-value is the share of random changes of sign
-whose mean difference is at least the one that was seen (all of them where runs are few). P-values are corrected for
-the number of comparisons by Holm's rule, so that the chance of any false alarm in a report is at most 5%.
+The tests are those of :mod:`discreet.simulation.experiments`; p-values are corrected for the number of comparisons, so
+that the chance of any false alarm in a report is at most 5%.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from discreet.base.types import Floats
+from discreet.simulation.experiments import holm, shuffled_labels, sign_flips, table
 
 from .reading import Row, identity, name_of, percent
 
 LEVEL = 0.05
-_EXACT, _FIRST, _MORE = 12, 2_000, 100_000
 
 # Each pair: whatever keeps the second promise keeps the first one too, so that the first need never be worse.
 MORE_TRUST = (
@@ -54,7 +50,7 @@ def worse_with_more_trust(rows: Sequence[Row]) -> list[Comparison]:
             other = found.get((world, users, learner, less))
             if trust == more and other is not None:
                 pairs.append(compare(row, other, two_sided=False))
-    return holm(pairs)
+    return corrected(pairs)
 
 
 def between(before: Sequence[Row], after: Sequence[Row], *, same: Sequence[str]) -> list[Comparison]:
@@ -65,7 +61,7 @@ def between(before: Sequence[Row], after: Sequence[Row], *, same: Sequence[str])
         other = old.get(tuple(row[name] for name in same))
         if "share" in row and other is not None:
             pairs.append(compare(row, other, two_sided=True))
-    return holm(pairs)
+    return corrected(pairs)
 
 
 def compare(first: Row, second: Row, *, two_sided: bool) -> Comparison:
@@ -81,50 +77,10 @@ def compare(first: Row, second: Row, *, two_sided: bool) -> Comparison:
     return Comparison(first, second, runs, ratio, p)
 
 
-def sign_flips(differences: Floats, *, two_sided: bool) -> float:
-    """The p-value of paired differences by random signs: exact up to twelve runs, finer where it is small."""
-    if not np.any(differences):
-        return 1.0
-    n = differences.size
-    if n <= _EXACT:
-        signs = np.array(list(product((1.0, -1.0), repeat=n)))
-        return _tail(signs @ differences, float(differences.sum()), two_sided)
-    rng = np.random.default_rng(0)
-    p = 1.0
-    for draws in (_FIRST, _MORE):
-        sums = np.concatenate(
-            [(2.0 * rng.integers(0, 2, size=(part, n)) - 1.0) @ differences for part in (draws // 10,) * 10]
-        )
-        p = _tail(np.append(sums, differences.sum()), float(differences.sum()), two_sided)
-        if p > 0.02:
-            break
-    return p
-
-
-def shuffled_labels(a: Floats, b: Floats, *, two_sided: bool) -> float:
-    """The p-value of two samples that are not paired: how often random labels give as large a difference of means."""
-    rng = np.random.default_rng(0)
-    pool = np.concatenate([a, b])
-    seen = float(a.mean() - b.mean())
-    drawn = rng.permuted(np.tile(pool, (20_000, 1)), axis=1)
-    return _tail(np.append(drawn[:, : a.size].mean(axis=1) - drawn[:, a.size :].mean(axis=1), seen), seen, two_sided)
-
-
-def _tail(drawn: Floats, seen: float, two_sided: bool) -> float:
-    slack = 1e-9 * (1 + abs(seen))  # sums of the same numbers in another order
-    if two_sided:
-        return float(np.mean(np.abs(drawn) >= abs(seen) - slack))
-    return float(np.mean(drawn >= seen - slack))
-
-
-def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Corrected p-values: the smallest times their number, the next times one less, and never falling."""
+def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """All of them with p-values that are corrected for their number, the surest first."""
     ranked = sorted(comparisons, key=lambda item: item.p)
-    done, so_far = [], 0.0
-    for position, item in enumerate(ranked):
-        so_far = max(so_far, min(1.0, item.p * (len(ranked) - position)))
-        done.append(item._replace(corrected=so_far))
-    return done
+    return [item._replace(corrected=p) for item, p in zip(ranked, holm([item.p for item in ranked]), strict=True)]
 
 
 def trust_report(comparisons: Sequence[Comparison]) -> str:
@@ -144,34 +100,24 @@ def trust_report(comparisons: Sequence[Comparison]) -> str:
         ]
     for title, items in (("Worse", sure), ("Perhaps worse", maybe)):
         if items:
-            lines += [
-                f"## {title}",
-                "",
-                "| world | learner | more trust | less trust | % of uniform | ratio | runs | p | corrected |",
-            ]
-            lines.append("|---" * 9 + "|")
-            lines += [_trust_line(item) for item in sorted(items, key=lambda item: -item.ratio)]
-            lines.append("")
+            header = "world", "learner", "more trust", "less trust", "% of uniform", "ratio", "runs", "p", "corrected"
+            ranked = sorted(items, key=lambda item: -item.ratio)
+            lines += [f"## {title}", "", *table(header, [_trust_line(item) for item in ranked]), ""]
     return "\n".join(lines)
 
 
-def _trust_line(item: Comparison) -> str:
+def _trust_line(item: Comparison) -> tuple[str, ...]:
     more, less = item.first, item.second
     return (
-        f"| {name_of(more['world'], more['users'])} | {more['learner']} | {more['trust']} | {less['trust']} "
-        f"| {percent(more['share'])} and {percent(less['share'])} | {item.ratio:.2f} | {item.runs} | {item.p:.2g} "
-        f"| {item.corrected:.2g} |"
-    )
+        name_of(more["world"], more["users"]), more["learner"], more["trust"], less["trust"],
+        f"{percent(more['share'])} and {percent(less['share'])}", f"{item.ratio:.2f}", str(item.runs),
+        f"{item.p:.2g}", f"{item.corrected:.2g}",
+    )  # fmt: skip
 
 
 def change_report(comparisons: Sequence[Comparison]) -> str:
     """What changed, cell by cell, the worst first, and the geometric mean per learner and trust model."""
-    lines = [
-        f"{len(comparisons)} cells in both. Ratio: regret after over before. Marked: corrected p below {LEVEL:g}.",
-        "",
-        "| learner | trust | cells | mean ratio (geometric) | surely better | surely worse | stuck before | after |",
-        "|---" * 8 + "|",
-    ]
+    sums, cells = [], []
     groups: dict[tuple[str, str], list[Comparison]] = {}
     for item in comparisons:
         groups.setdefault((item.first["learner"], item.first["trust"]), []).append(item)
@@ -182,20 +128,22 @@ def change_report(comparisons: Sequence[Comparison]) -> str:
         better = sum(item.corrected < LEVEL and item.ratio < 1 for item in items)
         worse = sum(item.corrected < LEVEL and item.ratio > 1 for item in items)
         stuck = [_stuck([getattr(item, side) for item in items]) for side in ("second", "first")]
-        lines.append(f"| {learner} | {trust} | {len(items)} | {mean} | {better} | {worse} | {stuck[0]} | {stuck[1]} |")
-    lines += [
-        "",
-        "| world | learner | trust | % of uniform before | after | ratio | stuck before | after | corrected p |",
-    ]
-    lines.append("|---" * 9 + "|")
+        sums.append((learner, trust, str(len(items)), mean, str(better), str(worse), *stuck))
     for item in sorted(comparisons, key=lambda item: -item.ratio):
         new, old = item.first, item.second
         mark = "**" if item.corrected < LEVEL else ""
-        lines.append(
-            f"| {name_of(new['world'], new['users'])} | {new['learner']} | {new['trust']} | {percent(old['share'])} "
-            f"| {percent(new['share'])} | {mark}{item.ratio:.2f}{mark} | {_stuck([old])} | {_stuck([new])} "
-            f"| {item.corrected:.2g} |"
-        )
+        name = name_of(new["world"], new["users"])
+        shares = percent(old["share"]), percent(new["share"]), f"{mark}{item.ratio:.2f}{mark}"
+        last = _stuck([old]), _stuck([new]), f"{item.corrected:.2g}"
+        cells.append((name, new["learner"], new["trust"], *shares, *last))
+    of = "stuck before", "after"
+    lines = [
+        f"{len(comparisons)} cells in both. Ratio: regret after over before. Marked: corrected p below {LEVEL:g}.",
+        "",
+        *table(("learner", "trust", "cells", "mean ratio (geometric)", "surely better", "surely worse", *of), sums),
+        "",
+        *table(("world", "learner", "trust", "% of uniform before", "after", "ratio", *of, "corrected p"), cells),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from discreet.base.errors import InvalidInput
+from discreet.simulation.experiments import table
 
 from .cells import FOR_HEAVY, HEAVY, STANDARD, TRUST, TUNING, USERS, VALIDATION, WORLDS
 from .running import STUCK
@@ -122,12 +123,13 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def _summary(rows: Sequence[Row]) -> list[str]:
     trusts = trusts_in(rows)
-    lines = [f"| all worlds | {' | '.join(trusts)} |", "|---" * (len(trusts) + 1) + "|"]
-    for learner in learners_in(rows):
-        texts = [over_worlds([r for r in rows if (r["learner"], r["trust"]) == (learner, trust)]) for trust in trusts]
-        lines.append(f"| {learner} | {' | '.join(texts)} |")
+    texts = [
+        [learner, *(over_worlds([r for r in rows if (r["learner"], r["trust"]) == (learner, t)]) for t in trusts)]
+        for learner in learners_in(rows)
+    ]
     return [
-        *lines, "", "Geometric mean over worlds / worst run anywhere, and stuck runs of all runs; "
+        *table(["all worlds", *trusts], texts), "",
+        "Geometric mean over worlds / worst run anywhere, and stuck runs of all runs; "
         "learners that refuse some worlds are averaged over fewer.",
     ]  # fmt: skip
 
@@ -145,11 +147,9 @@ def over_worlds(rows: Sequence[Row]) -> str:
 
 def _grid(rows: Sequence[Row]) -> list[str]:
     trusts = trusts_in(rows)
-    lines = [f"| world | {' | '.join(trusts)} |", "|---" * (len(trusts) + 1) + "|"]
-    for world, users in worlds_in(rows):
-        here = {row["trust"]: row for row in rows if (row["world"], row["users"]) == (world, users)}
-        lines.append(f"| {name_of(world, users)} | {' | '.join(_cell(here.get(trust)) for trust in trusts)} |")
-    return lines
+    here = {(row["world"], row["users"], row["trust"]): row for row in rows}
+    cells = [[name_of(*of), *(_cell(here.get((*of, trust))) for trust in trusts)] for of in worlds_in(rows)]
+    return table(["world", *trusts], cells)
 
 
 def _cell(row: Row | None) -> str:

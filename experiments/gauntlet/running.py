@@ -8,7 +8,6 @@ there are fewer runs. Loading compiled code and calibrating noise come before an
 
 from __future__ import annotations
 
-import hashlib
 import json
 import signal
 import subprocess
@@ -29,6 +28,7 @@ from discreet.base.policies import uniform_policy
 from discreet.learners.base import Learner
 from discreet.mechanisms.session import Privatizer
 from discreet.recipes.registry import build
+from discreet.simulation.experiments import address
 from discreet.simulation.simulate import world_of_run
 
 from .cells import Cell, learner_of, trust_of
@@ -60,12 +60,9 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def path_of(cell: Cell, tag: str, out: Path) -> Path:
-    """Where the cell is stored: its name, and a digest of everything that defines it."""
-    defines = json.dumps({**cell.key(), "tag": tag}, sort_keys=True)
-    digest = hashlib.sha256(defines.encode()).hexdigest()[:12]
-    words = f"{cell.entry.name}--{cell.learner}--{cell.trust}--{cell.users}"
-    plain = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in words)
-    return out / f"{plain[:120]}--{digest}.json"
+    """Where the cell is stored."""
+    words = [cell.entry.name, cell.learner, cell.trust, str(cell.users)]
+    return address(out, words, {**cell.key(), "tag": tag})
 
 
 def run_all(cells: list[Cell], tag: str, out: Path, *, jobs: int, limit: float, tell: Callable[[str], None]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import discreet
+from discreet.simulation.experiments import in_turns, table
 from experiments.peers.agents import rlberry_run
 from experiments.peers.tables import COUNT, read_table, write_rows
 
@@ -48,19 +48,10 @@ def compare(
     rounds: int,
     aim: float | None = None,
 ) -> Line:
-    """Take turns; the first turn compiles and warms up, and does not count."""
-    rates = []
-    for _ in range(rounds + 1):
-        rates.append([size / max(_seconds(work), 1e-9) for work, size in (ours, theirs)])
-    table = np.array(rates[1:])
-    mine, other = np.median(table, axis=0)
-    return Line(what, unit, peer, float(mine), float(other), float(np.median(table[:, 0] / table[:, 1])), aim)
-
-
-def _seconds(work: Work) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
+    """Take turns."""
+    rates = in_turns(ours, theirs, rounds=rounds)
+    mine, other = np.median(rates, axis=0)
+    return Line(what, unit, peer, float(mine), float(other), float(np.median(rates[:, 0] / rates[:, 1])), aim)
 
 
 def agents(rounds: int, quick: bool) -> Iterator[Line]:
@@ -183,13 +174,13 @@ def main() -> None:
     if unknown:
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     logging.disable(logging.WARNING)
-    lines = [HEADER, ("---",) * len(HEADER)]
+    lines = []
     for name in asked.parts or PARTS:
         for line in PARTS[name](asked.rounds, asked.quick):
             lines.append(line.cells())
             print(" | ".join(line.cells()), flush=True)
     if asked.out is not None:
-        asked.out.write_text("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
+        asked.out.write_text("\n".join(table(HEADER, lines)) + "\n")
 
 
 if __name__ == "__main__":

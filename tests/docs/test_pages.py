@@ -21,7 +21,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
-from discreet.reproduce import FIGURES, Scale
+from experiments.papers import FIGURES, Scale
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

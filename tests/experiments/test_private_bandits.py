@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from experiments.bandits import central, claims, comparators, page
 from experiments.bandits.claims import ONE_REWARD
-from experiments.bandits.measure import MARKS, Cell, Kept, fingerprint, play, simulate
+from experiments.bandits.measure import MARKS, Cell, fingerprint, kept_cell, play, simulate
 from experiments.bandits.settings import BANDITS, EPSILONS, TUNING, uniform_regret
 
 from discreet.noise import Laplace
@@ -76,11 +76,10 @@ def test_cells_are_kept_and_measured_again_only_when_code_changes(tmp_path):
         calls.append(1)
         return Cell(np.array([0.1, 0.2]), np.arange(3.0), "noted")
 
-    kept = Kept(tmp_path)
-    first, again = kept.get("a", "code", measure), kept.get("a", "code", measure)
+    first, again = (kept_cell(tmp_path, "a", "code", measure) for _ in range(2))
     assert len(calls) == 1
     assert first.mean == again.mean == pytest.approx(0.15)
-    kept.get("a", "other code", measure)
+    kept_cell(tmp_path, "a", "other code", measure)
     assert len(calls) == 2
     one, two, three = tmp_path / "one.py", tmp_path / "two.py", tmp_path / "three.py"
     one.write_text('"""Said."""\nx = 1\n')

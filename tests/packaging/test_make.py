@@ -31,8 +31,9 @@ esac
 @pytest.fixture(params=["discreet", "my projekt"])
 def clone(request, tmp_path) -> Path:
     folder = tmp_path / request.param
-    (folder / ".ci").mkdir(parents=True)
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", ".ci/check-python"):
+    for name in (".ci", "experiments"):
+        (folder / name).mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "experiments/pyproject.toml", "constraints.txt", ".ci/check-python"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "fake").write_text(FAKE)
     (folder / "fake").chmod(0o755)
@@ -54,6 +55,7 @@ def test_an_environment_is_made_once(clone):
     assert make(clone).returncode == 0
     assert make(clone).returncode == 0
     assert (times(clone, "venvs"), times(clone, "installed")) == (1, 1)
+    assert "--editable ./experiments" in (clone / "installed").read_text()
 
 
 def test_what_venv_left_behind_without_pip_is_made_anew(clone):

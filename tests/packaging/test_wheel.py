@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -127,6 +128,16 @@ def test_what_the_wheel_installs_runs_in_an_empty_folder(wheel, tmp_path):
     smoke = Path(__file__).with_name("smoke.py")
     done = subprocess.run([sys.executable, str(smoke)], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    # Without -S Python would read the file by which the set-up of this repository leads to its experiments.
+    alone = {**environment, "PYTHONPATH": os.pathsep.join([str(tmp_path / "there"), *_packages()])}
+    command = [sys.executable, "-S", "-m", "discreet", "reproduce", "--list"]
+    done = subprocess.run(command, env=alone, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout + done.stderr
+    assert "run make setup in a clone" in done.stderr
+
+
+def _packages() -> set[str]:
+    return {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
 
 
 def test_the_version_is_stated_once_and_the_same_everywhere():

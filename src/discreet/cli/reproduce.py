@@ -1,17 +1,17 @@
-"""``discreet reproduce``: the papers' figures, with a verdict on everything that they say about them."""
+"""``discreet reproduce``: the papers' figures, with a verdict on everything that they say about them.
+
+What draws them is not part of the package: it stands in ``experiments/`` of the repository, whose set-up installs an
+entry point for it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from discreet.base.errors import InvalidInput, unknown_name
-from discreet.cli.output import check_outputs, print_table
-
-if TYPE_CHECKING:
-    from discreet.reproduce import Reproduction
+from discreet.base.errors import InvalidInput
 
 
 def reproduce(
@@ -26,59 +26,18 @@ def reproduce(
     ] = "threads",
     seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
 ) -> None:
-    """Draw a paper's figure three times over: as published, certified, and with the auto recipe.
+    """Draw a paper's figure three times over: as published, certified, and with the auto recipe (only in a clone).
 
     Every finished run is kept: after an interruption the same command goes on where it was, in any number of pieces.
     """
-    from discreet.reproduce import FIGURES
-    from discreet.reproduce.figure import SCALES
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
 
-    if list_ and name is not None:
-        raise InvalidInput(f"--list lists all figures: leave it out, or leave out {name[:60]!r}")
-    if list_:
-        _list(out)
-        return
-    if name is None:
-        raise InvalidInput("give the name of a figure, or all; --list shows them")
-    if scale not in SCALES:
-        raise unknown_name("scale", scale, SCALES)
-    chosen = [each for key, each in FIGURES.items() if name in ("all", key) or key.startswith(f"{name}/")]
-    if not chosen:
-        raise unknown_name("figure", name, FIGURES)
-    check_outputs(folder=out)
-    from discreet.base.files import write_atomically
-    from discreet.reproduce.overview import write_claims, write_overview
-    from discreet.reproduce.run import open_executor
-    from discreet.reproduce.run import reproduce as run
-
-    with open_executor(executor) as pool:
-        for each in chosen:
-            _print(run(each, scale=scale, out=out, seed=seed, executor=pool, progress=True))
-    write_atomically(out / "index.md", write_overview(FIGURES.values(), out))
-    write_atomically(out / "claims.md", write_claims(FIGURES.values(), out))
-
-
-def _list(out: Path) -> None:
-    """Every figure with its sizes, episodes and runs, how many statements it has, and their verdicts, if it was run."""
-    from discreet.reproduce import FIGURES
-    from discreet.reproduce.overview import count_verdicts, saved_figures
-
-    done = {each.figure.name: f"{each.scale}: {count_verdicts(each)}" for each in saved_figures(FIGURES.values(), out)}
-    width = max(len(name) for name in FIGURES) + 2
-    typer.echo(f"Sizes are episodes × runs; verdicts, over all drawings, are those in {str(out)!r}.\n")
-    for figure in FIGURES.values():
-        sizes = [f"{name} {size.episodes:,} × {size.runs}" for name, size in figure.scales.items()]
-        statements = f"{len(figure.claims)} statement{'s' if len(figure.claims) > 1 else ''}"
-        typer.echo(f"{figure.name:{width}}{figure.title}")
-        typer.echo(f"{'':{width}}{', '.join(sizes)}; {statements}; {done.get(figure.name, 'not run')}")
-
-
-def _print(done: Reproduction) -> None:
-    figure = done.figure
-    typer.echo(f"{figure.title}\n{done.page}")
-    words = {claim: [verdict.sentence() for verdict in found.values()] for claim, found in done.verdicts.items()}
-    if not figure.jobs:
-        rows = [[claim.name, claim.says, *words[claim.name]] for claim in figure.claims]
-        print_table(["", "statement", *figure.versions], rows)
-    elif words:
-        print_table(["claim", *figure.versions], [[claim, *found] for claim, found in words.items()])
+    for found in entry_points(group="discreet.experiments", name="papers"):
+        if find_spec(found.module) is not None:  # a clone that was deleted leaves its entry behind
+            found.load()(name, list_, scale, out, executor, seed)
+            return
+    raise InvalidInput(
+        "figures of papers are drawn by the repository, not by the package: run make setup in a clone of it, and "
+        ".venv/bin/discreet reproduce there"
+    )

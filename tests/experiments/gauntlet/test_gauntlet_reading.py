@@ -11,11 +11,7 @@ from experiments.gauntlet.__main__ import main
 from experiments.gauntlet.cells import make_cells, worlds_of
 from experiments.gauntlet.comparing import (
     MORE_TRUST,
-    Comparison,
     between,
-    holm,
-    shuffled_labels,
-    sign_flips,
     worse_with_more_trust,
 )
 from experiments.gauntlet.reading import load, markdown, percent
@@ -42,36 +38,6 @@ def refuse(folder: Path, trust: str) -> None:
         row = {**cell.key(), "tag": "old", "half": cell.entry.half, "kind": cell.entry.kind, "limit": 5.0}
         row |= {"status": "refused", "reason": "there is none"}
         running.path_of(cell, "old", folder).write_text(json.dumps(row))
-
-
-def test_few_runs_are_tested_exactly():
-    assert sign_flips(np.arange(1.0, 6.0), two_sided=False) == 1 / 32
-    assert sign_flips(-np.arange(1.0, 6.0), two_sided=False) == 1.0
-    assert sign_flips(np.arange(1.0, 6.0), two_sided=True) == 2 / 32
-    assert sign_flips(np.array([3.0, -1.0]), two_sided=False) == 0.5  # of 4, 2, -2, -4 two are at least 2
-    assert sign_flips(np.zeros(4), two_sided=False) == 1.0
-
-
-def test_many_runs_are_tested_by_drawn_signs():
-    assert sign_flips(np.arange(1.0, 31.0), two_sided=False) < 2e-5
-    assert shuffled_labels(np.arange(20.0), np.arange(20.0) + 40, two_sided=True) < 2e-4
-    mixed = np.array([1.0, -1.0] * 10 + [1.0])
-    assert 0.3 < sign_flips(mixed, two_sided=False) < 0.7  # P[S >= 1] of 21 signs is one half
-    assert shuffled_labels(np.arange(20.0), np.arange(20.0), two_sided=True) == 1.0
-
-
-def test_p_values_keep_their_level_and_see_a_shift():
-    """400 samples of 14 runs. Equal laws: p <= 0.1 in 40 +- 6 of them, and 70 would be five deviations off."""
-    rng = np.random.default_rng(5)
-    null = [sign_flips(rng.standard_normal(14), two_sided=False) for _ in range(400)]
-    assert 15 < sum(p <= 0.1 for p in null) < 70
-    shifted = [sign_flips(rng.standard_normal(14) + 1, two_sided=False) for _ in range(100)]
-    assert sum(p <= 0.1 for p in shifted) > 90
-
-
-def test_holm_corrects_for_the_number_of_comparisons():
-    corrected = holm([Comparison({}, {}, 9, 1.0, p) for p in (0.04, 0.01, 0.03)])
-    assert [(item.p, round(item.corrected, 10)) for item in corrected] == [(0.01, 0.03), (0.03, 0.06), (0.04, 0.06)]
 
 
 def test_more_trust_that_is_worse_is_found_and_less_is_not(tmp_path):

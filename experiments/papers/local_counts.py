@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from discreet.base.types import Floats
-from discreet.reproduce.figure import (
+from experiments.papers.figure import (
     VERSIONS,
     Claim,
     Figure,
@@ -27,7 +27,7 @@ from discreet.reproduce.figure import (
     bootstrap,
     within,
 )
-from discreet.reproduce.local import EPSILONS, PAPER, UNMASKED, deviations
+from experiments.papers.local import EPSILONS, PAPER, UNMASKED, deviations
 
 _HORIZON = 2
 _USERS = 1_000

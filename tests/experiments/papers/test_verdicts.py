@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from discreet.reproduce.figure import (
+from experiments.papers.figure import (
     UNIFORM,
     Claim,
     Figure,

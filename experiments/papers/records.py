@@ -12,10 +12,8 @@ Records from before there were such words are taken as they are.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,8 @@ import numpy as np
 
 from discreet import RESULTS_SINCE as __version__
 from discreet.base.files import folder_for, write_atomically
-from discreet.reproduce.figure import Job, Measured, Task
+from discreet.simulation.experiments import address
+from experiments.papers.figure import Measured, Task
 
 Runs = dict[str, dict[str, Any]]  # by the number of the run, as text, which JSON keys are
 _KEPT = ("model", "epsilon", "delta", "rho", "statement")  # of a guarantee
@@ -84,10 +83,9 @@ def missing(task: Task, record: Mapping[str, Any] | None) -> list[int]:
 def place(task: Task, folder: Path) -> Path:
     """The file of a task."""
     job = task.job
-    digest = hashlib.sha256(json.dumps(task.as_dict(), sort_keys=True).encode()).hexdigest()[:8]
     words = [job.world, job.learner, job.model if job.recipe == "auto" else job.recipe]
     words += [f"{each:g}" for each in (job.epsilon, job.rho) if each is not None]
-    return folder / f"{'-'.join(words).replace('/', '-').replace(' ', '-')}-{digest}.json"
+    return address(folder, words, task.as_dict())
 
 
 def load_record(task: Task, folder: Path) -> dict[str, Any] | None:
@@ -99,38 +97,13 @@ def load_record(task: Task, folder: Path) -> dict[str, Any] | None:
     wanted = json.loads(json.dumps(task.as_dict()))
     if data.get("task") != wanted or data.get("version") != __version__:
         return None
-    return data if data.get("ran") in (None, what_runs(task.job)) else None
-
-
-@lru_cache(maxsize=4096)
-def _what_runs(learner: str, options: str, recipe: str, recipe_options: str) -> str:
-    from discreet.learners.registry import LEARNERS
-    from discreet.recipes.registry import recipes
-
-    made = learner
-    if learner in LEARNERS:
-        made = repr(LEARNERS.create(learner, **json.loads(options)))
-    defaults = next((known.options for known in recipes() if known.name == recipe), {})
-    chosen = {**defaults, **json.loads(recipe_options)}
-    return f"{made} on {recipe}" + (f" with {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else "")
-
-
-def what_runs(job: Job) -> str:
-    """The learner of a job with all of its knobs, and its recipe with all options, in words.
-
-    >>> what_runs(Job("ours", "x", "x", "bandit", "pevi", learner_options={"beta": 1})).partition(",")[0]
-    'PEVI(features=None'
-    """
-    return _what_runs(
-        job.learner, json.dumps(dict(job.learner_options), sort_keys=True, default=str), job.recipe,
-        json.dumps(dict(job.recipe_options), sort_keys=True, default=str),
-    )  # fmt: skip
+    return data if data.get("ran") in (None, task.job.resolved) else None
 
 
 def keep_runs(task: Task, folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
     """Add runs to the file of their task, and return all that it now holds."""
     before = load_record(task, folder)
-    whole = {"ran": what_runs(task.job), **new} if before is None else joined(before, new)
+    whole = {"ran": task.job.resolved, **new} if before is None else joined(before, new)
     record = {"task": task.as_dict(), "version": __version__, **whole}
     with folder_for(folder):
         write_atomically(place(task, folder), _one_line_a_run(record))

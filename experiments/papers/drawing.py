@@ -18,7 +18,7 @@ import numpy as np
 from discreet.base.errors import MissingExtra
 from discreet.base.pictures import DARK, repaint, small_png
 from discreet.privacy.words import rounded_up
-from discreet.reproduce.figure import BEHAVIOUR, MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
+from experiments.papers.figure import BEHAVIOUR, MEASURED, REFERENCE, UNIFORM, Figure, Job, Measured, standard_error
 
 TITLES = {
     "published": "as published, at its true epsilon",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from discreet.reproduce.figure import Claim, Figure, Job, Scale, Verdict
-from discreet.reproduce.overview import count_verdicts, saved_figures, write_claims, write_overview
-from discreet.reproduce.verdicts import Effect
+from experiments.papers.figure import Claim, Figure, Job, Scale, Verdict
+from experiments.papers.overview import count_verdicts, saved_figures, write_claims, write_overview
+from experiments.papers.verdicts import Effect
 
 JOB = Job("ours", "a", "a", "river-swim", "ucbvi", "local", 1.0)
 SCALES = {"quick": Scale(10, 6), "paper": Scale(1_000, 20)}

@@ -1,6 +1,6 @@
 """Running figures: their jobs on any executor, nothing twice; then the verdicts, the picture and the page.
 
-Every finished run is kept in the file of its job (:mod:`discreet.reproduce.records`): what was stopped goes on from
+Every finished run is kept in the file of its job (:mod:`experiments.papers.records`): what was stopped goes on from
 there, more runs are added to those that are there, and figures that share a line share its runs.
 """
 
@@ -10,9 +10,8 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from discreet.base.files import folder_for, write_atomically
 from discreet.base.registry import Registry
 from discreet.base.shape import LayeredShape
 from discreet.base.types import Floats
-from discreet.base.validation import check_count
-from discreet.reproduce.drawing import draw
-from discreet.reproduce.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
-from discreet.reproduce.page import plain_verdicts, write_page
-from discreet.reproduce.records import chunks, keep_runs, load_record, measured_of, missing, record_of
+from discreet.simulation.experiments import open_executor
 from discreet.simulation.progress import progress_bar
+from experiments.papers.drawing import draw
+from experiments.papers.figure import BEHAVIOUR, SCALES, UNIFORM, Figure, Job, Measured, Task, Verdict
+from experiments.papers.page import plain_verdicts, write_page
+from experiments.papers.records import chunks, keep_runs, load_record, measured_of, missing, record_of
 
 _SEPSIS = "icu-sepsis"
 _PIECES = 20  # of a task, at most: what a stop can cost is one of them
@@ -78,34 +77,6 @@ def reproduce(
     page = folder / "page.md"
     write_atomically(page, write_page(figure, results, verdicts, scale, seed))
     return Reproduction(figure, results, verdicts, page)
-
-
-@contextmanager
-def open_executor(where: str = "threads") -> Iterator[Executor]:
-    """Open "threads" (one per core), "threads:N", or "dask:ADDRESS" for a cluster of dask.distributed."""
-    kind, _, rest = where.partition(":")
-    if kind == "threads":
-        count = check_count("threads", int(rest)) if rest.isdigit() else None
-        if rest and count is None:
-            raise InvalidInput(f"threads:N takes a whole number, got {rest!r}")
-        pool = ThreadPoolExecutor(count or os.cpu_count() or 1)
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-    elif kind == "dask" and rest:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise MissingExtra("distributed", "dask") from None
-        try:
-            client = Client(rest, timeout="10s")
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"no dask scheduler answers at {rest!r}: {type(error).__name__}") from None
-        with client, client.get_executor(pure=False) as cluster:
-            yield cluster
-    else:
-        raise InvalidInput(f"executor must be threads, threads:N or dask:ADDRESS, got {where!r}")
 
 
 def run_tasks(

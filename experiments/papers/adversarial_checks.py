@@ -27,9 +27,9 @@ from discreet.problems.adversarial.recipes import silenced
 from discreet.problems.adversarial.world import LayeredWorld, layered
 from discreet.recipes.registry import build
 from discreet.recipes.targets import Central, Local, NoPrivacy, Privacy
-from discreet.reproduce.adversarial import PAPER
-from discreet.reproduce.figure import Claim, Figure, Scale, Verdict
 from discreet.simulation.block_loop import run_blocks
+from experiments.papers.adversarial import PAPER
+from experiments.papers.figure import Claim, Figure, Scale, Verdict
 
 
 def _noise_off(scale: Scale) -> Verdict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.reproduce.figure import UNIFORM, VERSIONS, Claim, Figure, Job, Scale, Verdict, View, all_of, below
+from experiments.papers.figure import UNIFORM, VERSIONS, Claim, Figure, Job, Scale, Verdict, View, all_of, below
 
 PAPER = "Offline reinforcement learning with differential privacy"
 USERS = (5, 20, 100, 300, 1_000)

@@ -11,7 +11,7 @@ figure it belongs to:
 "ours"          the recipe that ``auto`` takes at the same promise
 ==============  ===================================================================================================
 
-A **claim** is decided by measurement, with its error, or not at all (:mod:`discreet.reproduce.verdicts`): for a figure
+A **claim** is decided by measurement, with its error, or not at all (:mod:`experiments.papers.verdicts`): for a figure
 of jobs once in each version, on a :class:`View` of the results. Where a figure has the line of uniform play, every
 claim is checked a second time with that in place of every private learner: what it passes then says nothing about
 learning, and the page says so. Statements that need more than the regret of named learners are figures without jobs:
@@ -27,13 +27,14 @@ from typing import Any
 import numpy as np
 
 from discreet.base.types import Floats
-from discreet.reproduce.verdicts import Verdict as Verdict
-from discreet.reproduce.verdicts import all_of as all_of
-from discreet.reproduce.verdicts import at_most as at_most
-from discreet.reproduce.verdicts import below as below
-from discreet.reproduce.verdicts import bootstrap as bootstrap
-from discreet.reproduce.verdicts import standard_error as standard_error
-from discreet.reproduce.verdicts import within as within
+from discreet.simulation.experiments import resolved
+from experiments.papers.verdicts import Verdict as Verdict
+from experiments.papers.verdicts import all_of as all_of
+from experiments.papers.verdicts import at_most as at_most
+from experiments.papers.verdicts import below as below
+from experiments.papers.verdicts import bootstrap as bootstrap
+from experiments.papers.verdicts import standard_error as standard_error
+from experiments.papers.verdicts import within as within
 
 SCALES = ("quick", "paper")
 VERSIONS = ("published", "certified", "ours")
@@ -94,6 +95,11 @@ class Job:
     def key(self) -> str:
         """Its name among the results of a figure."""
         return f"{self.version}/{self.name}"
+
+    @property
+    def resolved(self) -> str:
+        """Its learner with all knobs, and its recipe with all options, in words."""
+        return resolved(self.learner, self.learner_options, self.recipe, self.recipe_options)
 
 
 @dataclass(frozen=True)

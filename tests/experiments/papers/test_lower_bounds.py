@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments.papers.figure import AT, UNIFORM, Measured
+from experiments.papers.heavy_tailed import LOWER_BOUNDS, ORDERS, SIZES, lower_bound, power_of
 
 from discreet.problems.heavy_tails.world import central_lower_bound, local_lower_bound
-from discreet.reproduce.figure import AT, UNIFORM, Measured
-from discreet.reproduce.heavy_tailed import LOWER_BOUNDS, ORDERS, SIZES, lower_bound, power_of
 from discreet.worlds.registry import make_world
 
 RUNS = 1 + 0.01 * np.linspace(-1, 1, 10)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from experiments.papers.figure import AT, UNIFORM, Measured
 
 from discreet.base.policies import StochasticPolicy
 from discreet.problems.adversarial.benchmark_worlds import kinds_world
-from discreet.reproduce import Scale, adversarial, adversarial_checks
-from discreet.reproduce.figure import AT, UNIFORM, Measured
+from experiments.papers import Scale, adversarial, adversarial_checks
 
 TINY = Scale(episodes=200, runs=2)
 CHECKS = {claim.name: claim.check for claim in adversarial_checks.CHECKS.claims}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from discreet.base.errors import check_name
-from discreet.reproduce import (
+from experiments.papers import (
     adversarial,
     adversarial_checks,
     beyond,
@@ -16,8 +16,8 @@ from discreet.reproduce import (
     offline,
     shuffle,
 )
-from discreet.reproduce.figure import Claim, Figure, Job, Number, Scale
-from discreet.reproduce.run import Reproduction, reproduce
+from experiments.papers.figure import Claim, Figure, Job, Number, Scale
+from experiments.papers.run import Reproduction, reproduce
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure

@@ -7,16 +7,8 @@ import math
 from dataclasses import replace
 
 import pytest
-
-from discreet.cli import main
-from discreet.learners import OBI, PEVI, PSRL, UCBVI, UCOREPS, UOBLBPS, VAPVI, HeavyUCBPO, HeavyUCBVI
-from discreet.learners.registry import LEARNERS, make_learner
-from discreet.papers import PUBLISHED
-from discreet.problems.elimination.learners import PolicyElimination
-from discreet.recipes.registry import recipes
-from discreet.reproduce import FIGURES, Figure, Scale, find_figure, heavy_tailed, offline, reproduce
-from discreet.reproduce.drawing import lines_of, rows_of
-from discreet.reproduce.figure import (
+from experiments.papers.drawing import lines_of, rows_of
+from experiments.papers.figure import (
     DRAWINGS,
     MEASURED,
     NO_PAPER,
@@ -29,7 +21,15 @@ from discreet.reproduce.figure import (
     Measured,
     below,
 )
+
+from discreet.cli import main
+from discreet.learners import OBI, PEVI, PSRL, UCBVI, UCOREPS, UOBLBPS, VAPVI, HeavyUCBPO, HeavyUCBVI
+from discreet.learners.registry import LEARNERS, make_learner
+from discreet.papers import PUBLISHED
+from discreet.problems.elimination.learners import PolicyElimination
+from discreet.recipes.registry import recipes
 from discreet.worlds.registry import WORLDS, make_world
+from experiments.papers import FIGURES, Figure, Scale, find_figure, heavy_tailed, offline, reproduce
 
 ALL = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES.keys())
 TINY = {"quick": Scale(40, 2), "paper": Scale(40, 2)}

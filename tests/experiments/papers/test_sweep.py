@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.papers.figure import BEHAVIOUR, UNIFORM, Job, Task
+from experiments.papers.records import load_record, load_task
+from experiments.papers.run import run_tasks
 
 from discreet.base.errors import InvalidInput
 from discreet.base.policies import uniform_policy
-from discreet.reproduce.figure import BEHAVIOUR, UNIFORM, Job, Task
-from discreet.reproduce.records import load_record, load_task, what_runs
-from discreet.reproduce.run import open_executor, run_tasks
+from discreet.simulation.experiments import open_executor
 from discreet.simulation.simulate import world_of_run
 from discreet.worlds.registry import make_world
 
@@ -111,7 +112,7 @@ def test_runs_of_other_defaults_are_stale_and_old_ones_are_taken_as_they_are(tmp
     run_tasks(TASKS[:1], tmp_path, Counting())
     (file,) = tmp_path.rglob("*.json")
     data = json.loads(file.read_text())
-    assert data["ran"] == what_runs(JOBS[0])
+    assert data["ran"] == JOBS[0].resolved
     assert "UCBVI(reward_scale=" in data["ran"]
     file.write_text(json.dumps({**data, "ran": data["ran"].replace("reward_scale=", "reward_scale=1")}))
     assert load_task(TASKS[0], tmp_path) is None

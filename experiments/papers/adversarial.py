@@ -4,7 +4,7 @@ Bai, Zeng, Zhao, Duan, Talebi, Cheng, Chen have no experiments. The **figures**,
 bandit feedback, are those that their theorems describe, in three kinds of worlds: random layers, where it is enough to
 play the cheapest action of every state; ``kinds`` and an unrolled RiverSwim, where it matters where one goes and
 nothing else does; and, for bandit feedback, arms whose best one changes. The **statements** are about growth with the
-episodes and about the worlds. Checks that look inside of a run are in :mod:`discreet.reproduce.adversarial_checks`.
+episodes and about the worlds. Checks that look inside of a run are in :mod:`experiments.papers.adversarial_checks`.
 
 =====  =============================================================================================================
 S2     regret without privacy <= central <= local, at equal epsilon (in the figures, world by world)
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from discreet.reproduce.figure import AT, UNIFORM, VERSIONS, Claim, Figure, Job, Scale, Verdict, View, all_of, below
+from experiments.papers.figure import AT, UNIFORM, VERSIONS, Claim, Figure, Job, Scale, Verdict, View, all_of, below
 
 PAPER = "Differentially private no-regret exploration in adversarial Markov decision processes"
 EPSILONS = (1.0, 10.0)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.papers.figure import Verdict
 
 from discreet.base.errors import InvalidInput
 from discreet.cli import main
-from discreet.reproduce import FIGURES, Claim, Figure, Scale, reproduce
-from discreet.reproduce.figure import Verdict
+from experiments.papers import FIGURES, Claim, Figure, Scale, reproduce
 
 WET = Verdict(True, numbers={"wetness": 0.123456})
 FLOAT = Verdict(np.bool_(False), numbers={"depth": np.float64(7.0), "stone": {"grey": 2, "red": None}})

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discreet.problems.elimination.learners import PolicyElimination
-from discreet.reproduce.figure import UNIFORM, VERSIONS, Claim, Figure, Job, Number, Scale, Verdict, View, all_of, below
+from experiments.papers.figure import UNIFORM, VERSIONS, Claim, Figure, Job, Number, Scale, Verdict, View, all_of, below
 
 PAPER = "Near-optimal reinforcement learning with shuffle differential privacy"
 DELTA = 1e-5

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.words import rounded_up
-from discreet.reproduce.drawing import TITLES, picture_name, promise
-from discreet.reproduce.figure import (
+from discreet.simulation.experiments import line_of, table
+from discreet.simulation.result import with_error
+from experiments.papers.drawing import TITLES, picture_name, promise
+from experiments.papers.figure import (
     MEASURED,
     NO_PAPER,
     Figure,
@@ -19,7 +21,6 @@ from discreet.reproduce.figure import (
     Verdict,
     View,
 )
-from discreet.simulation.result import with_error
 
 Verdicts = Mapping[str, Mapping[str, Verdict]]  # by claim and version
 _HOW = (
@@ -169,13 +170,3 @@ def _numbers(numbers: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float | np.number) else str(value)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
-    return [line_of(cells) for cells in (header, ["---"] * len(header), *rows)]
-
-
-def line_of(cells: Sequence[str]) -> str:
-    """One line of a table; bars and line breaks in cells are made harmless."""
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

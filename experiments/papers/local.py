@@ -19,7 +19,7 @@ import numpy as np
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
 from discreet.papers.obi_regret_bound import obi_regret_bound
-from discreet.reproduce.figure import (
+from experiments.papers.figure import (
     UNIFORM,
     Claim,
     Figure,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from discreet.reproduce.figure import (
+from experiments.papers.figure import (
     BEHAVIOUR,
     NO_PAPER,
     UNIFORM,

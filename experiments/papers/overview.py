@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discreet.reproduce.drawing import TITLES
-from discreet.reproduce.figure import SCALES, VERSIONS, Figure
-from discreet.reproduce.page import IDLE, KEPT, SIGNS, line_of
-from discreet.reproduce.verdicts import CONFIDENCE, Effect
+from discreet.simulation.experiments import holm, line_of
+from experiments.papers.drawing import TITLES
+from experiments.papers.figure import SCALES, VERSIONS, Figure
+from experiments.papers.page import IDLE, KEPT, SIGNS
+from experiments.papers.verdicts import CONFIDENCE, Effect
 
 _WORDS = {"better": "less than stated"}
 _METHOD = (
@@ -108,7 +109,9 @@ def write_overview(figures: Iterable[Figure], out: Path) -> str:
 def write_claims(figures: Iterable[Figure], out: Path) -> str:
     """One table of all claims of all figures that were run, with effect size, interval, doubt and runs."""
     ran = saved_figures(figures, out)
-    sure = _holm([verdict for each in ran for _, _, verdict in _tested(each)])
+    tested = [verdict for each in ran for _, _, verdict in _tested(each)]
+    doubts = holm([float(verdict["doubt"]) for verdict in tested])
+    sure = {id(verdict): doubt < 1 - CONFIDENCE for verdict, doubt in zip(tested, doubts)}
     jobs = [each for each in ran if each.figure.jobs]
     return "\n".join(
         [
@@ -121,7 +124,7 @@ def write_claims(figures: Iterable[Figure], out: Path) -> str:
             "of their difference where a side is not positive, with the 95% interval between two order statistics; for "
             "a number, the number and a resampled interval. *Doubt*: the probability of what was measured, or of more, "
             "if the opposite were true. A dagger: decided by itself, and no longer if all "
-            f"{sum(len(list(_tested(each))) for each in ran)} tests of this page are corrected for each other (Holm). "
+            f"{len(tested)} tests of this page are corrected for each other (Holm). "
             "Pages without these columns were drawn before there were such intervals, by Student's test.",
             "",
             *_summary(jobs),
@@ -210,15 +213,6 @@ def _tested(saved: Saved) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             effect = verdict.get("effect")
             if effect is not None and effect["kind"] != "value":
                 yield claim.name, version, verdict
-
-
-def _holm(verdicts: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
-    """By the identity of a verdict, whether its doubt survives Holm's correction for all of them."""
-    found, holding = {}, True
-    for rank, verdict in enumerate(sorted(verdicts, key=lambda verdict: float(verdict["doubt"]))):
-        holding = holding and verdict["doubt"] * (len(verdicts) - rank) < 1 - CONFIDENCE
-        found[id(verdict)] = holding
-    return found
 
 
 def _section(saved: Saved) -> Iterator[str]:

@@ -21,7 +21,7 @@ import numpy as np
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
 from discreet.problems.heavy_tails.world import central_lower_bound, local_lower_bound
-from discreet.reproduce.figure import (
+from experiments.papers.figure import (
     AT,
     UNIFORM,
     VERSIONS,
