@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.types import Floats
-from discreet.mechanisms.counts.outcome_table import GRID
 from discreet.mechanisms.release import Release
 from discreet.worlds.planning.shrinkage import shares_kept, spread_of_rows
 
-_LEAST = 0.25 / GRID**2  # the variance of rounding to the grid, at most
+_LEAST = 2.0**-22  # the variance of rounding to a grid of 1 / 1024, at most
 
 
 class Outcomes(NamedTuple):
