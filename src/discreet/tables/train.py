@@ -40,6 +40,7 @@ from discreet.mechanisms.session import Privatizer, Session
 from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.noise.exact_sampler import check_sampler
 from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.recipes.outcomes import recipe_for
 from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
@@ -263,6 +264,8 @@ def train(
     people: TableUsers | PartUsers = TableUsers(data) if jury.people is None else jury.counted_users()
     users = data.users() if jury.split is None else jury.split.learned_from
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
+    if recipe == "auto" and not recipe_options and known is None and getattr(chosen, "penalty", "") == "noise":
+        target = replace(target, recipe=recipe_for(target, data.shape, data.declaration.per_user))
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
