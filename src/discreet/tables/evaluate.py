@@ -46,7 +46,7 @@ from discreet.tables.holdout_evaluation import (
 )
 from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
 from discreet.tables.read.table import Table
-from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
+from discreet.tables.read.user_subsets import Ordered, PartUsers, one_is_judged, ordered
 from discreet.tables.receipt import (
     guarantee_facts,
     judgement_facts,
@@ -192,6 +192,8 @@ def evaluate(
     Central(epsilon, delta, rho)  # refused before anything is read
     budget, holdout = Budget(epsilon, delta, rho), check_open_unit("holdout", holdout)
     check_judgeable(data.shape, limits.ends, budget, usual)
+    if data.declaration.per_user > 1:
+        raise one_is_judged(data.declaration)
     people = ordered(data)
     recorded = load_split(split) if isinstance(split, str | os.PathLike) else split
     if recorded is not None:
@@ -215,7 +217,7 @@ def evaluate(
     bought = paid(
         ledger, dataset, _request(asked, people, recorded, holdout), planned,
         lambda: json.dumps(judged()[0], sort_keys=True, allow_nan=False).encode(),
-        what=_WHAT, declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
+        what=_WHAT, declaration=declaration_hash(data.declaration), who=data.declaration.columns.who,
     )  # fmt: skip
     content = json.loads(bought.content)
     promise = _stored_promise(asked, content["judgement"], parts[0], parts[1])
@@ -348,6 +350,8 @@ def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: 
             "horizon": shape.horizon,
             "rewards": list(shape.rewards),
             "homogeneous": shape.homogeneous,
+            "cap": declaration.cap,
+            "event_level": declaration.columns.user is None,
             "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,

@@ -37,7 +37,7 @@ from discreet.tables.holdout_evaluation import (
 from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
 from discreet.tables.read.columns import Declaration
 from discreet.tables.read.table import Table
-from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
+from discreet.tables.read.user_subsets import Ordered, PartUsers, one_is_judged, ordered
 from discreet.tables.requests import as_plain
 
 
@@ -90,10 +90,7 @@ class Jury:
         if declaration.columns.reward is None:
             raise InvalidInput("held-out users judge a policy by their rewards: declare a reward column")
         if declaration.per_user > 1:
-            raise Unsupported(
-                f"a policy is judged by one trajectory of every user, and per_user={declaration.per_user} was "
-                "declared: declare per_user=1, or leave holdout out"
-            )
+            raise one_is_judged(declaration)
         people = ordered(data)
         taken, file = (
             recorded_split(people, holdout, split),

@@ -306,7 +306,7 @@ def train(
             ledger, dataset,
             {**train_request(data, chosen, target, privatizer, users, known), **jury.request(safe)}, promise, draw,
             what=what, declaration=declaration_hash(data.declaration),
-            who=data.declaration.columns.user,
+            who=data.declaration.columns.who,
             count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
         )  # fmt: skip
         table, judged = (bought.content, None) if jury.split is None else without_judgement(bought.content)
