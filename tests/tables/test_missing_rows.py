@@ -117,13 +117,11 @@ def test_nobody_is_judged_by_nobody():
     [{"first_step": 1}, {"states": discreet.data.Bins([50, 60, 70])}, {"homogeneous": True, "states": ["x", "y"]}],
     ids=["first step", "states", "labels"],
 )
-def test_no_policy_comes_from_a_table_that_may_be_empty(wrong, tmp_path, monkeypatch):
+def test_no_policy_comes_from_a_table_that_may_be_empty(wrong, tmp_path):
     from discreet.ledger.budget import make_budget
     from discreet.ledger.database import opened, transaction
     from discreet.ledger.spending import open_data_set
 
-    # Noise is beyond three deviations once in 200 releases, and beyond seven in less than one of 10,000.
-    monkeypatch.setattr("discreet.tables.evaluation.presence._DEVIATIONS", 7.0)
     ledger = str(tmp_path / "budget.db")
     with opened(ledger, new=True) as connection, transaction(connection):
         open_data_set(connection, "made", make_budget(epsilon=1.5, delta=0.0, rho=None, mode="sum"))
@@ -139,7 +137,6 @@ def test_no_policy_comes_from_a_table_that_may_be_empty(wrong, tmp_path, monkeyp
 
 
 def test_on_the_command_line_it_is_exit_code_3(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("discreet.tables.evaluation.presence._DEVIATIONS", 7.0)
     monkeypatch.chdir(tmp_path)
     visits(2000).assign(s=400).to_csv("visits.csv", index=False)
     options = "--user u --step t --state s --action a --reward r --states 3 --actions 2 --horizon 1 --epsilon 1"
