@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -110,6 +111,19 @@ def empty_by_three_deviations():
     Presence.may_be_empty = property(surely)
     yield rule.fget
     Presence.may_be_empty = rule
+
+
+@pytest.fixture
+def seeded_noise(monkeypatch):
+    """For what chance could break: real releases, but their noise, splits and rounded rewards come from a seed."""
+    from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
+
+    tape = np.random.default_rng(0)
+    coins = SimpleNamespace(token_bytes=tape.bytes, randbits=lambda _bits: int(tape.integers(2**63)))
+    drawn = SimulatedNoise(tape).draw
+    monkeypatch.setattr(SecureNoise, "draw", lambda _self, law, copies, size: drawn(law, copies, size))
+    monkeypatch.setattr("discreet.tables.evaluation.split.secrets", coins)
+    monkeypatch.setattr("discreet.tables.read.reward_rounding.secrets", coins)
 
 
 @pytest.fixture(scope="session")
