@@ -188,7 +188,7 @@ def main(folder: Path, db: str | None, kills: int) -> None:
             check_killed(children[which], log)
             children[which] = forked(starts[which], log)
     assert all(answers(*pair) for pair in zip(ports, children, strict=True))
-    asyncio.run(crowd.send(max(0, 3 * kills - len(crowd.made)), 600.0))  # what is tested does not depend on speed
+    asyncio.run(crowd.send(max(0, 6 * kills - len(crowd.made)), 600.0))  # half come too late for their round
     assert not crowd.pending
     wait_until_settled(second, db, urls[0])
     for child in children:
