@@ -27,7 +27,7 @@ def fitted(learner="apvi", **how):
 
 
 def test_the_frame_holds_the_release_in_the_owners_words():
-    """False alarms: below 1e-5 for too much noise in sixteen numbers, 1e-4 for far too little in eight."""
+    """False alarms: 2e-9 for too much noise in sixteen numbers; 4e-7 for none, which is a zero in eight whole ones."""
     fit = fitted()
     frame = fit.table()
     assert list(frame) == [
@@ -46,7 +46,8 @@ def test_the_frame_holds_the_release_in_the_owners_words():
     truth = np.where(frame["state"] == "ill", USERS / 2, 0)
     for column, expected in (("visits", truth), ("reward_shares", truth * (frame["action"] == "2"))):
         errors = (frame[column] - expected) / frame[f"{column}_deviation"]
-        assert 0.3 < np.abs(errors).max() < 5
+        assert np.abs(errors).max() < 6.5
+        assert column != "visits" or np.abs(errors).max() > 0
         assert (frame[f"{column}_deviation"] > 1).all()
 
 

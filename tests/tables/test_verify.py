@@ -177,6 +177,7 @@ def test_another_trust_model_is_printed(receipt):
     assert not discreet.verify(inside).holds
 
 
+@pytest.mark.usefixtures("seeded_noise")
 def test_the_word_of_a_verdict_fits_its_interval(table):
     fit = discreet.offline.train(table, epsilon=2.0, delta=1e-6, holdout=0.35, behaviour="uniform")
     receipt = json.loads(json.dumps(fit.facts))

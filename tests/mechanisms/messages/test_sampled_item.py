@@ -138,11 +138,11 @@ def test_calibrate_knows_the_noise():
 
 
 def test_a_real_report_needs_no_seed_and_decodes():
-    channel = ReportChannel(SampledStep(SHAPE, 2), 30.0, "kary")
+    channel = ReportChannel(SampledStep(SHAPE, 2), 60.0, "kary")
     reports = randomize_record(channel, RECORD, POLICY, [0, 1])
     counts, asked = count_reports(channel, POLICY, reports)
     assert asked.tolist() == [1, 1]
-    assert counts[0, 0, 0, 1, 1] == counts[1, 1, 0, 2, 0] == 1  # epsilon 15 a report: a lie has probability 1e-6
+    assert counts[0, 0, 0, 1, 1] == counts[1, 1, 0, 2, 0] == 1  # epsilon 30 a report: a lie has a probability of 1e-12
     run = ReportRun(channel, SHAPE, SecureNoise(), masked=True)
     run.add_reports(counts, asked, 1, Context(POLICY))
     assert run.estimates()["visits"].values[0] == pytest.approx(np.array([[1, 0], [1, 0]]), abs=1e-4)

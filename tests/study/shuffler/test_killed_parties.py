@@ -23,7 +23,7 @@ def kill(folder: Path, database: str, kills: int) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr[-3000:]
     killed, made, accepted, again, batches = map(int, done.stdout.split()[-5:])
-    assert killed == kills
+    assert killed >= kills
     assert made >= accepted > kills
     assert again > 0  # some kills struck in the middle of a request
     assert batches > kills // 5

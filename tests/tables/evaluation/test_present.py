@@ -7,6 +7,7 @@ import pytest
 
 import discreet.data as data
 import discreet.offline as offline
+from discreet.tables.evaluation.presence import Presence
 
 USERS, H = 3000, 3
 
@@ -25,7 +26,7 @@ def table(**declared):
 
 @pytest.mark.parametrize("seen", [10, 1], ids=["everybody", "two thirds"])
 def test_a_release_says_how_many_users_and_steps_it_holds(seen):
-    """False alarm: six deviations of Gaussian noise, below 2e-9 for each."""
+    """False alarm: six deviations of Gaussian noise, 2e-9 for each of the two."""
     fit = offline.train(table(states=seen), epsilon=2.0, delta=1e-6)
     present, users = fit.facts["values"]["present"], USERS if seen > 1 else 2 * USERS // 3
     assert abs(present["records"] - users) < 6 * present["records_deviation"] < 600
@@ -51,3 +52,13 @@ def test_linear_learners_have_no_counts():
     features = np.full((1, 2, 1), 0.5)
     fit = offline.train(table(), "vapvi", features=features, epsilon=9.0, delta=1e-6)
     assert fit.facts["values"]["present"] is None
+
+
+@pytest.mark.parametrize(
+    ("total", "users", "empty"),
+    [(29.0, 61, True), (31.0, 62, False), (-31.0, 1, True), (-28.0, 1, False), (29.0, 50, False)],
+)
+def test_a_table_may_be_empty_where_noise_explains_nobody_and_not_everybody(
+    total, users, empty, empty_by_three_deviations
+):
+    assert empty_by_three_deviations(Presence(total, 10.0, users)) is empty

@@ -103,7 +103,7 @@ def test_order_does_not_matter_if_the_key_is_secret():
 
 
 def test_keys_give_every_order_equally_often():
-    """Chi-square of the six orders of three positions over 6,000 keys: above 26 once in 10,000 runs of fresh keys."""
+    """Chi-square of the six orders of three positions over the same 6,000 keys: above 26 for one set in 10,000."""
     found = Counter(tuple(permutation(i.to_bytes(32, "big"), "parts", 3).tolist()) for i in range(6000))
     assert sum((count - 1000) ** 2 / 1000 for count in found.values()) < 26
     twin = Counter(tuple(sorted(order)) for order in found.elements())  # a permutation that never moves anybody

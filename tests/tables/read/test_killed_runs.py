@@ -52,7 +52,8 @@ for number in range(1, kills + 1):
     child = run(number)
     time.sleep(coins.uniform(0, whole))
     os.kill(child, signal.SIGKILL)
-    died += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    struck = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    died, whole = died + struck, whole if struck else 0.8 * whole  # the machine has become faster than it was
 print(died)
 """
 
