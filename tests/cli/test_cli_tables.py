@@ -70,7 +70,7 @@ def test_check_fails_where_much_is_dropped_and_names_what_to_change(discreet, tm
     ("options", "message"),
     [
         (("--csv", "separator=;"), "--csv takes delimiter"),
-        (("--origin", "2024-01-01"), "give --days, too"),
+        (("--origin", "2024-01-01"), "give --days or --every, too"),
         (("--days", "7", "--origin", "soon"), "origin must be a date"),
         (("--partition", "site"), "is not in a folder site="),
     ],

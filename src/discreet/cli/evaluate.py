@@ -53,6 +53,9 @@ def evaluate(
     csv: tables.CsvForm = None,
     days: tables.Days = None,
     origin: tables.Origin = None,
+    steps: tables.Steps = None,
+    every: tables.Every = None,
+    missing_level: tables.MissingLevel = None,
     partition: tables.Partition = None,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
@@ -113,7 +116,8 @@ def evaluate(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         missing=missing, per_user=per_user, cap=cap, homogeneous=bool(homogeneous), early_end=early_end,
-        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition,
+        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition, steps=steps,
+        every=every, missing_level=missing_level,
     )  # fmt: skip
     from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run

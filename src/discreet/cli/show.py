@@ -53,7 +53,11 @@ def print_policy(
         typer.echo(f"... more rows: discreet show {file}")
     if states is None:
         steps = f"{_many(policy.horizon, 'step')}, counted from 0"
-        if first:
+        if (policy.columns or {}).get("step_names"):
+            steps = (
+                f"{_many(policy.horizon, 'step')}, named as in the table; policy.act(step, state) counts them from 0"
+            )
+        elif first:
             steps = f"steps {first} to {first + policy.horizon - 1}; policy.act(step, state) counts them from 0"
             steps += "" if policy.columns is None else ", and act of a raw row as here"
         print_facts([("", f"{_many(policy.states, 'state')}; {steps}")])

@@ -145,9 +145,33 @@ CsvForm: TypeAlias = Annotated[
 Days: TypeAlias = Annotated[
     int | None, typer.Option("--days", help="--step holds dates; a step has so many days.", rich_help_panel=_DATA)
 ]
+Steps: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--steps",
+        metavar="LABELS|FILE",
+        help="--step holds labels: 8,16,24,32 or a file of them, in their order.",
+        rich_help_panel=_DATA,
+    ),
+]
+Every: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--every", help="--step holds elapsed time; a step is so long.", rich_help_panel=_DATA),
+]
+MissingLevel: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing-level", help="A --state of which missing cells are a level; may be repeated.", rich_help_panel=_DATA
+    ),
+]
 Origin: TypeAlias = Annotated[
     str | None,
-    typer.Option("--origin", metavar="DATE", help="The first day; each user's own without.", rich_help_panel=_DATA),
+    typer.Option(
+        "--origin",
+        metavar="DATE|NUMBER",
+        help="The first day; each user's own without. With --every where the first step begins, 0 without.",
+        rich_help_panel=_DATA,
+    ),
 ]
 Partition: TypeAlias = Annotated[
     list[str] | None,
@@ -166,17 +190,26 @@ def open_table(
     csv: list[str] | None,
     days: int | None,
     origin: str | None,
+    steps: str | None,
+    every: float | None,
+    missing_level: list[str] | None,
     partition: list[str] | None,
     **declared: Any,
 ) -> Table:
     """The table that the options describe."""
-    from discreet.tables.read.columns import Dates
+    from discreet.tables.read.columns import Dates, Elapsed
     from discreet.tables.read.csv_dialect import csv_form
     from discreet.tables.read.table import read
 
-    if origin is not None and days is None:
-        raise InvalidInput("--origin is for steps that are dates: give --days, too")
+    if origin is not None and days is None and every is None:
+        raise InvalidInput("--origin is for steps that are dates, or elapse: give --days or --every, too")
+    if sum(given is not None for given in (days, every, steps)) > 1:
+        raise InvalidInput("--days, --every and --steps say in several ways what steps are: give one of them")
     declared["dates"] = None if days is None else Dates(days, origin)
+    declared["steps"] = None if steps is None else _domain("steps", steps)
+    if every is not None:
+        declared["steps"] = Elapsed(every, _number("--origin", origin or "0"))
+    declared["missing_level"] = missing_level or []
     declared |= {"csv": csv_form(csv or []), "partitions": partition or []}
 
     return read(
@@ -230,6 +263,13 @@ def _domain(name: str, text: str) -> int | list[str] | Bins:
     raise InvalidInput(
         f"--{name} takes a whole number, labels such as 1,2,3 or a file with one per line, got {shortened(text)}"
     )
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{option} must be a number where steps elapse (--every), got {text[:40]!r}") from None
 
 
 def _edges(text: str) -> list[float] | None:

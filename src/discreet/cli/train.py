@@ -51,6 +51,9 @@ def train(
     csv: tables.CsvForm = None,
     days: tables.Days = None,
     origin: tables.Origin = None,
+    steps: tables.Steps = None,
+    every: tables.Every = None,
+    missing_level: tables.MissingLevel = None,
     partition: tables.Partition = None,
     learner: Annotated[str, typer.Option(help="apvi, vapvi or pevi.", rich_help_panel="Learning")] = "apvi",
     option: Annotated[
@@ -121,7 +124,8 @@ def train(
         "next_state": next_state, "states": states, "actions": actions, "horizon": horizon, "rewards": rewards,
         "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "cap": cap,
         "homogeneous": homogeneous, "early_end": early_end, "first_step": first_step, "table": table, "csv": csv,
-        "days": days, "origin": origin, "partition": partition,
+        "days": days, "origin": origin, "steps": steps, "every": every,
+        "missing_level": missing_level, "partition": partition,
     }  # fmt: skip
     opened = tables.open_table(data, **declared)
     signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
@@ -188,6 +192,9 @@ def check(
     csv: tables.CsvForm = None,
     days: tables.Days = None,
     origin: tables.Origin = None,
+    steps: tables.Steps = None,
+    every: tables.Every = None,
+    missing_level: tables.MissingLevel = None,
     partition: tables.Partition = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private.
@@ -203,7 +210,8 @@ def check(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         missing=missing, per_user=per_user, cap=cap, homogeneous=homogeneous, early_end=early_end,
-        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition,
+        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition, steps=steps,
+        every=every, missing_level=missing_level,
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])

@@ -8,8 +8,10 @@ here is private: an action follows from its own row and from a policy that is pu
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,22 +20,36 @@ from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import AnyPolicy, Mixture, Policy
 from discreet.base.shape import Shape
 from discreet.base.types import Integers, Mask
-from discreet.tables.read.columns import Bins, Columns, Dates, Declaration, Part, labels_of, listed, size_of, total_size
+from discreet.tables.read.columns import (
+    Bins,
+    Columns,
+    Dates,
+    Declaration,
+    Elapsed,
+    OrMissing,
+    Part,
+    labels_of,
+    listed,
+    size_of,
+    total_size,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KEYS = {"step", "first_step", "dates", "state", "states", "action", "actions"}
+_KEYS = {"step", "first_step", "dates", "steps", "step_names", "state", "states", "action", "actions"}
 _NOBODY = ""  # rules of a policy name no column of users
 
 
 def written(declaration: Declaration) -> dict[str, Any]:
     """What of a declaration a policy takes along, as plain data."""
-    columns, dates = declaration.columns, declaration.dates
+    columns, dates, steps = declaration.columns, declaration.dates, declaration.steps
     return {
         "step": columns.step,
         "first_step": declaration.first_step,
         "dates": None if dates is None else {"days": dates.days, "origin": dates.origin and dates.origin.isoformat()},
+        "steps": asdict(steps) if isinstance(steps, Elapsed) else steps,
+        "step_names": declaration.step_names,
         "state": list(listed(columns.state)),
         "states": [_plain(part) for part in declaration.state_parts],
         "action": list(listed(columns.action)),
@@ -47,12 +63,19 @@ def same_values(columns: Mapping[str, Any]) -> Any:
 
 
 def _plain(part: Part) -> Any:
+    if isinstance(part, OrMissing):
+        return {"or_missing": _plain(part.part)}
     if isinstance(part, Bins):
         return {"edges": [edge if math.isfinite(edge) else None for edge in part.edges]}
     return part if isinstance(part, int) else list(part)
 
 
 def _part(plain: Any) -> Part:
+    if isinstance(plain, dict) and "or_missing" in plain:
+        inner = _part(plain["or_missing"])
+        if isinstance(inner, OrMissing):
+            raise ValueError("missing twice")
+        return OrMissing(inner)
     if isinstance(plain, dict):
         low, *inner, high = plain["edges"]
         return Bins([-math.inf if low is None else low, *inner, math.inf if high is None else high])
@@ -79,17 +102,20 @@ def rules_of(policy: AnyPolicy) -> Declaration:
         sizes = len(given["state"]), len(given["action"]), total_size(states)
         if sizes != (len(states), len(actions), policy.states) or not all(isinstance(name, str) for name in names):
             raise ValueError("other sizes")
+        steps = given["steps"]
+        steps = Elapsed(**steps) if isinstance(steps, dict) else None if steps is None else tuple(map(str, steps))
         dates = None if given["dates"] is None else Dates(**given["dates"])
         found = Declaration(
             Columns(_NOBODY, given["step"], tuple(given["state"]), tuple(given["action"])),
             Shape(total_size(states), total_size(actions), policy.horizon),
             first_step=given["first_step"], state_parts=states, action_parts=actions, dates=dates,
+            steps=steps,
         )  # fmt: skip
         labels = labels_of(states), labels_of(actions)
     except (ArithmeticError, KeyError, TypeError, ValueError):  # of which InvalidInput is one
         raise InvalidInput("the columns of this policy are damaged: save it again") from None
     own = (policy.state_labels, policy.action_labels)
-    if own != labels or _most_actions(policy) > found.shape.actions:
+    if own != labels or json.loads(json.dumps(written(found))) != given or _most_actions(policy) > found.shape.actions:
         raise InvalidInput("the columns of this policy contradict its tables: save it again")
     return found
 
@@ -142,7 +168,7 @@ class Reader:
         step, placed = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
         if rules.columns.step is not None:
             column = plain(batch.column(rules.columns.step))
-            step, placed = steps(column, rules.first_step, rules.shape.horizon, rules.dates)
+            step, placed = steps(column, rules, encoding)
         found = np.full(rows, -1, np.int64)
         there = np.flatnonzero(known & placed)
         found[there] = self._actions(step[there], state[there])

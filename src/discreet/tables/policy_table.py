@@ -33,14 +33,15 @@ def policy_rows(policy: AnyPolicy, states: Sequence[int] | None = None, first: i
     Row(state='severe', steps='0', action='treat')
     Row(state='', steps='1-2', action='wait')
     """
+    names = (policy.columns or {}).get("step_names") or [str(step + first) for step in range(policy.horizon)]
     for state in range(policy.states) if states is None else states:
         name = _label(policy.state_labels, state)
-        for steps, action in _runs(policy, state, first):
+        for steps, action in _runs(policy, state, names):
             yield Row(name, steps, action)
             name = ""
 
 
-def _runs(policy: AnyPolicy, state: int, first: int) -> Iterator[tuple[str, str]]:
+def _runs(policy: AnyPolicy, state: int, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Steps with one action, or one distribution over actions, and that action in words."""
     columns = _columns(policy, state)
     last, H = 0, policy.horizon
@@ -48,7 +49,7 @@ def _runs(policy: AnyPolicy, state: int, first: int) -> Iterator[tuple[str, str]
         if step == H or any((column[step] != column[last]).any() for _, column in columns):
             chosen = [(weight, _words(policy, column[last])) for weight, column in columns]
             text = chosen[0][1] if len({words for _, words in chosen}) == 1 else _shared(chosen)
-            yield _span(last, step - 1, H, first), text
+            yield _span(last, step - 1, names), text
             last = step
 
 
@@ -85,7 +86,8 @@ def _label(labels: tuple[str, ...] | None, number: int) -> str:
     return str(number) if labels is None else labels[number]
 
 
-def _span(begin: int, last: int, horizon: int, first: int) -> str:
-    if begin == 0 and last == horizon - 1:
+def _span(begin: int, last: int, names: Sequence[str]) -> str:
+    if begin == 0 and last == len(names) - 1:
         return "all"
-    return str(begin + first) if begin == last else f"{begin + first}-{last + first}"
+    between = "-" if all(name.isdigit() for name in names) else " .. "
+    return names[begin] if begin == last else f"{names[begin]}{between}{names[last]}"

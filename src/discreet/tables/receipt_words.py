@@ -190,11 +190,11 @@ def present_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def assumed_words(declared: Mapping[str, Any]) -> str:
     """What was taken for granted about every record unless it was declared otherwise."""
-    first, cap = declared["first_step"], declared["cap"]
+    cap = declared["cap"]
     ends = "records may end before the horizon, and what follows is worth 0"
     return "; ".join(
         [
-            "steps come from dates" if first is None else f"the first step is {first}",
+            declared["steps"],
             ends if declared["early_end"] else "every record has all its steps",
             f"a missing reward counts as {declared['missing_reward']:g}",
             MISSING[declared["missing"]],

@@ -42,7 +42,8 @@ def table_columns(release: Release, declaration: Declaration) -> dict[str, NDArr
     named = ((declaration.state_labels, state), (declaration.action_labels, action))
     states, actions = (index if labels is None else np.array(labels)[index] for labels, index in named)
     first = 0 if declaration.dates is not None else declaration.first_step
-    columns = {} if shape.homogeneous else {"step": group + first}
+    names = declaration.step_names
+    columns = {} if shape.homogeneous else {"step": group + first if names is None else np.array(names)[group]}
     columns |= {"state": states, "action": actions}
     for name, column in _MEANING.items():
         if name in release.statistics:

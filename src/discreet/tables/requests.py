@@ -22,7 +22,7 @@ from discreet.recipes.targets import Central
 from discreet.tables.read.columns import Declaration
 from discreet.tables.read.table import Table
 
-_LATER = ("cap",)  # declarations of 0.2.0 had none, and keep their hash
+_LATER = ("cap", "steps")  # declarations of 0.2.0 had none, and keep their hash
 
 
 def declaration_hash(declaration: Declaration) -> str:

@@ -159,3 +159,35 @@ def test_dates_bins_and_several_columns_on_spark(spark, tmp_path, dates):
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         assert found.counts.sum() > 20 or missing != "row"
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"user": None, "state": "s", "states": ["ill", "well"], "horizon": 1},
+        {"user": "u", "step": "t", "state": ("n", "s"), "states": (["ill", "well"], ["ill", "well", "dead"]),
+         "horizon": 5, "missing_level": ("n",), "missing": "row"},
+        {"user": "u", "step": "s", "steps": ["ill", "well", "dead"], "state": "a", "states": 3, "missing": "row"},
+        {"user": "u", "step": "d", "steps": data.Elapsed(7.5, -1), "state": "a", "states": 3, "horizon": 4},
+    ],
+)  # fmt: skip
+def test_spark_reads_rows_as_units_levels_and_steps_as_files_are_read(spark, write, declared):
+    rng = np.random.default_rng(4)
+    columns = {
+        "u": rng.integers(0, 60, 300),
+        "t": rng.integers(0, 6, 300),
+        "s": rng.choice(["ill", "well", "dead", SECRET], 300, p=[0.4, 0.3, 0.25, 0.05]),
+        "n": rng.choice(np.array(["ill", "well", None], object), 300, p=[0.4, 0.2, 0.4]),
+        "a": rng.choice([0, 1, 2], 300),
+        "d": rng.choice([-2.0, -1.0, 6.4999, 6.5, 20.0, 1e300, np.nan], 300, p=[0.05, 0.3, 0.1, 0.3, 0.15, 0.05, 0.05]),
+        "r": rng.choice([0.0, 1.0], 300),
+    }
+    path = write("levels.parquet", **columns)
+    declared = {"action": "a", "reward": "r", "actions": 2, **declared}
+    on_spark = data.read(spark.read_parquet(str(path), table_name="levels"), **declared)
+    in_file = data.read(path, **declared)
+    assert on_spark.users() == in_file.users()
+    one, other = on_spark.joint_counts(seed=1), in_file.joint_counts(seed=1)
+    assert np.array_equal(one.keys, other.keys)
+    assert np.array_equal(one.counts, other.counts)
+    assert len(one.keys) > 3

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.base.types import Floats, Integers, Mask, NDArray
-from discreet.tables.read.columns import DAYS, Bins, Dates, Part, days_since_epoch, numbers_of_labels, size_of
+from discreet.tables.read.columns import (
+    DAYS,
+    Bins,
+    Declaration,
+    Elapsed,
+    OrMissing,
+    Part,
+    days_since_epoch,
+    numbers_of_labels,
+    size_of,
+)
 from discreet.tables.read.numerals import read_dates, read_numbers
 
 if TYPE_CHECKING:
@@ -107,10 +117,18 @@ def members(arrays: Sequence[pa.Array], parts: Sequence[Part], encoding: str) ->
     return position, found
 
 
-def steps(array: pa.Array, low: int, horizon: int, dates: Dates | None) -> tuple[Integers, Mask]:
+def steps(array: pa.Array, declaration: Declaration, encoding: str) -> tuple[Integers, Mask]:
     """Steps from zero on; days since the year one where a user's own first date is the origin."""
+    dates, horizon, rule = declaration.dates, declaration.shape.horizon, declaration.steps
+    if isinstance(rule, tuple):
+        return _member(array, rule, encoding)
+    if isinstance(rule, Elapsed):
+        values, found = floats(array)
+        place = np.floor((np.where(found, values, 0.0) - rule.origin) / rule.every)
+        found &= (place >= 0) & (place < horizon)
+        return np.where(found, place, 0).astype(np.int64), found
     if dates is None:
-        return whole(array, low, horizon)
+        return whole(array, declaration.first_step, horizon)
     day, found = days(array)
     if dates.first_day is None:
         return day, found
@@ -175,6 +193,10 @@ def _member(array: pa.Array, part: Part, encoding: str) -> tuple[Integers, Mask]
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if isinstance(part, OrMissing):
+        index, found = _member(array, part.part, encoding)
+        gone = missing(array)
+        return np.where(gone, size_of(part) - 1, index), found | gone
     if isinstance(part, int):
         return whole(array, 0, part)
     if isinstance(part, Bins):

@@ -104,22 +104,77 @@ class Dates:
         return None if self.origin is None else (self.origin - FIRST_DAY).days
 
 
+@dataclass(frozen=True)
+class Elapsed:
+    """Elapsed time as steps: step k holds what lies in [origin + k every, origin + (k + 1) every).
+
+    The column of steps holds numbers, such as days since each person's first visit.
+
+    Args:
+        every: How long a step is, in the unit of the column.
+        origin: Where step 0 begins.
+
+    Examples:
+        >>> import discreet.data
+        >>> discreet.data.Elapsed(every=365).origin
+        0.0
+    """
+
+    every: float
+    origin: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("every", self.every), ("origin", self.origin)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise InvalidInput(f"{name} of elapsed time must be a finite number, got {shown(value)}")
+            object.__setattr__(self, name, float(value))
+        if self.every <= 0:
+            raise InvalidInput(f"every of elapsed time must be above 0, got {self.every:g}: it is the length of a step")
+
+
 def days_since_epoch(day: int) -> int:
     """A day that is counted from the year one, counted from 1970."""
     return day - _EPOCH
 
 
+@dataclass(frozen=True)
+class OrMissing:
+    """A domain with one level more, the last one, for cells that hold nothing."""
+
+    part: int | tuple[str, ...] | Bins
+
+
+ABSENT = "missing"  # the label of that level
 Domain = int | Sequence[str] | Bins
-Part = int | tuple[str, ...] | Bins
-"""A checked domain of one column: how many numbers, the labels, or bins."""
+Part = int | tuple[str, ...] | Bins | OrMissing
+"""A checked domain of one column: how many numbers, the labels, or bins; and whether missing is a level."""
 
 
 def size_of(part: Part) -> int:
     """How many values a domain has."""
+    if isinstance(part, OrMissing):
+        return size_of(part.part) + 1
     return part if isinstance(part, int) else part.size if isinstance(part, Bins) else len(part)
 
 
-def domain(name: str, given: Domain | None) -> Part:
+def or_missing(parts: tuple[Part, ...], columns: Sequence[str], levels: Sequence[str]) -> tuple[Part, ...]:
+    """Domains of columns, those of ``levels`` with a level for missing cells."""
+    for name in levels:
+        if name not in columns:
+            raise InvalidInput(f"missing is made a level of a column of states, and {shown(name)} is none: name one")
+    found: list[Part] = []
+    for column, part in zip(columns, parts, strict=True):
+        if column in levels and not isinstance(part, OrMissing):
+            if isinstance(part, tuple) and ABSENT in part:
+                raise InvalidInput(
+                    f"column {column!r} has a label {ABSENT!r}, and its missing cells a level of that name"
+                )
+            part = OrMissing(part)
+        found.append(part)
+    return tuple(found)
+
+
+def domain(name: str, given: Domain | None) -> int | tuple[str, ...] | Bins:
     """A declared domain of one column, checked."""
     if given is None:
         raise InvalidInput(
@@ -188,6 +243,8 @@ def labels_of(parts: Sequence[Part]) -> tuple[str, ...] | None:
 
 
 def _words(part: Part) -> Sequence[str]:
+    if isinstance(part, OrMissing):
+        return [*_words(part.part), ABSENT]
     if isinstance(part, int):
         return [str(number) for number in range(part)]
     return [f"{low:g} to {high:g}" for low, high in pairwise(part.edges)] if isinstance(part, Bins) else part
@@ -238,6 +295,8 @@ class Declaration:
     dates become steps, where the column of steps holds dates.
     ``cap`` is for tables of one step where a user may have many rows (a household, a clinic, a school): every row is a
     trajectory, and so many of hers are counted, drawn by lot.
+    ``steps`` says how the column of steps is read where it holds neither numbers of steps nor dates: labels in their
+    order, or elapsed time.
     """
 
     columns: Columns
@@ -253,6 +312,7 @@ class Declaration:
     missing_reward: float | None = None
     missing: str = "end"
     cap: int | None = None
+    steps: Elapsed | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_name("rule for missing rows", self.missing, MISSING)
@@ -278,9 +338,45 @@ class Declaration:
             )
         if len(listed(self.columns.next_state)) not in (0, len(listed(self.columns.state))):
             raise InvalidInput("next_state must be made of as many columns as state")
+        if any(isinstance(part, OrMissing) for part in self.state_parts) and self.columns.next_state is not None:
+            raise InvalidInput(
+                "a missing next state means that the next row tells it, so missing is no level of a table with "
+                "next_state: leave one of them out"
+            )
+        self._check_steps()
         self._check_roles()
         check_flag("early_end", self.early_end)
         object.__setattr__(self, "missing_reward", _missing_reward(self.shape, self.missing_reward))
+
+    def _check_steps(self) -> None:
+        """Refuse steps that are declared in two ways."""
+        if self.steps is None:
+            return
+        if self.columns.step is None:
+            raise InvalidInput("step= is missing: name the column that labels of steps, or elapsed time, stand in")
+        if self.dates is not None or self.first_step:
+            raise InvalidInput("steps have labels, or elapse, or are dates, or numbers from a first one: declare one")
+        if isinstance(self.steps, tuple) and len(self.steps) != self.shape.horizon:
+            raise InvalidInput(
+                f"horizon={self.shape.horizon} and {len(self.steps)} labels of steps contradict each other: leave "
+                "horizon out"
+            )
+
+    @property
+    def step_names(self) -> tuple[str, ...] | None:
+        """What steps are called where they are not numbered from a first one, None where they are."""
+        if not isinstance(self.steps, Elapsed):
+            return self.steps
+        ends = [self.steps.origin + step * self.steps.every for step in range(self.shape.horizon + 1)]
+        return tuple(f"{low:g} to {high:g}" for low, high in pairwise(ends))
+
+    def step_words(self) -> str:
+        """How steps are counted, in words."""
+        if isinstance(self.steps, Elapsed):
+            return f"a step is {self.steps.every:g} long, from {self.steps.origin:g} on"
+        if self.steps is not None:
+            return f"steps are {', '.join(self.steps)}, in this order"
+        return f"the first step is {self.first_step}" if self.dates is None else "steps come from dates"
 
     def _check_roles(self) -> None:
         """Refuse the column of users in another role: it says who somebody is, and nothing else."""

@@ -159,9 +159,7 @@ def checked(
     pick = lambda names: [array[name] for name in listed(names)]  # noqa: E731
     only = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.bool_)  # every row is at the only step
     found = {
-        "step": only
-        if columns.step is None
-        else steps(array[columns.step], declaration.first_step, shape.horizon, declaration.dates),
+        "step": only if columns.step is None else steps(array[columns.step], declaration, encoding),
         "state": members(pick(columns.state), declaration.state_parts, encoding),
         "action": members(pick(columns.action), declaration.action_parts, encoding),
     }

@@ -40,6 +40,8 @@ from discreet.tables.read.columns import (
     FIRST_DAY,
     Bins,
     Declaration,
+    Elapsed,
+    OrMissing,
     Packing,
     Part,
     days_since_epoch,
@@ -236,6 +238,12 @@ def _step(table: Any, declaration: Declaration) -> Any:
     name = declaration.columns.step
     if name is None:  # every row is at the only step
         return table[declaration.columns.names[0]].isnull().ifelse(0, 0).cast("int64")
+    if isinstance(declaration.steps, tuple):
+        return _member(table, name, declaration.steps)
+    if isinstance(declaration.steps, Elapsed):
+        number, origin = number_of(table, name).cast("float64"), declaration.steps.origin
+        place = (number - origin) / declaration.steps.every
+        return ((number >= origin) & (place < H)).ifelse((place - place % 1.0).try_cast("int64"), None)
     if dates is None:
         return _whole(table, name, declaration.first_step, H)
     column = table[name]
@@ -274,6 +282,8 @@ def _members(table: Any, names: Sequence[str], parts: Sequence[Part]) -> Any:
 
 def _member(table: Any, name: str, part: Part) -> Any:
     ibis = load_ibis()
+    if isinstance(part, OrMissing):
+        return absent(table, name).ifelse(size_of(part) - 1, _member(table, name, part.part))
     if isinstance(part, int):
         return _whole(table, name, 0, part)
     if isinstance(part, Bins):

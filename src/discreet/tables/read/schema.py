@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from discreet.base.errors import InvalidInput
-from discreet.tables.read.columns import Bins, Declaration, Part, listed
+from discreet.tables.read.columns import Bins, Declaration, OrMissing, Part, listed
 from discreet.tables.read.engines import IbisSource, quietly
 from discreet.tables.read.in_process import LocalSource, ParquetFiles
 
@@ -55,6 +55,8 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
     ]
     if columns.step is None:
         pass
+    elif isinstance(declaration.steps, tuple):
+        needs.append(_member_needs(columns.step, "step", declaration.steps))
     elif declaration.dates is None:
         needs.append((columns.step, "step", _NUMBERS, "numeric"))
     else:
@@ -71,6 +73,7 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
 
 
 def _member_needs(name: str, role: str, part: Part) -> tuple[str, str, frozenset[str], str]:
+    part = part.part if isinstance(part, OrMissing) else part
     if isinstance(part, int | Bins):
         return name, role, _NUMBERS, "numeric"
     return name, f"{role} as declared labels", _NUMBERS, "text or numeric"

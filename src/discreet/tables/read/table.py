@@ -21,7 +21,20 @@ from discreet.base.validation import check_count, shown
 from discreet.mechanisms.counts.encoder import Context, Encoder
 from discreet.mechanisms.counts.joint_histogram import JointCounts, as_counted
 from discreet.tables.read import grouping, query
-from discreet.tables.read.columns import Columns, Dates, Declaration, Domain, domains, labels_of, total_size
+from discreet.tables.read.columns import (
+    Bins,
+    Columns,
+    Dates,
+    Declaration,
+    Domain,
+    Elapsed,
+    domain,
+    domains,
+    labels_of,
+    listed,
+    or_missing,
+    total_size,
+)
 from discreet.tables.read.csv_dialect import Csv
 from discreet.tables.read.engines import IbisSource, open_source
 from discreet.tables.read.in_process import LocalSource
@@ -145,6 +158,8 @@ def read(
     early_end: bool = True,
     first_step: int = 0,
     dates: Dates | None = None,
+    steps: Elapsed | Sequence[str] | None = None,
+    missing_level: Sequence[str] = (),
     table: str | None = None,
     csv: Csv | None = None,
     partitions: Sequence[str] = (),
@@ -181,6 +196,9 @@ def read(
             episode is taken to have all its steps.
         first_step: The number of the first step.
         dates: How the dates of ``step`` become steps.
+        steps: Where ``step`` holds neither numbers of steps nor dates: the list of its labels in their order, or
+            :class:`~discreet.data.Elapsed` time.
+        missing_level: Columns of ``state`` of which missing cells are a level of their own, ``missing``.
         table: The table of a database.
         csv: The form of CSV files.
         partitions: Columns that stand in the names of folders.
@@ -194,6 +212,11 @@ def read(
         >>> table.shape.states
         2
     """
+    labels = None if steps is None or isinstance(steps, Elapsed) else domain("steps", steps)
+    if isinstance(labels, int | Bins):
+        raise InvalidInput(f"steps must be the list of their labels in order, or Elapsed, got {shown(steps)}")
+    if horizon is None and labels is not None:
+        horizon = len(labels)
     if horizon is None:
         raise InvalidInput(
             "horizon= is missing: give the largest number of steps of an episode. It is a public input, because the "
@@ -204,12 +227,14 @@ def read(
             raise InvalidInput(f"a column is named by text, got {shown(name)}")
     columns = Columns(user, step, _several(state), _several(action), reward, episode, _several(next_state))
     state_parts, action_parts = domains("states", columns.state, states), domains("actions", columns.action, actions)
+    state_parts = or_missing(state_parts, listed(columns.state), missing_level)
     sizes = total_size(state_parts), total_size(action_parts)
     shape = Shape(*sizes, check_count("horizon", horizon), homogeneous, rewards)
     declaration = Declaration(
         columns, shape, per_user, first_step, early_end, labels_of(state_parts), labels_of(action_parts),
         state_parts=state_parts, action_parts=action_parts, dates=dates,
         missing_reward=missing_reward, missing=missing, cap=cap,
+        steps=steps if isinstance(steps, Elapsed) else labels,
     )  # fmt: skip
     opened = open_source(
         os.fspath(source) if isinstance(source, os.PathLike) else source, columns.names,

@@ -17,7 +17,7 @@ import numpy as np
 from discreet.base.notebook import counted, one_line, table_html
 from discreet.tables.read import grouping, query
 from discreet.tables.read.arrow_values import floats, plain
-from discreet.tables.read.columns import Bins, Declaration, Part
+from discreet.tables.read.columns import Bins, Declaration, OrMissing, Part
 from discreet.tables.read.engines import IbisSource, quietly
 from discreet.tables.read.in_process import CsvFiles, LocalSource
 from discreet.tables.read.per_user import rules_of
@@ -79,7 +79,7 @@ _LABELS = {
     "several_lines": "records of a CSV file that go over several lines, as quotes allow",
     "user": "rows without a user",
     "episode": "rows without an episode",
-    "step": "rows whose step is not a whole number within the horizon",
+    "step": "rows whose step is none of those that were declared",
     "state": "rows whose state is outside the declared domain",
     "action": "rows whose action is outside the declared domain",
     "next_state": "rows whose next state is outside the declared domain",
@@ -126,6 +126,8 @@ def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[st
         yield "Records that cannot be read: declare the form of the file (--csv)."
     if "step" in there and declaration.dates is not None:
         yield "Dates: a larger --horizon, --days as long as a step is, or the day of the first step (--origin)."
+    elif "step" in there and declaration.steps is not None:
+        yield f"Steps: {declaration.step_words()}: declare others, too (--steps), or a larger --horizon (--every)."
     elif "step" in there:
         if found["starts"] == 0 < found["rows"]:
             yield (
@@ -138,8 +140,9 @@ def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[st
         )
     for name in ("state", "action", "next_state"):
         if name in there:
+            level = " --missing-level makes missing cells of a column a level." if name == "state" else ""
             option, named = "--actions" if name == "action" else "--states", name.replace("_", " ").capitalize()
-            yield f"{named}s: {_domain_words(parts[name])}; declare others, too ({option})."
+            yield f"{named}s: {_domain_words(parts[name])}; declare others, too ({option}).{level}"
     if "reward" in there:
         low, high = declaration.shape.rewards
         yield (
@@ -166,6 +169,8 @@ def _domain_words(parts: Sequence[Part]) -> str:
     """Which values count, as declared."""
     words = []
     for part in parts:
+        more = " or no value at all" if isinstance(part, OrMissing) else ""
+        part = part.part if isinstance(part, OrMissing) else part
         if isinstance(part, int):
             words.append(
                 f"whole numbers from 0 to {part - 1} (others are labels, and listed: {_counted_from_one(part)})"
@@ -174,6 +179,7 @@ def _domain_words(parts: Sequence[Part]) -> str:
             words.append(f"numbers from {part.edges[0]:g} to {part.edges[-1]:g}")
         else:
             words.append(f"{len(part):,} labels, letter by letter")
+        words[-1] += more
     return f"{' and '.join(words)} count"
 
 
