@@ -337,7 +337,7 @@ def test_stochastic_policies_are_reported_with_the_action_that_the_device_has_dr
     answer = at.policy()
     assert answer["policy"]["kind"] == "stochastic"
     device = read_for_device(at.study(), at.declared.hash)
-    assert [items.size for items in read_round(answer, device).items] == [law["items"] for law in answer["laws"]]
+    assert [law.items for law in read_round(answer, device).laws] == [law["items"] for law in answer["laws"]]
     assert answer["laws"][1]["items"] == 2 * 2 * 2  # states, actions, reward bits at the last step
     run_to_the_end(at, rng)
     assert at.published.row.served == at.declared.total

@@ -164,7 +164,8 @@ def test_heads_come_in_pages_and_nothing_else_of_the_rounds_is_read(served, rng,
         served.until(served.is_settled)
     every = served.at.heads()
     assert len(every) > 4
-    monkeypatch.setattr(coordinating, "_MOST_HEADS", 3)
+    for module in (coordinating, app):
+        monkeypatch.setattr(module, "MOST_HEADS", 3)
     asked = []
     monkeypatch.setattr(
         Link, "rows", lambda link, query, *v, real=Link.rows: asked.append(query) or real(link, query, *v)
@@ -172,6 +173,30 @@ def test_heads_come_in_pages_and_nothing_else_of_the_rounds_is_read(served, rng,
     pages = [served.client.get(f"/v1/heads?from={first}").json()["heads"] for first in (1, 4, len(every) + 1)]
     assert pages == [every[:3], every[3:6], []]
     assert not [query for query in asked if "policy" in query]
+    kept = [served.client.get(f"/v1/heads?from={first}").headers["cache-control"] for first in (1, len(every))]
+    assert kept == ["public, max-age=31536000, immutable", "public, max-age=0, s-maxage=1"]  # the last is no whole page
+
+
+def test_what_everybody_may_see_has_a_tag_that_changes_with_it(served, rng):
+    """A cache in front asks whether what it holds is still right, and is told so in no bytes."""
+    paths = ("/v1/study", "/v1/policy", "/v1/head", "/v1/heads", "/")
+    first = {path: served.client.get(path) for path in paths}
+    for path, answer in first.items():
+        assert "public" in answer.headers["cache-control"], path
+        for held in (answer.headers["etag"], f'"other", W/{answer.headers["etag"]}'):
+            again = served.client.get(path, headers={"if-none-match": held})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", answer.headers["etag"])
+        assert served.client.get(path, headers={"if-none-match": '"other"'}).content == answer.content
+    number = served.at.published.row.number
+    while served.at.published.row.number == number:
+        served.client.post("/v1/reports", json=report(served.at, rng))
+        served.until(served.is_settled)
+    for path, answer in first.items():
+        later = served.client.get(path, headers={"if-none-match": answer.headers["etag"]})
+        assert later.status_code == (304 if path == "/v1/study" else 200), path
+    for path, how in (("/v1/status", OPERATOR), ("/v1/operator/overview", OPERATOR), ("/healthz", {}), ("/no", {})):
+        assert served.client.get(path, headers=how).headers["cache-control"] == "no-store", path
+    assert served.client.post("/v1/reports", json=report(served.at, rng)).headers["cache-control"] == "no-store"
 
 
 def test_heads_count_for_the_rate(tmp_path):

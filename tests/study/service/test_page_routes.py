@@ -39,7 +39,10 @@ def test_pages_come_with_their_policy(served):
         answer = served.client.get(path)
         assert answer.status_code == 200, path
         assert {name: answer.headers[name] for name in HEADERS} == HEADERS
-    assert served.client.get("/").headers["cache-control"] == "no-store"
+    page = served.client.get("/").headers
+    assert page["cache-control"] == "public, max-age=0, s-maxage=1"
+    assert served.client.get("/", headers={"if-none-match": page["etag"]}).status_code == 304
+    assert served.client.get("/dashboard").headers["cache-control"] == "no-store"
     assert served.client.get("/static/dashboard.js").headers["content-type"] == "text/javascript; charset=utf-8"
 
 

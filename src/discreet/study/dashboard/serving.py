@@ -8,6 +8,7 @@ however many pages watch, it is looked up once.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,6 +25,7 @@ from discreet.study.dashboard.assets import HEADERS, operator_page, static_files
 from discreet.study.dashboard.participants_page import PublicFacts, participants_page
 
 _PAGE = {**HEADERS, "cache-control": "no-store"}
+FOR_ALL = "public, max-age=0, s-maxage=1"  # for what is the same for everybody until a round closes
 _BETWEEN, _BEAT = 0.3, 5.0  # seconds between two events at least, and at most
 MOST_STREAMS = 32
 
@@ -48,11 +50,15 @@ class Pages:
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _seen: tuple[float, bytes] = (-_BEAT, b"")
 
-    async def participants(self, of: object) -> Response:
+    async def participants(self, of: object, held: str | None) -> Response:
         """The public page; it is made anew when ``of``, the published round, is another one than before."""
         if self._made[0] is not of:
             self._made = of, participants_page(await self.run(self.facts))
-        return HTMLResponse(self._made[1], headers=_PAGE)
+        tag = tag_of(self._made[1].encode())
+        headers = {**HEADERS, "cache-control": FOR_ALL, "etag": tag}
+        if is_held(held, tag):
+            return Response(status_code=304, headers=headers)
+        return HTMLResponse(self._made[1], headers=headers)
 
     def operator(self) -> Response:
         """The document of the dashboard, which holds nothing about the study."""
@@ -64,7 +70,7 @@ class Pages:
         if file is None or file.kind.startswith("text/html"):
             return None
         headers = {**HEADERS, "cache-control": "no-cache", "etag": file.tag}
-        if held == file.tag:
+        if is_held(held, file.tag):
             return Response(status_code=304, headers=headers)
         return Response(file.content, headers=headers, media_type=file.kind)
 
@@ -97,6 +103,16 @@ class Pages:
                 found = msgspec.json.encode(await self.run(self.now))
                 self._seen = perf_counter(), found
             return self._seen[1]
+
+
+def tag_of(content: bytes) -> str:
+    """What tells two contents of one address apart."""
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def is_held(held: str | None, tag: str) -> bool:
+    """Whether If-None-Match names this tag: among others, and weakened by a proxy, perhaps."""
+    return held is not None and tag in {each.strip().removeprefix("W/") for each in held.split(",")}
 
 
 @contextmanager

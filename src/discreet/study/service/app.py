@@ -30,10 +30,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from discreet.base.errors import DiscreetError
 from discreet.ledger.spending import now
-from discreet.study.dashboard.serving import MOST_STREAMS, Pages, told_to_stop
+from discreet.study.dashboard.serving import FOR_ALL, MOST_STREAMS, Pages, is_held, tag_of, told_to_stop
 from discreet.study.service import batches
 from discreet.study.service.chain_heads import Behind
-from discreet.study.service.coordinator import Coordinator, NotAtHand
+from discreet.study.service.coordinator import MOST_HEADS, Coordinator, NotAtHand
 from discreet.study.service.looks import Looks
 from discreet.study.service.monitoring import Limits, Log, Metrics, Rates, Watch, largest_body, public_facts
 from discreet.study.service.reports import Answer, Incoming
@@ -47,6 +47,9 @@ _ANSWER = 20.0  # seconds that a report or a batch waits until it is stored
 _READY = 1.0  # seconds between two looks whether reports can be stored, and until one has to end
 _LONGEST_TOKEN = 200
 _LATER = (429, 500, 503)  # statuses after which the same may be sent again
+# How long caches may keep an answer. Devices ask every time; what is shared between them may be a second old.
+_SHORT, _A_WHILE = FOR_ALL, "public, max-age=0, s-maxage=60"
+_ALWAYS = "public, max-age=31536000, immutable"
 _NOTHING = "there is nothing at this address for this method"
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -178,13 +181,13 @@ class Service:
     # Handlers
 
     async def _study(self, request: Request) -> Response:
-        return _json(self.coordinator.study())
+        return kept(request, msgspec.json.encode(self.coordinator.study()), _A_WHILE)
 
     async def _policy(self, request: Request) -> Response:
         message = self.coordinator.policy()
         if self._handed_out[0] is not message:
             self._handed_out = message, msgspec.json.encode(message)
-        return _json_bytes(self._handed_out[1])
+        return kept(request, self._handed_out[1], _SHORT)
 
     async def _report(self, request: Request) -> Response:
         self._rates.check(request.client.host if request.client else "")
@@ -220,12 +223,13 @@ class Service:
         return _json(answer)
 
     async def _head(self, request: Request) -> Response:
-        return _json(self.coordinator.head())
+        return kept(request, msgspec.json.encode(self.coordinator.head()), _SHORT)
 
     async def _heads(self, request: Request) -> Response:
         self._rates.check(request.client.host if request.client else "")
         texts = await self._looks(self.coordinator.head_texts, _number(request, "from", "1"))
-        return _json_bytes(f'{{"heads":[{",".join(texts)}]}}'.encode())
+        always = len(texts) == MOST_HEADS  # a whole page of what never changes
+        return kept(request, f'{{"heads":[{",".join(texts)}]}}'.encode(), _ALWAYS if always else _SHORT)
 
     async def _status(self, request: Request) -> Response:
         self._check_operator(request)
@@ -260,7 +264,7 @@ class Service:
         return _json({"status": "ready"})
 
     async def _page(self, request: Request) -> Response:
-        return await self._pages.participants(self.coordinator.published)
+        return await self._pages.participants(self.coordinator.published, request.headers.get("if-none-match"))
 
     async def _dashboard(self, request: Request) -> Response:
         return self._pages.operator()
@@ -367,6 +371,15 @@ def _number(request: Request, name: str, usual: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise Refused("malformed", f"{name} is a whole number")
     return int(text)
+
+
+def kept(request: Request, content: bytes, how_long: str) -> Response:
+    """What everybody may see, for caches in front: with a tag, or that what they hold is still right."""
+    tag = tag_of(content)
+    headers = {"cache-control": how_long, "etag": tag, "x-content-type-options": "nosniff"}
+    if is_held(request.headers.get("if-none-match"), tag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, 200, headers, "application/json")
 
 
 def _json(content: Any, status: int = 200) -> Response:

@@ -53,7 +53,7 @@ from discreet.study.service.study_files import Places
 from discreet.study.service.study_mechanism import policy_from, prepare
 from discreet.study.service.wire_messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
 
-_MOST_HEADS = 100  # of one answer
+MOST_HEADS = 100  # of one answer
 _END, _PAUSE = 600.0, 0.05  # seconds that ending a study waits for others, and between two attempts
 _MOST_RULES = 512  # rounds whose rules are kept at hand
 
@@ -135,7 +135,7 @@ class Coordinator:
     def head_texts(self, first: int = 1) -> list[str]:
         """The same as they were signed; nothing else of the rounds is read."""
         with self._reader as link:
-            return rounds.heads_from(link, first, self.published.row.number, _MOST_HEADS)
+            return rounds.heads_from(link, first, self.published.row.number, MOST_HEADS)
 
     @property
     def published(self) -> Published:

@@ -359,7 +359,7 @@ def _postgres(address: str) -> Any:
         raise MissingExtra("psycopg", "serve") from None
     raw = psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT)
     # Rows are looked up by their keys. A plan that was made while the table was small would read all of it later on.
-    plans = "SET enable_seqscan TO off; SET plan_cache_mode TO force_custom_plan"
+    plans = "SET enable_seqscan TO off; SET plan_cache_mode TO force_custom_plan; SET jit TO off"
     limits = f"SET statement_timeout TO {_STATEMENT}; SET lock_timeout TO {_LOCK}"
     raw.execute(f"SET synchronous_commit TO on; {limits}; {plans}")
     return raw
