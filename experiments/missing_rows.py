@@ -43,7 +43,6 @@ from discreet.simulation.data_sets import privatizer_for
 from discreet.tables.evaluation.policy_value import Judged, judge, shares_of
 from discreet.tables.evaluation.released_model import model_of
 from discreet.tables.evaluation.return_bounds import limits_of
-from discreet.tables.evaluation.unknown_behaviour import judge_unknown
 from discreet.tables.evaluation.verdict import verdict_of
 from discreet.tables.in_memory_users import PathUsers
 from discreet.tables.read.user_subsets import Paths
@@ -171,17 +170,11 @@ def judged(
     held, noise = int(users * HOLDOUT + 0.5), SimulatedNoise(rng)
     wide = np.broadcast_to(policy, (H, S, A))
     judging = drawn(world, kind, rate, held, rng)
-    if not declared:
-        rest = math.inf if math.isinf(epsilon) else 0.1998 * epsilon
-        made = privatizer(0.8 * epsilon, held)
-        return judge_unknown(
-            PathUsers(judging, SHAPE, True, rng), judging, SHAPE, _LIMITS, wide, made, rest, noise
-        )  # fmt: skip
     others = users - held
     made = privatizer(epsilon, others)
     session = made.open(PathUsers(drawn(world, kind, rate, others, rng), SHAPE, True, rng), noise, others)
     model = model_of(SHAPE, session.answer(Request(uniform_policy(SHAPE))), True, others)
-    usual = np.broadcast_to(world.behaviour, (H, S, A))
+    usual = np.broadcast_to(world.behaviour, (H, S, A)) if declared else None
     return judge(judging, SHAPE, _LIMITS, wide, usual, model, shares_of(epsilon), noise)
 
 
@@ -240,7 +233,7 @@ def parsed(name: str) -> tuple[str, float, str, int, float, bool]:
 
 def cells() -> Iterator[str]:
     """The names of all cells. Without a declared behaviour hardly anything can be told at the smaller sizes."""
-    for behaviour, sizes in (("declared", "6000 1"), ("unknown", "20000 4")):
+    for behaviour, sizes in (("declared", "6000 1"), ("unknown", "20000 2")):
         for kind in (*HOLDS, *ALIKE, *BREAKS):
             for rate in ("0",) if kind == "whole" else ("0.1", "0.3"):
                 for policy in POLICIES if kind not in ALIKE else POLICIES[:1]:

@@ -85,7 +85,7 @@ def receipts(seed: int) -> Iterator[Honest]:
         except EmptyTable:  # noise alone looks like too few users: no policy and no receipt
             continue
         yield Honest(plain(fit.facts), fit.guarantee.profile)
-    for data, options in ((one, {"behaviour": "uniform"}), (one, {}), (pooled, {})):
+    for data, options in ((one, {"behaviour": "uniform"}), (one, {}), (pooled, {"behaviour": "uniform"})):
         policy = discreet.Policy(np.ones((H, 2), np.int64))
         found = discreet.offline.evaluate(data, policy, **approximate, **options)
         yield Honest(plain(found.facts), found.guarantee.profile)

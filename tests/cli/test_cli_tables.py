@@ -41,7 +41,12 @@ CLEAN = [(user, step, 0, step % 2, 1) for user in range(20) for step in range(3)
         ),
         ([(u, t + 1, s, a, r) for u, t, s, a, r in CLEAN], (), 1, ["give --first-step 1", "Dropped: 60 rows"]),
         ([(u, t + 1, s, a, r) for u, t, s, a, r in CLEAN], ("--first-step", "1"), 0, ["nothing to repair"]),
-        ([(u, t, s, a + 1, r) for u, t, s, a, r in CLEAN], (), 1, ["Actions: whole numbers from 0 to 1 (list labels"]),
+        (
+            [(u, t, s, a + 1, r) for u, t, s, a, r in CLEAN],
+            (),
+            1,
+            ["Actions: whole numbers from 0 to 1 (others are labels, and listed: 1,2)"],
+        ),
         ([(u, t, "SECRET", a, r) for u, t, s, a, r in CLEAN], ("--states", "0:1:2"), 1, ["numbers from 0 to 2 count"]),
         ([(u, 2 * t, s, a, r) for u, t, s, a, r in CLEAN], (), 1, ["a larger --horizon", "--missing row keeps"]),
         ([(u, t, s, a, 5) for u, t, s, a, r in CLEAN], (), 0, ["clipped to 0 .. 1 (--rewards)"]),
@@ -171,5 +176,41 @@ def test_steps_are_numbered_as_in_the_table(discreet, tmp_path, monkeypatch):
     assert "steps 1 to 3; policy.act(step, state) counts them from 0" in " ".join(trained.out.split())
     assert re.search(r"^ *0 +1 +1 *$\n *2 +0 *$\n *3 +1 *$", trained.out, re.MULTILINE), trained.out
     assert "steps 1 to 3" in " ".join(discreet("show", "p.json", "--first-step", "1").out.split())
-    assert "3 steps, counted from 0" in discreet("show", "p.json").out
+    assert "steps 1 to 3" in discreet("show", "p.json").out  # the file says it
     assert discreet("show", "p.json", "--first-step", "-1").code == 2
+
+
+ARMS = "who,s,arm,r\n" + "".join(f"u{i},0,{i % 4 + 1},{int(i % 4 == 3)}\n" for i in range(4000))
+
+
+def test_arms_that_are_counted_from_one_are_listed_and_none_is_lost(discreet, tmp_path):
+    """With --actions 4 the arms 1 to 3 are left, and the best one is dropped: it is said, with the remedy."""
+    (tmp_path / "arms.csv").write_text(ARMS)
+    names = ("--user", "who", "--state", "s", "--states", "1", "--action", "arm", "--reward", "r", "--horizon", "1")
+    asked = ("train", str(tmp_path / "arms.csv"), *names, "--epsilon", "4", "--out", str(tmp_path / "p.json"))
+    outcome = discreet(*asked, "--actions", "4")
+    said = " ".join(outcome.out.split())
+    assert outcome.code == 0, outcome.err
+    assert "actions are whole numbers from 0 to 3, and rows with others are dropped" in said
+    assert "too few for 4,000 users" in said  # 3,000 are there, and noise is about 3
+    assert "labels such as 1,2,3,4 are listed" in said
+    checked = discreet("check", str(tmp_path / "arms.csv"), *names, "--actions", "4")
+    assert (checked.code, "others are labels, and listed: 1,2,3,4" in " ".join(checked.out.split())) == (1, True)
+    outcome = discreet(*asked, "--actions", "1, 2,3,4")
+    said = " ".join(outcome.out.split())
+    assert outcome.code == 0, outcome.err
+    assert "actions are whole numbers" not in said
+    assert 3900 < int(re.search(r"about ([0-9,]+) ±", said)[1].replace(",", "")) < 4100  # ± 3 deviations of noise of 9
+    assert json.loads((tmp_path / "p.json").read_text())["action_labels"] == ["1", "2", "3", "4"]
+    assert discreet("check", str(tmp_path / "arms.csv"), *names, "--actions", "1,2,3,4").code == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"), [("1,,2", "an empty label"), ("1,2,1", "different labels"), ("x", "labels such as 1,2,3")]
+)
+def test_labels_that_cannot_be_are_refused(discreet, tmp_path, labels, said):
+    (tmp_path / "arms.csv").write_text(ARMS)
+    names = ("--user", "who", "--state", "s", "--states", "1", "--action", "arm", "--reward", "r", "--horizon", "1")
+    outcome = discreet("check", str(tmp_path / "arms.csv"), *names, "--actions", labels)
+    assert outcome.code == 2
+    assert said in outcome.err

@@ -27,7 +27,7 @@ def evaluate(
         str | None,
         typer.Option("--world", help="A name from discreet worlds, instead of data.", rich_help_panel=_WORLD),
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)] = None,
+    user: tables.User = None,
     step: tables.Step = None,
     state: Annotated[
         list[str] | None, typer.Option("--state", help="The column of states, or several.", rich_help_panel=_DATA)
@@ -45,6 +45,7 @@ def evaluate(
     missing_reward: tables.MissingReward = None,
     missing: tables.Missing = "end",
     per_user: tables.PerUser = 1,
+    cap: tables.Cap = None,
     homogeneous: o.Homogeneous = None,
     early_end: tables.EarlyEnd = True,
     first_step: tables.FirstStep = 0,
@@ -66,7 +67,7 @@ def evaluate(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --behaviour: the share of users who judge (.35); the others fill a table.",
+            help="The share of users who judge (.35); the others fill a table, if one is small enough.",
         ),
     ] = None,
     behaviour: holdout_options.Behaviour = None,
@@ -102,23 +103,22 @@ def evaluate(
         }  # fmt: skip
         _in_world(policy, world, shorthands, world_option, homogeneous, json)
         return
-    for name, given in (("--user", user), ("--state", state), ("--action", action)):
+    for name, given in (("--state", state), ("--action", action)):
         if not given:
             raise InvalidInput(f"{name} is missing: declare the columns of the table, as for train")
-    if holdout is not None and behaviour is None:
-        raise InvalidInput("--holdout divides users where --behaviour is given: leave it out, and all of them judge")
     assert data is not None
     assert state is not None
     assert action is not None
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        missing=missing, per_user=per_user, homogeneous=bool(homogeneous), early_end=early_end, first_step=first_step,
-        table=table, csv=csv, days=days, origin=origin, partition=partition,
+        missing=missing, per_user=per_user, cap=cap, homogeneous=bool(homogeneous), early_end=early_end,
+        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run
     from discreet.tables.receipt import signed_facts
+    from discreet.tables.receipt_words import EVENT_LEVEL
 
     signing = holdout_options.signing_key(key, json)
     beside = holdout_options.recorded_beside(policy)
@@ -140,6 +140,8 @@ def evaluate(
     if json is not None:
         typer.echo(f"{json}: {holdout_options.signed_by(signing)}")
     typer.echo(f"\n{found.guarantee.statement()}")
+    if user is None:
+        typer.echo(f"EVENT LEVEL: every row counts as one user. {EVENT_LEVEL}")
     print_promise(found.facts)
     if found.facts["ledger"] is not None:
         from discreet.cli.train import charged

@@ -209,7 +209,7 @@ def policy(
         raise InvalidInput(f"{study.name} is not the study that this database belongs to: bring that declaration back")
     found = labelled_policy(declared, row.policy)
     write_atomically(out, policy_content(found, out.suffix))
-    standing = "deployed in the open round, and may still explore" if opened.ended is None else "recommended at the end"
+    standing = "deployed in the open round, and may still explore" if row.how != "final" else "recommended at the end"
     print_facts(
         [
             ("policy", f"{out}, {standing}"),

@@ -21,7 +21,21 @@ Source: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="DATA", help="A .parquet or .csv file, a folder of them, a .duckdb file, or an address."),
 ]
-User: TypeAlias = Annotated[str, typer.Option("--user", help="The column of users.", rich_help_panel=_DATA)]
+User: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        help="The column of users (or households, clinics, schools); --horizon 1 can do without: then every row counts "
+        "as one user, which is event level.",
+        rich_help_panel=_DATA,
+    ),
+]
+Cap: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--cap", help="With --horizon 1: so many rows of one user count, drawn by lot.", rich_help_panel=_DATA
+    ),
+]
 Step: TypeAlias = Annotated[
     str | None, typer.Option("--step", help="The column of steps; --horizon 1 needs none.", rich_help_panel=_DATA)
 ]
@@ -48,15 +62,19 @@ States: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--states",
-        metavar="N|FILE|EDGES",
-        help="How many, a file of labels, or edges of bins such as 0:60:100; one for each --state.",
+        metavar="N|LABELS|FILE|EDGES",
+        help="How many (4 means 0 to 3), labels such as 1,2,3,4, a file of them, or edges of bins such as 0:60:100; "
+        "one for each --state.",
         rich_help_panel=_DATA,
     ),
 ]
 Actions: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--actions", metavar="N|FILE|EDGES", help="The same for actions, one for each --action.", rich_help_panel=_DATA
+        "--actions",
+        metavar="N|LABELS|FILE|EDGES",
+        help="The same for actions, one for each --action.",
+        rich_help_panel=_DATA,
     ),
 ]
 Horizon: TypeAlias = Annotated[
@@ -179,7 +197,7 @@ def _domains(name: str, texts: list[str] | None, columns: list[str]) -> Any:
 
 
 def _domain(name: str, text: str) -> int | list[str] | Bins:
-    """A whole number, the labels of a file, or bins by their edges."""
+    """A whole number, labels with commas between them or of a file, or bins by their edges."""
     edges = _edges(text)
     if edges is not None:
         from discreet.tables.read.columns import Bins
@@ -202,9 +220,16 @@ def _domain(name: str, text: str) -> int | list[str] | Bins:
             raise
     from discreet.base.files import shortened
 
+    if "," in text:
+        labels = [label.strip() for label in text.split(",")]
+        if "" in labels:
+            raise InvalidInput(f"--{name} has an empty label between its commas: write them as 1,2,3, or in a file")
+        return labels
     if "." in text:
         raise InvalidInput(f"--{name}: there is no file of labels {shortened(text)}: write one label per line")
-    raise InvalidInput(f"--{name} takes a whole number or a file with one label per line, got {shortened(text)}")
+    raise InvalidInput(
+        f"--{name} takes a whole number, labels such as 1,2,3 or a file with one per line, got {shortened(text)}"
+    )
 
 
 def _edges(text: str) -> list[float] | None:

@@ -27,7 +27,8 @@ _SPARE = 1 << 16  # bytes: headers, and what a receipt says whatever the sizes
 
 def train(
     data: tables.Source,
-    user: tables.User,
+    *,
+    user: tables.User = None,
     state: tables.State,
     action: tables.Action,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz).", rich_help_panel=_OUTPUT)],
@@ -42,6 +43,7 @@ def train(
     missing_reward: tables.MissingReward = None,
     missing: tables.Missing = "end",
     per_user: tables.PerUser = 1,
+    cap: tables.Cap = None,
     homogeneous: tables.Homogeneous = False,
     early_end: tables.EarlyEnd = True,
     first_step: tables.FirstStep = 0,
@@ -111,15 +113,15 @@ def train(
     from discreet.cli.show import print_policy
     from discreet.privacy.words import rounded_up
     from discreet.tables.receipt import receipt_text, signed_facts
-    from discreet.tables.receipt_words import assumed_words, kept_words, present_words, worth_words
+    from discreet.tables.receipt_words import EVENT_LEVEL, assumed_words, kept_words, present_words, worth_words
     from discreet.tables.train import train as run
 
     declared: dict[str, Any] = {
         "user": user, "step": step, "state": state, "action": action, "reward": reward, "episode": episode,
         "next_state": next_state, "states": states, "actions": actions, "horizon": horizon, "rewards": rewards,
-        "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "homogeneous": homogeneous,
-        "early_end": early_end, "first_step": first_step, "table": table, "csv": csv, "days": days, "origin": origin,
-        "partition": partition,
+        "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "cap": cap,
+        "homogeneous": homogeneous, "early_end": early_end, "first_step": first_step, "table": table, "csv": csv,
+        "days": days, "origin": origin, "partition": partition,
     }  # fmt: skip
     opened = tables.open_table(data, **declared)
     signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
@@ -147,6 +149,7 @@ def train(
             *kept_words(facts["values"]),
             *present_words(facts["values"]),
             ("assumed", assumed_words(facts["declared"])),
+            *([] if user is not None else [("EVENT LEVEL", EVENT_LEVEL)]),
         ]
     )
     typer.echo(f"What this drops, for the owner alone: {check_line(data, declared)}")
@@ -162,7 +165,8 @@ def train(
 
 def check(
     data: tables.Source,
-    user: tables.User,
+    *,
+    user: tables.User = None,
     state: tables.State,
     action: tables.Action,
     step: tables.Step = None,
@@ -176,6 +180,7 @@ def check(
     missing_reward: tables.MissingReward = None,
     missing: tables.Missing = "end",
     per_user: tables.PerUser = 1,
+    cap: tables.Cap = None,
     homogeneous: tables.Homogeneous = False,
     early_end: tables.EarlyEnd = True,
     first_step: tables.FirstStep = 0,
@@ -192,12 +197,13 @@ def check(
     from discreet.base.notebook import counted
     from discreet.tables.read.table_check import NOT_PRIVATE
     from discreet.tables.read.table_check import check as run
+    from discreet.tables.receipt_words import EVENT_LEVEL
 
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        missing=missing, per_user=per_user, homogeneous=homogeneous, early_end=early_end, first_step=first_step,
-        table=table, csv=csv, days=days, origin=origin, partition=partition,
+        missing=missing, per_user=per_user, cap=cap, homogeneous=homogeneous, early_end=early_end,
+        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition,
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
@@ -207,6 +213,8 @@ def check(
     typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
     if report.dropped or report.unseen:
         typer.echo(f"Dropped: {counted(report.dropped, 'row')}, and all rows of {counted(report.unseen, 'user')}.")
+    if user is None:
+        typer.echo(f"EVENT LEVEL: every row counts as one user. {EVENT_LEVEL}")
     typer.echo(NOT_PRIVATE)
     if report.too_many:
         raise typer.Exit(1)

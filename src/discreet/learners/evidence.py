@@ -12,7 +12,8 @@ For values V of the successors, m = P V, a row of n visits whose counts have noi
     prior     T Var_p V / (1 - sum_t p_t^2): how P V differs between rows whose laws differ by T from the prior p,
     variance  k^2 e^2 + (1 - k)^2 (prior + variance of the group's own estimate),
 
-and rewards the same with sums of rewards. R^2 / 4 is for rows of few visits, which look surer than they are. Where
+and rewards the same with sums of rewards; where slacks are released, with the spread that they show
+(:mod:`discreet.learners.outcome_means`). R^2 / 4 is for rows of few visits, which look surer than they are. Where
 steps are pooled, the score of the behaviour is the mean of its actions' (:func:`_mixed`).
 """
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
+from discreet.learners.outcome_means import Outcomes, outcomes_of
 from discreet.mechanisms.release import Release
 from discreet.worlds.planning.count_projection import project_counts
 from discreet.worlds.planning.reward_units import end_value, value_limits
@@ -157,9 +159,25 @@ def _rewards(release: Release, visits: Floats, noise: Floats, behaviour: Floats)
     sums, spread = release["rewards"].values.reshape(visits.shape), _per_row(release, "rewards", visits.shape)
     overall = np.clip(sums.sum() / max(1.0, visits.sum()), 0.0, 1.0)
     everywhere = Means(np.full(visits.shape[:2], overall), np.zeros(visits.shape[:2]))
+    if "slacks" in release.statistics:
+        rows = outcomes_of(release, visits.shape)
+        of_states = _with_spread(rows.added(2), everywhere)
+        return of_states, _with_spread(rows, Means(*(table[:, :, None] for table in of_states)))
     states = _means(sums.sum(axis=2), spread.sum(axis=2), visits.sum(axis=2), noise.sum(axis=2), everywhere)
     prior = Means(*(np.broadcast_to(table[:, :, None], visits.shape) for table in states))
     return states, _means(sums, spread, visits, noise, prior)
+
+
+def _with_spread(rows: Outcomes, prior: Means) -> Means:
+    """Mean rewards of rows whose spread was released, drawn towards a prior."""
+    p = np.broadcast_to(prior.values, rows.visits.shape)
+    counted = _counted(rows.visits, rows.visit_noise)[1]
+    own = np.where(counted, (1 + rows.means) / 2, p)
+    errors = (rows.mean_noise(2 * p - 1) + rows.spread() / rows.counted) / 4
+    between = spread_of_rows((own - p)[counted] ** 2, errors[counted], 0.25)
+    kept = shares_kept(between, errors, counted)
+    values = np.clip(p + kept * (own - p), 0.0, 1.0)
+    return Means(values, kept**2 * errors + (1 - kept) ** 2 * (between + prior.variance))
 
 
 def _means(sums: Floats, spread: Floats, visits: Floats, noise: Floats, prior: Means) -> Means:

@@ -62,6 +62,16 @@ def best_law(privacy: Privacy, shape: Shape, per_user: int = 1) -> str:
     return min(scales, key=lambda law: scales[law])
 
 
+def recipe_for(privacy: Privacy, shape: Shape, per_user: int) -> str:
+    """The recipe for outcomes of one step in units of their own, where nothing follows; "auto" for anything else.
+
+    The range 0 to 1 is taken for yes and no, of which a bit says everything at less noise.
+    """
+    if shape.horizon > 1 or shape.rewards == (0.0, 1.0):
+        return "auto"
+    return f"offline/outcomes-{best_law(privacy, shape, per_user)}"
+
+
 def _recipe(law: str) -> Recipe:
     summary = f"one release of counts, sums and slacks of rewards with discrete {law.capitalize()} noise"
     return Recipe(

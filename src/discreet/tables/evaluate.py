@@ -30,9 +30,9 @@ from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, privatizer_for
 from discreet.tables.evaluation.interval import Interval
+from discreet.tables.evaluation.released_model import with_rewards
 from discreet.tables.evaluation.return_bounds import Limits, limits_of
 from discreet.tables.evaluation.split import Split, draw_split, load_split, remember
-from discreet.tables.evaluation.unknown_behaviour import with_rewards
 from discreet.tables.evaluation.verdict import Verdict
 from discreet.tables.holdout_evaluation import (
     Budget,
@@ -46,7 +46,7 @@ from discreet.tables.holdout_evaluation import (
 )
 from discreet.tables.policy_arrays import AnyBehaviour, behaviour_table, policy_table
 from discreet.tables.read.table import Table
-from discreet.tables.read.user_subsets import Ordered, PartUsers, ordered
+from discreet.tables.read.user_subsets import Ordered, PartUsers, one_is_judged, ordered
 from discreet.tables.receipt import (
     guarantee_facts,
     judgement_facts,
@@ -154,7 +154,7 @@ def evaluate(
         delta: By how much a probability may exceed the bound.
         rho: Zero-concentrated differential privacy in place of epsilon.
         behaviour: The policy that users followed, if it is known: a policy, its file, "uniform", or probabilities (A,),
-            (S, A) or (H, S, A); it makes intervals far narrower.
+            (S, A) or (H, S, A). Otherwise it is read from the table, and intervals are somewhat wider.
         returns: The range of the sum of rewards from any step on, where that is narrower than what the range of rewards
             allows.
         split: Who was held out.
@@ -192,11 +192,13 @@ def evaluate(
     Central(epsilon, delta, rho)  # refused before anything is read
     budget, holdout = Budget(epsilon, delta, rho), check_open_unit("holdout", holdout)
     check_judgeable(data.shape, limits.ends, budget, usual)
+    if data.declaration.per_user > 1:
+        raise one_is_judged(data.declaration)
     people = ordered(data)
     recorded = load_split(split) if isinstance(split, str | os.PathLike) else split
     if recorded is not None:
         recorded.check(people)
-    with_table = usual is not None and has_small_table(data.shape, limits.ends, budget)
+    with_table = has_small_table(data.shape, limits.ends, budget)
     parts = _parts(people, recorded, holdout, with_table)
     asked = Asked(data, loaded, table, usual, limits, budget, known, confidence)
     file = None if isinstance(split, Split | None) else split
@@ -215,7 +217,7 @@ def evaluate(
     bought = paid(
         ledger, dataset, _request(asked, people, recorded, holdout), planned,
         lambda: json.dumps(judged()[0], sort_keys=True, allow_nan=False).encode(),
-        what=_WHAT, declaration=declaration_hash(data.declaration), who=data.declaration.columns.user,
+        what=_WHAT, declaration=declaration_hash(data.declaration), who=data.declaration.columns.who,
     )  # fmt: skip
     content = json.loads(bought.content)
     promise = _stored_promise(asked, content["judgement"], parts[0], parts[1])
@@ -243,7 +245,7 @@ def _judged(
     release, promise, tables = _table(people, counted, asked.budget, asked.limits, asked.known, noise)
     judgement = judge_held_out(
         people, judging, asked.table, asked.limits, asked.budget, noise, behaviour=asked.behaviour, release=release,
-        table_users=int(counted.sum()), known=asked.known, split=used, confidence=asked.confidence,
+        table_users=int(counted.sum()), split=used, confidence=asked.confidence,
     )  # fmt: skip
     sizes = int(counted.sum()), int(judging.sum())
     content = {"judgement": judgement.facts, "tables": tables, "noise": noise_facts(noise.used)}
@@ -254,8 +256,7 @@ def _promise(asked: Asked, counted: Mask, judging: Mask) -> Guarantee:
     """What everybody is promised, before anything is drawn."""
     sizes, shape, ends = (int(counted.sum()), int(judging.sum())), asked.data.shape, asked.limits.ends
     known = asked.known is not None
-    later = promised(shape, ends, sizes[1], asked.budget, asked.behaviour is not None, known)
-    table = None
+    later, table = promised(asked.budget), None
     if sizes[0]:
         table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
     return drawn(of_both_parts(table, later, sizes, later), False)
@@ -265,7 +266,7 @@ def _stored_promise(asked: Asked, judged: Mapping[str, Any], counted: Mask, judg
     """What a stored evaluation promises, from the noise that it lists."""
     sizes, shape, ends = (int(counted.sum()), int(judging.sum())), asked.data.shape, asked.limits.ends
     known = asked.known is not None
-    later, table = stored_promise(judged, shape, ends, sizes[1], asked.budget, known), None
+    later, table = stored_promise(judged), None
     if sizes[0]:
         table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
     return drawn(of_both_parts(table, later, sizes, later), False)
@@ -349,6 +350,8 @@ def _facts(asked: Asked, content: Mapping[str, Any], promise: Guarantee, users: 
             "horizon": shape.horizon,
             "rewards": list(shape.rewards),
             "homogeneous": shape.homogeneous,
+            "cap": declaration.cap,
+            "event_level": declaration.columns.user is None,
             "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,

@@ -76,12 +76,16 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
     """
     columns, m = declaration.columns, declaration.per_user
     episodes, told = columns.episode is not None, columns.next_state is not None
-    keys = ["user", *(["episode"] if episodes else []), *(["step"] if columns.step is not None else [])]
-    values = ["state", "action", *(["reward"] if columns.reward else []), *(["next state"] if told else [])]
-    rules = [
-        f"rows without user{' or episode' if episodes else ''}, or with step, state or action outside the declared "
-        "domain, are dropped"
+    keys = [
+        *(["user"] if columns.user is not None else []),
+        *(["episode"] if episodes else []),
+        *(["step"] if columns.step is not None else []),
     ]
+    values = ["state", "action", *(["reward"] if columns.reward else []), *(["next state"] if told else [])]
+    nobody = (
+        f"rows without user{' or episode' if episodes else ''}, or with" if columns.user is not None else "rows with"
+    )
+    rules = [f"{nobody} step, state or action outside the declared domain, are dropped"]
     if told:
         rules.append("rows with a next state outside the declared domain are dropped")
     if episodes:
@@ -89,7 +93,12 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
             "episode with the smallest identifier is" if m == 1 else f"{m} episodes with the smallest identifiers are"
         )
         rules.append(f"of a user's episodes the {kept} kept")
-    rules.append(f"of several rows for one {_listed(keys)} the one with the smallest {_listed(values)} is kept")
+    if columns.user is None:
+        rules.append("every row counts as one user")
+    elif declaration.cap is not None:
+        rules.append(f"every row is a trajectory, and at most {m} of a user's are kept, drawn by lot")
+    else:
+        rules.append(f"of several rows for one {_listed(keys)} the one with the smallest {_listed(values)} is kept")
     if columns.reward is not None and levels is not None:
         rules.append(
             f"rewards are clipped to the declared range, missing ones count as {declaration.missing_reward:g}, and "
@@ -216,6 +225,8 @@ def training_facts(
             "rewards": list(shape.rewards),
             "trajectories_per_user": declaration.per_user,
             "homogeneous": shape.homogeneous,
+            "cap": declaration.cap,
+            "event_level": declaration.columns.user is None,
             "first_step": None if declaration.dates is not None else declaration.first_step,
             "early_end": declaration.early_end,
             "missing_reward": declaration.missing_reward,

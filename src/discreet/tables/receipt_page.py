@@ -110,7 +110,7 @@ def _data(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("name", data["dataset"] or "none was given (--dataset)"),
         ("people", people_words(facts)),
-        ("a person is", f"a value of the column {data['user']}"),
+        ("a person is", "any row: event level" if data["user"] is None else f"a value of the column {data['user']}"),
         ("hash of its declaration", data["declaration"]),
     ]
 

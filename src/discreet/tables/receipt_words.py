@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from discreet.base.notebook import counted
 from discreet.privacy.odds import bound_words, delta_words, factor, likely, odds_words
 from discreet.privacy.words import rounded_up
 from discreet.tables.evaluation.split import Split
@@ -15,6 +16,10 @@ from discreet.tables.read.columns import MISSING
 
 ADDS_UP = "This epsilon adds to those of earlier releases about the same people, and to those of later ones."
 _SEEN = "what was released"
+EVENT_LEVEL = (
+    "Whoever has several rows is protected in each of them, and not as a whole: where a column says whose a row is, "
+    "name it (--user)."
+)
 
 
 def adds_up(split: Split | None, in_a_ledger: bool) -> str | None:
@@ -68,7 +73,7 @@ def promised(facts: Mapping[str, Any]) -> list[str]:
         return [f"Nothing that can be stated by epsilon is promised about what was released ({everything})."]
     epsilon, delta, beyond = stated
     lines = [
-        f"Take any one person in the data, and everything that was released: {everything}. "
+        f"Take any one {_one_unit(facts)} in the data, and everything that was released: {everything}. "
         + bound_words(epsilon, beyond, _SEEN),
         *odds_words(epsilon, beyond, _SEEN),
         *([delta_of(facts)] if delta else []),
@@ -81,6 +86,13 @@ def promised(facts: Mapping[str, Any]) -> list[str]:
             "entirely. Ask for a delta well below one in the number of people."
         )
     return lines
+
+
+def _one_unit(facts: Mapping[str, Any]) -> str:
+    """Who or what the promise is to, in a few words."""
+    if facts["declared"]["event_level"]:
+        return "row (event level: not all rows of a person)"
+    return "person" if facts["declared"]["cap"] is None else f"value of the column {facts['data']['user']!r}"
 
 
 def not_promised(facts: Mapping[str, Any]) -> list[str]:
@@ -101,10 +113,22 @@ def unit_words(facts: Mapping[str, Any]) -> list[str]:
     """Who or what is one unit of protection."""
     guarantee, times = facts["guarantee"], facts["declared"]["trajectories_per_user"]
     most = "one trajectory" if times == 1 else f"at most {times:,} trajectories"
+    formal = f"Formally, the unit is {guarantee['unit']!r}, and neighbouring data sets {guarantee['neighbours']}"
+    if facts["declared"]["event_level"]:
+        return [
+            "EVENT LEVEL: one row of the table, whoever it is about, because no column of users was declared. "
+            f"{formal}, where each row is called a user.",
+            EVENT_LEVEL,
+        ]
+    if facts["declared"]["cap"] is not None:
+        return [
+            f"Whatever one value of the column {facts['data']['user']!r} stands for (a person, a household, a clinic, "
+            f"a school): all of its rows, of which at most {times:,} count, drawn by lot, taken together. {formal}.",
+            "Who has rows under several such values is protected in each of them, and not as a whole.",
+        ]
     return [
         f"One person: everything that belongs to one value of the column {facts['data']['user']!r}, {most} with all "
-        f"rows, taken together. Formally, the unit is {guarantee['unit']!r}, and neighbouring data sets "
-        f"{guarantee['neighbours']}.",
+        f"rows, taken together. {formal}.",
         "If one person has several such values (two identifiers, two hospitals), the promise is for each of them and "
         "not for the person.",
     ]
@@ -166,7 +190,7 @@ def present_words(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def assumed_words(declared: Mapping[str, Any]) -> str:
     """What was taken for granted about every record unless it was declared otherwise."""
-    first = declared["first_step"]
+    first, cap = declared["first_step"], declared["cap"]
     ends = "records may end before the horizon, and what follows is worth 0"
     return "; ".join(
         [
@@ -174,8 +198,19 @@ def assumed_words(declared: Mapping[str, Any]) -> str:
             ends if declared["early_end"] else "every record has all its steps",
             f"a missing reward counts as {declared['missing_reward']:g}",
             MISSING[declared["missing"]],
+            *_numbers_words(declared),
+            *([f"at most {counted(cap, 'row')} of one user count, drawn by lot"] if cap is not None else []),
         ]
     )
+
+
+def _numbers_words(declared: Mapping[str, Any]) -> list[str]:
+    """Which numbers count where states or actions are no labels: who counts from one would lose the last of them."""
+    return [
+        f"{name} are whole numbers from 0 to {declared[name] - 1}, and rows with others are dropped"
+        for name, labels in (("states", "state_labels"), ("actions", "action_labels"))
+        if declared[labels] is None
+    ]
 
 
 def _on_average(average: float | None, by_state: list[float]) -> str:

@@ -16,7 +16,7 @@ from discreet.base.types import NDArray
 from discreet.mechanisms.release import Release
 from discreet.tables.read.columns import Declaration
 
-_MEANING = {"visits": "visits", "rewards": "reward_shares"}
+_MEANING = {"visits": "visits", "rewards": "reward_shares", "slacks": "reward_slacks"}
 
 
 def released_table(release: Release, declaration: Declaration) -> Any:

@@ -22,10 +22,13 @@ from discreet.recipes.targets import Central
 from discreet.tables.read.columns import Declaration
 from discreet.tables.read.table import Table
 
+_LATER = ("cap",)  # declarations of 0.2.0 had none, and keep their hash
+
 
 def declaration_hash(declaration: Declaration) -> str:
     """The SHA-256 of all that was declared about a table."""
-    return digest(as_plain(asdict(declaration)))
+    told = asdict(declaration)
+    return digest(as_plain({name: value for name, value in told.items() if name not in _LATER or value is not None}))
 
 
 def train_request(

@@ -40,6 +40,7 @@ from discreet.mechanisms.session import Privatizer, Session
 from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.noise.exact_sampler import check_sampler
 from discreet.privacy.guarantee import Guarantee, drawn
+from discreet.recipes.outcomes import recipe_for
 from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, learn, privatizer_for
 from discreet.simulation.progress import progress_bar
@@ -263,6 +264,8 @@ def train(
     people: TableUsers | PartUsers = TableUsers(data) if jury.people is None else jury.counted_users()
     users = data.users() if jury.split is None else jury.split.learned_from
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
+    if recipe == "auto" and not recipe_options and known is None and getattr(chosen, "penalty", "") == "noise":
+        target = replace(target, recipe=recipe_for(target, data.shape, data.declaration.per_user))
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
@@ -295,15 +298,15 @@ def train(
         if jury.split is None:
             return table
         found = planned(StoredAnswers(privatizer, users, table))
-        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, known, noise))
+        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, noise))
 
     if ledger is not None and dataset is not None:
-        promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget, known)
+        promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget)
         bought = paid(
             ledger, dataset,
             {**train_request(data, chosen, target, privatizer, users, known), **jury.request(safe)}, promise, draw,
             what=what, declaration=declaration_hash(data.declaration),
-            who=data.declaration.columns.user,
+            who=data.declaration.columns.who,
             count=lambda: count_ahead(people, privatizer, chosen.ask(chosen.init(problem, coins)), users),
         )  # fmt: skip
         table, judged = (bought.content, None) if jury.split is None else without_judgement(bought.content)
@@ -311,14 +314,14 @@ def train(
         found, made = planned(stored), stored.made
         judgement = None
         if judged is not None:
-            promise = jury.stored(judged, found.release.guarantee, users, budget, known is not None)
+            promise = jury.stored(judged, found.release.guarantee, users)
             judgement = judgement_from(judged, promise)
     else:
         jury.remember(what, budget)
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
             found = planned(privatizer.open(people, noise, users))
-            judgement = jury.judge(found.policy, found.release, users, budget, known, noise)
+            judgement = jury.judge(found.policy, found.release, users, budget, noise)
         made, promise = _made(noise), found.release.guarantee
         if judgement is not None and jury.split is not None:
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)

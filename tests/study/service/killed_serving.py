@@ -38,7 +38,7 @@ from typing import Any
 import httpx
 import numpy as np
 from tests.study.service.killing import answers, check_killed, clients, forked, free_port, is_final, shortest
-from tests.study.service.soundness import heads_are_a_chain, the_ledger_is_sound
+from tests.study.service.soundness import STORED, heads_are_a_chain, the_ledger_is_sound
 
 from discreet.base.policies import Policy, StochasticPolicy
 from discreet.base.saved_arrays import from_bytes
@@ -216,7 +216,7 @@ def look(file: Path, db: str | None, crowd: Crowd) -> int:
     heads = heads_are_a_chain(link, study, places.head)
     assert all(heads[number] == head for number, head in crowd.heads.items()), "a head that was seen has changed"
     the_ledger_is_sound(link, study)
-    stored = {str(name): counted for name, counted in link.rows("SELECT id, counted FROM reports")}
+    stored = {str(name): counted for name, counted in link.rows(f"SELECT id, counted FROM ({STORED}) s")}
     assert crowd.accepted <= stored.keys(), "a report was lost"
     assert stored.keys() <= crowd.made.keys()
     assert not stored.keys() & crowd.refused - crowd.accepted, "refused and stored"

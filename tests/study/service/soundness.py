@@ -12,6 +12,14 @@ from discreet.study.service.chain_heads import ExternalHead, check_head, hashed
 from discreet.study.service.declaration import Study
 from discreet.study.service.study_database import Link
 
+# A report was counted once the closing of its lot has opened another round, and abandoned if its lot is no round.
+CLOSED = "(r.lot < (SELECT max(number) FROM rounds))"
+STORED = (
+    f"SELECT r.id, r.round, CASE WHEN {CLOSED} THEN r.lot END AS counted, c.content, c.fingerprint FROM reports r "
+    "LEFT JOIN (SELECT * FROM contents_0 UNION ALL SELECT * FROM contents_1) c ON c.id = r.id"
+)
+COUNTED = f"SELECT count(*) FROM reports r WHERE r.lot > 0 AND {CLOSED}"
+
 
 def heads_are_a_chain(link: Link, study: Study, head_file: Path) -> dict[int, str]:
     """Heads are signed, name what they follow and what was released before them; gives them by round.

@@ -16,6 +16,7 @@ from tests.study.service.small_studies import (
     report,
     run_to_the_end,
 )
+from tests.study.service.soundness import STORED
 
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.client.reports import read_round
@@ -47,7 +48,7 @@ def refused(code: str):
 
 def counted(at) -> list[tuple]:
     with at.reading() as link:
-        return link.rows("SELECT id, round, counted, content FROM reports ORDER BY id")
+        return link.rows(f"{STORED} ORDER BY r.id")
 
 
 def test_a_study_runs_to_its_end_and_every_report_is_counted_once(at_work, rng):
@@ -227,7 +228,7 @@ def test_a_fingerprint_of_a_record_needs_the_key(tmp_path, rng):
     at.accept(body)
     content = at.format.pack(at_report(body), at._rules_of(1))
     with at.reading() as link:
-        ((fingerprint,),) = link.rows("SELECT fingerprint FROM reports")
+        ((fingerprint,),) = link.rows("SELECT fingerprint FROM contents_1")
         ((public,),) = link.rows("SELECT public_key FROM rounds")
     guesses = [hashlib.sha256(content).hexdigest(), hmac.new(bytes(public), content, "sha256").hexdigest()]
     assert fingerprint not in guesses

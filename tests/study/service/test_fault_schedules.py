@@ -30,7 +30,7 @@ from tests.study.service.faulty import (  # noqa: F401
     study_of,
     tally,
 )
-from tests.study.service.soundness import heads_are_a_chain, the_ledger_is_sound
+from tests.study.service.soundness import STORED, heads_are_a_chain, the_ledger_is_sound
 
 from discreet.base.errors import InvalidInput
 from discreet.ledger.chain import canonical
@@ -86,7 +86,9 @@ class Study(RuleBasedStateMachine):
             while self._desk(1).close_if_full():
                 pass
             self._restart(0, struck=False)
+            self._desk(0).close_if_full()
             self.everything_holds()
+            self._what_was_counted_is_erased()
             self._only_keys_that_are_needed()
         finally:
             self._look_away()
@@ -222,7 +224,7 @@ class Study(RuleBasedStateMachine):
             # Of a report that was counted only the id is known; and a closed central round, or an abandoned one, does
             # not look at what stood under the id. The answer is as before.
             with closing(self.site.look()) as link:
-                ((counted,),) = link.execute("SELECT counted FROM reports WHERE id = ?", (body["id"],)).fetchall()
+                ((counted,),) = link.execute(f"SELECT counted FROM ({STORED}) WHERE id = ?", (body["id"],)).fetchall()
             assert self.model != "local" or counted is not None or chosen.round in self.abandoned
             assert chosen.round < self._desk(which).published.row.number
 
@@ -354,7 +356,7 @@ class Study(RuleBasedStateMachine):
         if self.seen == (changes, acknowledged):
             return  # nobody has written anything since the last look
         self.seen = changes, acknowledged
-        stored = {row[0]: row[1:] for row in connection.execute("SELECT id, counted, content FROM reports")}
+        stored = {row[0]: row[1:] for row in connection.execute(f"SELECT id, counted, content FROM ({STORED})")}
         self._reports_are_counted_once(connection, stored)
         link, study = Link(connection, threading.Lock()), self.site.study
         for number, head in heads_are_a_chain(link, study, self.site.places.head).items():
@@ -369,7 +371,7 @@ class Study(RuleBasedStateMachine):
     def _reports_are_counted_once(self, connection, stored) -> None:
         assert {report.id for report in self.reports if report.acknowledged} <= stored.keys(), "a report was lost"
         assert stored.keys() <= {report.id for report in self.reports}, "something else was stored"
-        assert all((counted is None) == (content is not None) for counted, content in stored.values())
+        assert all(counted is not None or content is not None for counted, content in stored.values()), "erased early"
         assert sum(counted != -1 for counted, _content in stored.values()) <= self.site.study.total
         counted = {report.cell for report in self.reports if (stored.get(report.id, (None,))[0] or -1) > 0}
         (public,) = connection.execute("SELECT public FROM states").fetchone()
@@ -379,6 +381,10 @@ class Study(RuleBasedStateMachine):
         expected[list(counted)] = 1
         found = tally(self.site.study, public, served).reshape(-1)
         assert np.abs(found - expected).max() < 0.01, "counted twice, or not at all"
+
+    def _what_was_counted_is_erased(self) -> None:
+        with closing(self.site.look()) as link:
+            assert not link.execute(f"SELECT id FROM ({STORED}) WHERE counted > 0 AND content IS NOT NULL").fetchall()
 
     def _only_keys_that_are_needed(self) -> None:
         folder = self.site.places.keys

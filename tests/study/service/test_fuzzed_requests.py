@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.study.service.small_studies import ASKED, CENTRAL, SAMPLED, TOKENS, coordinator, declared
+from tests.study.service.soundness import COUNTED
 
 from discreet.study.service.app import Service
 from discreet.study.service.monitoring import Log
@@ -200,7 +201,7 @@ def check(at, fuzzer: Fuzzer) -> None:
         stored = dict(link.rows("SELECT id, token FROM reports"))
         used = dict(link.rows("SELECT digest, used FROM tokens"))
         (served,) = link.row("SELECT served FROM rounds ORDER BY number DESC LIMIT 1")
-        (counted,) = link.row("SELECT count(*) FROM reports WHERE counted IS NOT NULL")
+        (counted,) = link.row(COUNTED)
     assert stored.keys() == {json.loads(body)["id"] for body, _token in fuzzer.honest}
     assert served == counted
     if fuzzer.tokens:

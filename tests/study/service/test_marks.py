@@ -36,7 +36,12 @@ def restored(file):
 def forget(file, name: str) -> None:
     """What a standby that lags looks like: the last report is not there."""
     connection = sqlite3.connect(places_of(file).database, isolation_level=None)
-    assert connection.execute("DELETE FROM reports WHERE id = ?", (name,)).rowcount == 1
+    for table in (
+        "reports",
+        "contents_1" if connection.execute("SELECT 1 FROM contents_1").fetchone() else "contents_0",
+    ):
+        assert connection.execute(f"DELETE FROM {table} WHERE id = ?", (name,)).rowcount == 1
+    connection.execute("UPDATE intake SET reports = reports - 1")
     connection.close()
 
 

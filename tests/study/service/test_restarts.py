@@ -20,6 +20,7 @@ from tests.study.service.small_studies import (
     report,
     run_to_the_end,
 )
+from tests.study.service.soundness import COUNTED
 
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.ledger import balance, opened, verify
@@ -32,8 +33,9 @@ from discreet.study.service.wire_messages import Accepted, Refused
 
 OPENING = ("open: begun", "open: charged", "open: keyed", "open: written", "open: committed",
            "finish: checked", "finish: headed", "finish: published", "finish: destroyed")  # fmt: skip
-CLOSING = ("close: locked", "close: read", "close: released", "close: charged", "close: counted", "close: written",
-           "close: committed", "finish: checked", "finish: headed", "finish: published",
+CLOSING = ("close: locked", "close: frozen", "close: read", "close: released", "open: keyed", "close: publishing",
+           "close: charged", "close: counted", "close: written", "close: committed", "erase: locked",
+           "erase: committed", "finish: checked", "finish: headed", "finish: published",
            "finish: destroyed")  # fmt: skip
 ACCEPTING = ("accept: locked", "accept: written", "accept: committed")
 
@@ -57,7 +59,7 @@ def dies_at(name: str, after: int = 0):
 
 def total(at) -> int:
     with at.reading() as link:
-        ((number,),) = link.rows("SELECT count(*) FROM reports WHERE counted > 0")
+        ((number,),) = link.rows(COUNTED)
         return number
 
 

@@ -1,15 +1,20 @@
-"""Closing a round: one transaction that counts, charges, releases, plans, and opens the next round.
+"""Closing a round, while reports keep coming: freeze, count, publish, erase.
 
-In this order: lock; count what has arrived; release, with noise from the operating system; let the learner plan; make
-the key of the next round and seal secret state to it; enter the release in the ledger; COMMIT. Nothing that was drawn
-leaves before that. After it, also when a restart has to do it: the external head is written and synced, the policy is
-published, the keys of closed rounds are destroyed (:meth:`discreet.study.service.coordinator.Coordinator.finish`).
+*Freeze* is a short transaction: from then on reports go into the next lot, and those of this one no longer change.
+*Count* is outside of any transaction: read them, release, with noise from the operating system, let the learner plan,
+make the key of the next round and seal secret state to it. *Publish* is a short transaction: if the round is still the
+open one, enter release, round and state in the ledger and the tables; COMMIT. Nothing that was drawn leaves
+before that. *Erase* removes, piece by piece, what the counted reports said. After COMMIT, also when a restart has to do
+it: the external head is written and synced, the policy is published, the keys of closed rounds are destroyed
+(:meth:`discreet.study.service.coordinator.Coordinator.finish`).
 
-**Formal guarantees.** *Exactly once.* A report is counted by the closing whose transaction marks it, and marking and
-releasing stand or fall together. *Spend before release.* The whole study is charged when it opens, as rounds of which a
-participant is in at most r (:func:`discreet.ledger.spending.declare_rounds`); each release is an entry of that plan, in
-the transaction that makes it. *Crash anywhere.* Before COMMIT the database is as it was, and noise that was drawn is
-forgotten unseen; after it everything that is left to do is a function of the database.
+**Formal guarantees.** *Exactly once.* A report belongs to one lot from its own transaction on, a lot is frozen once,
+and one closing publishes it: that a lot was counted and its release stand or fall together. *Spend before release.* The
+whole study is charged when it opens, as rounds of which a participant is in at most r
+(:func:`discreet.ledger.spending.declare_rounds`); each release is an entry of that plan, in the transaction that makes
+it. *Crash anywhere.* Before the second COMMIT nothing was released, and noise that was drawn is forgotten unseen,
+whether its process has died or another one was faster; after it everything that is left to do is a function of the
+database.
 """
 
 from __future__ import annotations
@@ -17,7 +22,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from discreet.base.errors import InvalidInput
@@ -26,7 +30,7 @@ from discreet.learners.saved_learners import load_state, save_state
 from discreet.ledger.chain import canonical, digest
 from discreet.ledger.spending import spend
 from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.messages.device_reports import tally_records
+from discreet.mechanisms.messages.device_reports import Report, tally_records
 from discreet.mechanisms.release import Release
 from discreet.mechanisms.saved_intakes import SavedIntake, from_bytes, to_bytes
 from discreet.mechanisms.session import Intake
@@ -34,7 +38,7 @@ from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.study.service import batches, rounds
 from discreet.study.service.chain_heads import Head, Signer, hashed
 from discreet.study.service.reports import ReportFormat
-from discreet.study.service.rounds import RoundRow, StateRow
+from discreet.study.service.rounds import RoundRow, Standing, StateRow
 from discreet.study.service.sealing import KeyFolder, RoundKey, bound_to, seal
 from discreet.study.service.study_database import Link, Point
 from discreet.study.service.study_mechanism import Mechanism, policy_from, policy_message
@@ -75,37 +79,138 @@ class Closed(NamedTuple):
 
 
 def close(link: Link, desk: Desk, live: Live | None, *, ending: str | None = None) -> Closed | None:
-    """Close the open round if it is full; with ``ending`` close it as it is, and the study. None: nothing was done."""
+    """Close the open round if it is full; with ``ending`` close it as it is, and the study. None: nothing was done.
+
+    A closing that was frozen and not published, by whoever has died meanwhile, is counted anew; ``ending`` then takes
+    effect with the next one.
+    """
+    at = _freeze(link, desk, ending)
+    if at is None:
+        return None
+    desk.point("close: frozen")
+    found = _read(link, desk, at)
+    if found is None:
+        return None
+    desk.point("close: read")
+    try:
+        draft = _draft(desk, found, live)
+    except InvalidInput:  # a key is gone, which whoever was faster has destroyed
+        if not _is_overtaken(link, at):
+            raise
+        return None
+    return _publish(link, desk, at, draft)
+
+
+class Found(NamedTuple):
+    """Everything that a closing reads."""
+
+    at: Standing
+    row: RoundRow
+    state: StateRow | None
+    groups: dict[int, list[tuple[bytes, int]]]  # by round: contents, and how many reports have the same
+    policies: dict[int, AnyPolicy]
+    batch: bytes
+
+
+class Draft(NamedTuple):
+    """What a closing enters: until it is committed nobody sees any of it, and it may be forgotten."""
+
+    reports: int
+    content: bytes | None  # of the release; None: there is none
+    following: Next
+
+
+def _freeze(link: Link, desk: Desk, ending: str | None) -> Standing | None:
+    """Say which reports the open round counts, if it is time: one row changes, however many there are."""
     with link.writing():
         desk.point("close: locked")
         desk.check(link)
-        study, row = rounds.study_row(link), rounds.last_round(link)
-        if study is None or row is None or study.ended is not None:
+        at = rounds.standing(link)
+        if at is None or at.how is not None:
             return None
-        waiting = rounds.waiting(link)
-        if ending is None and waiting < row.wanted:
+        if at.closing:
+            return at
+        if (ending is None and not at.full) or rounds.left_to_erase(link):
             return None
-        live = live if live is not None and live.number == row.number else load(link, desk, row)
-        desk.point("close: read")
-        released = ""
-        if waiting:
-            release = _count(link, desk, live.intake, row)
-            desk.point("close: released")
-            live = live._replace(state=desk.mechanism.learner.update(live.state, release))
-            released = _enter(link, desk, live.intake.save(), row.number, waiting)
+        rounds.freeze(link)
+        if ending is not None:
+            rounds.end_study(link, ending)
+        return rounds.standing(link)
+
+
+def _read(link: Link, desk: Desk, at: Standing) -> Found | None:
+    """What is frozen, as nobody changes it any more; None if somebody has published meanwhile."""
+    with link.reading():
+        row, state = rounds.round_at(link, at.number), rounds.state_row(link, at.number)
+        if row is None or _is_overtaken(link, at):
+            return None
+        groups: dict[int, list[tuple[bytes, int]]] = {}
+        batch = rounds.waiting_batch(link) if desk.mechanism.study.shuffled else None
+        for number, content, times in rounds.frozen_reports(link, at.number):
+            groups.setdefault(number, []).append((content, times))
+        others = {number: rounds.round_at(link, number) for number in groups}
+    said = batch[0] if batch else sum(times for group in groups.values() for _, times in group)
+    if said != at.frozen:
+        raise InvalidInput(
+            f"{said} reports of round {at.number} are in the database, where {at.frozen} were taken: restore a whole "
+            "copy of it"
+        )
+    policies = {number: policy_from(json.loads(one.policy)) for number, one in others.items() if one is not None}
+    return Found(at, row, state, groups, policies, batch[1] if batch else b"")
+
+
+def _is_overtaken(link: Link, at: Standing) -> bool:
+    """Whether somebody else has published, or abandoned, what was frozen."""
+    now = rounds.standing(link)
+    return now is None or (now.number, now.lot, now.frozen) != (at.number, at.lot, at.frozen)
+
+
+def _draft(desk: Desk, found: Found, live: Live | None) -> Draft:
+    """Count, release, plan: nobody waits for it."""
+    at, row = found.at, found.row
+    live = live if live is not None and live.number == row.number else live_at(desk, row.number, found.state)
+    content, released = None, ""
+    if at.frozen:
+        release = _count(desk, live.intake, found)
+        desk.point("close: released")
+        live = live._replace(state=desk.mechanism.learner.update(live.state, release))
+        content = to_bytes(live.intake.save().public)
+        released = hashed(content)
+    ends = at.ended or ("all reports were counted" if live.intake.left == 0 else None)
+    return Draft(at.frozen, content, next_round(desk, live, row.number + 1, hashed(row.signed), released, ends))
+
+
+def _publish(link: Link, desk: Desk, at: Standing, draft: Draft) -> Closed | None:
+    """Enter it all, in one transaction, unless somebody else was faster: then nobody ever sees the draft."""
+    number = at.number
+    with link.writing():
+        desk.point("close: publishing")
+        desk.check(link)
+        if _is_overtaken(link, at):
+            return None
+        if draft.content is not None:
+            _enter(link, desk, draft.content, number, draft.reports)
             desk.point("close: charged")
-        rounds.mark_counted(link, row.number)
-        rounds.close_round(link, row.number, desk.clock(), "counted")
+        rounds.mark_counted(link, number)
+        rounds.close_round(link, number, desk.clock(), "counted")
         desk.point("close: counted")
-        ends = ending or ("all reports were counted" if live.intake.left == 0 else None)
-        following = open_next(link, desk, live, row.number + 1, hashed(row.signed), released, ends)
+        enter_next(link, desk, draft.following)
         desk.point("close: written")
     desk.point("close: committed")
-    return Closed(row.number, waiting, None if ends else following)
+    return Closed(number, draft.reports, None if draft.following.ends else draft.following.live)
 
 
-def open_next(link: Link, desk: Desk, live: Live, number: int, previous: str, released: str, ends: str | None) -> Live:
-    """Enter the next round: its policy and head, its key, and the state that it starts from."""
+class Next(NamedTuple):
+    """A round that is about to open: its row, what is remembered with it, and how the study ends if it is the last."""
+
+    row: RoundRow
+    state: StateRow
+    live: Live
+    ends: str | None
+
+
+def next_round(desk: Desk, live: Live, number: int, previous: str, released: str, ends: str | None) -> Next:
+    """Plan the next round: its policy and head, its key, and the state that it starts from."""
     mechanism = desk.mechanism
     learner, intake, state = mechanism.learner, live.intake, live.state
     if ends is None:
@@ -113,7 +218,6 @@ def open_next(link: Link, desk: Desk, live: Live, number: int, previous: str, re
         policy, wanted = request.policy, intake.users_for(request)
     else:
         policy, wanted = learner.recommend(state), 0
-        rounds.end_study(link, ends)
     message = policy_message(policy)
     head: Head = desk.signer.sign(mechanism.study.hash, number, message, previous, released)
     key = desk.keys.new(number) if mechanism.study.sealed and ends is None else None
@@ -123,71 +227,84 @@ def open_next(link: Link, desk: Desk, live: Live, number: int, previous: str, re
         number, canonical(message), canonical(head), None if key is None else key.public, wanted, intake.served, time,
         *((time, "final") if ends else (None, None)),
     )  # fmt: skip
-    rounds.add_round(link, row)
     saved, secret = intake.save(), None
     if saved.secret and key is not None:
         info = bound_to(mechanism.study.hash, number, "state")
         secret = seal(to_bytes(saved.secret), key.public, info)
-    rounds.put_state(link, StateRow(number, to_bytes(saved.public), secret, save_state(learner, state)))
+    kept = StateRow(number, to_bytes(saved.public), secret, save_state(learner, state))
+    return Next(row, kept, Live(number, intake, state), ends)
+
+
+def enter_next(link: Link, desk: Desk, following: Next) -> None:
+    """Enter the next round."""
+    if following.ends is not None:
+        rounds.end_study(link, following.ends)
+    rounds.add_round(link, following.row)
+    rounds.put_state(link, following.state)
     desk.point("open: written")
-    return Live(number, intake, state)
+
+
+def erase(link: Link, desk: Desk) -> bool:
+    """Erase some of what was counted; whether there was any. Intake waits for one such piece at most."""
+    if not rounds.left_to_erase(link):
+        return False
+    with link.writing():
+        desk.point("erase: locked")
+        rounds.erase(link)
+    desk.point("erase: committed")
+    return True
 
 
 def load(link: Link, desk: Desk, row: RoundRow) -> Live:
     """Intake and learner as they were saved when this round opened."""
-    mechanism, kept = desk.mechanism, rounds.state_row(link, row.number)
+    return live_at(desk, row.number, rounds.state_row(link, row.number))
+
+
+def live_at(desk: Desk, number: int, kept: StateRow | None) -> Live:
+    """The same from what was saved."""
+    mechanism = desk.mechanism
     if kept is None:
-        raise InvalidInput(f"the state of round {row.number} is missing from the database: restore a whole copy of it")
+        raise InvalidInput(f"the state of round {number} is missing from the database: restore a whole copy of it")
     secret: dict[str, Any] = {}
     if kept.sealed is not None:
-        key = desk.keys.get(row.number)
-        secret = dict(from_bytes(key.open(kept.sealed, bound_to(mechanism.study.hash, row.number, "state"))))
+        key = desk.keys.get(number)
+        secret = dict(from_bytes(key.open(kept.sealed, bound_to(mechanism.study.hash, number, "state"))))
     saved = SavedIntake(dict(from_bytes(kept.public)), secret)
     noise = desk.noise if mechanism.study.sealed else None
     intake = mechanism.privatizer.resume(saved, mechanism.study.total, noise)
     release = intake.release_now() if intake.served else None
-    return Live(row.number, intake, load_state(mechanism.learner, mechanism.problem, release, kept.learner))
+    return Live(number, intake, load_state(mechanism.learner, mechanism.problem, release, kept.learner))
 
 
-def _count(link: Link, desk: Desk, intake: Intake, row: RoundRow) -> Release:
+def _count(desk: Desk, intake: Intake, found: Found) -> Release:
     """Hand what has arrived to the intake, which adds noise where that is its part, and releases."""
-    study, form = desk.mechanism.study, desk.format
+    study, form, number = desk.mechanism.study, desk.format, found.at.number
     if study.shuffled:
-        return _count_batch(link, desk, intake, row)
-    waiting = rounds.waiting_reports(link)
-    if not study.sealed:
-        groups = groupby(waiting, key=lambda report: report[0])
-        return intake.receive(
-            [(_policy(link, number), form.messages([content for _, content in group])) for number, group in groups]
+        assert desk.opener is not None
+        policy = policy_from(json.loads(found.row.policy))
+        terms = desk.mechanism.terms(policy, found.at.frozen)
+        return intake.receive_messages(
+            batches.counted(found.batch, desk.opener, study.hash, number, terms), found.at.frozen, policy
         )
-    key, info = desk.keys.get(row.number), bound_to(study.hash, row.number, "record")
-    records = form.records([key.open(content, info) for _number, content in waiting])
-    context = Context(policy_from(json.loads(row.policy)))
-    return intake.take(tally_records(intake.encoders(context), context, records), len(waiting), context)
+    if not study.sealed:
+        return intake.receive([(found.policies[each], _messages(form, group)) for each, group in found.groups.items()])
+    key, info = desk.keys.get(number), bound_to(study.hash, number, "record")
+    sealed = [content for content, times in found.groups[number] for _ in range(times)]
+    records = form.records([key.open(content, info) for content in sealed])
+    context = Context(policy_from(json.loads(found.row.policy)))
+    return intake.take(tally_records(intake.encoders(context), context, records), len(sealed), context)
 
 
-def _count_batch(link: Link, desk: Desk, intake: Intake, row: RoundRow) -> Release:
-    """Open the shuffled batch of the round and hand over what its messages say."""
-    study, batch = desk.mechanism.study, rounds.waiting_batch(link)
-    assert batch is not None
-    assert desk.opener is not None
-    (users, content), policy = batch, policy_from(json.loads(row.policy))
-    said = batches.counted(content, desk.opener, study.hash, row.number, desk.mechanism.terms(policy, users))
-    return intake.receive_messages(said, users, policy)
+def _messages(form: ReportFormat, group: list[tuple[bytes, int]]) -> list[list[Report]]:
+    said = form.messages([content for content, _ in group])
+    return [message for message, (_, times) in zip(said, group, strict=True) for _ in range(times)]
 
 
-def _policy(link: Link, number: int) -> AnyPolicy:
-    row = rounds.round_at(link, number)
-    assert row is not None
-    return policy_from(json.loads(row.policy))
-
-
-def _enter(link: Link, desk: Desk, saved: SavedIntake, number: int, reports: int) -> str:
-    """The entry of a release in the ledger, at no further cost; gives the hash of what was released."""
-    study, content = desk.mechanism.study, to_bytes(saved.public)
+def _enter(link: Link, desk: Desk, content: bytes, number: int, reports: int) -> None:
+    """The entry of a release in the ledger, at no further cost."""
+    study = desk.mechanism.study
     spend(
         link.raw, study.name, desk.mechanism.part, what=f"round {number}, {reports} reports",
         request=digest({"study": study.hash, "round": number}), release=content, declaration=study.hash, who=WHO,
         plan=PLAN,
     )  # fmt: skip
-    return hashed(content)

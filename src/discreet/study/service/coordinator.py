@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -53,6 +54,7 @@ from discreet.study.service.study_mechanism import policy_from, prepare
 from discreet.study.service.wire_messages import Accepted, BatchAccepted, Refused, ReportMessage, decode
 
 _MOST_HEADS = 100  # of one answer
+_END, _PAUSE = 600.0, 0.05  # seconds that ending a study waits for others, and between two attempts
 _MOST_RULES = 512  # rounds whose rules are kept at hand
 
 
@@ -303,7 +305,8 @@ class Coordinator:
     def waiting(self) -> tuple[int, int]:
         """How many reports wait to be counted, and how many the open round wants; (0, 0) after the end."""
         with self._reader as link:
-            return (0, 0) if self.published.ended else (rounds.waiting(link), self.published.row.wanted)
+            at = rounds.standing(link)
+        return (0, 0) if at is None or at.how is not None else (at.waiting, at.wanted)
 
     @contextmanager
     def reading(self) -> Iterator[Link]:
@@ -314,26 +317,43 @@ class Coordinator:
     def close_if_full(self) -> bool:
         """Close the open round if enough reports have arrived, and publish what follows. Whether it did."""
         self.refresh()
-        waiting, wanted = self.waiting()
-        return wanted > 0 and waiting >= wanted and self._close(None)
+        with self._reader as link:
+            at, erasing = rounds.standing(link), rounds.left_to_erase(link)
+        if erasing:
+            self._erase()
+        return at is not None and at.how is None and (at.full or at.closing) and self._close(None)
 
     def end(self, why: str = "ended by the operator") -> None:
         """Count what has arrived and end the study. What was charged for it stays charged."""
-        self._close(why)
+        until = time.monotonic() + _END
+        while self.published.row.how != "final":
+            if not self._close(why):  # another coordinator closes a round, or a table is still being read
+                if time.monotonic() > until:
+                    raise InvalidInput("the study could not be ended, because another process counts: try again later")
+                time.sleep(_PAUSE)
 
     def _close(self, ending: str | None) -> bool:
+        before = self.published.row.number
         live, self._live = self._live, None  # whatever fails, the next closing starts from the database
         try:
-            with self._closer as link:
-                closed = closing.close(link, self._desk, live, ending=ending)
-                self._live = None if closed is None else closed.live
-                if closed is not None and self.declared.model == "local":  # others are sealed
-                    link.forget()
+            with self._closer as link, self.database.alone(link) as free:
+                if free:
+                    closed = closing.close(link, self._desk, live, ending=ending)
+                    self._live = None if closed is None else closed.live
         except Unsure:
             pass  # the database is read again below, and nothing is repeated
-        before = self.published.row.number
         self.refresh()
+        self._erase()
         return self.published.row.number > before
+
+    def _erase(self) -> None:
+        """Erase what counted reports said; what cannot be erased now is erased before the next round closes."""
+        with suppress(Unsure, *storing_errors()), self._closer as link:
+            some = False
+            while closing.erase(link, self._desk):
+                some = True
+            if some and self.declared.model == "local":  # others are sealed
+                link.forget()
 
     def refresh(self) -> None:
         """Publish what this or another coordinator has committed since; refused if the database has lost something."""
@@ -450,13 +470,22 @@ class Coordinator:
                 delta=study.declaration["privacy"]["delta"], what=f"the whole study {study.name}", who=WHO,
             )  # fmt: skip
             self.point("open: charged")
-            closing.open_next(link, self._desk, Live(0, intake, state), 1, "", "", None)
+            first = closing.next_round(self._desk, Live(0, intake, state), 1, "", "", None)
+            closing.enter_next(link, self._desk, first)
         self.point("open: committed")
 
     def warm_up(self) -> None:
-        """Load what the first closing needs, so that nobody waits for it inside a transaction."""
+        """Load what the first closing needs, and plan once in vain: what is compiled then is compiled already."""
         if self.declared.sealed:
             secure_library()
+        with self._reader as link, link.reading():
+            study, row = rounds.study_row(link), rounds.last_round(link)
+            state = None if row is None else rounds.state_row(link, row.number)
+        if study is None or row is None or study.ended is not None:
+            return
+        live, learner = closing.live_at(self._desk, row.number, state), self.mechanism.learner
+        learner.ask(live.state)
+        learner.recommend(live.state)
 
     def stop(self) -> None:
         """Give connections back."""

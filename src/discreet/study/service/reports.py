@@ -169,13 +169,10 @@ class Admission:
 
     def __init__(self, link: Link, study: Study, mark: Mark | None = None) -> None:
         self._link, self._study, self._mark = link, study, mark
-        found, row = rounds.study_row(link), rounds.last_round(link)
-        assert found is not None
-        assert row is not None
-        self._ended, self._row = found.ended, row
-        self._new: list[ReportRow] = []
-        self._waiting = rounds.waiting(link)
-        self._room = 0 if found.ended else study.total - row.served - self._waiting
+        at = rounds.standing(link)
+        assert at is not None
+        self._at, self._new = at, list[ReportRow]()
+        self._room = 0 if at.ended else study.total - at.served - at.waiting
 
     def answers(self, incoming: Sequence[Incoming]) -> list[Answer]:
         """An answer for each report; those that are taken are entered."""
@@ -183,19 +180,19 @@ class Admission:
         self._known = rounds.known_reports(self._link, [*(each.id for each in incoming), *marked])
         if self._mark is not None and self._mark.id not in self._known:
             check_nothing_lost(self._link, [self._mark], "the database")
-        late = sorted({each.round for each in incoming} - {self._row.number})
+        late = sorted({each.round for each in incoming} - {self._at.number})
         self._given_up = rounds.given_up(self._link, late) if late and not self._study.sealed else set()
         tokens = sorted({each.token for each in incoming if each.token is not None})
         self._used, self._seen = rounds.tokens_used(self._link, tokens), rounds.rounds_of_tokens(self._link, tokens)
         answers = [self._answer(each) for each in incoming]
-        rounds.add_reports(self._link, self._new)
+        rounds.add_reports(self._link, self._new, self._at.lot)
         rounds.use_tokens(self._link, (row.token for row in self._new if row.token is not None))
         return answers
 
     @property
     def round(self) -> int:
         """The round that is open."""
-        return self._row.number
+        return self._at.number
 
     @property
     def new(self) -> str | None:
@@ -205,7 +202,7 @@ class Admission:
     @property
     def full(self) -> bool:
         """Whether the open round has what it wants, with the reports that were just taken."""
-        return self._ended is None and self._waiting + len(self._new) >= self._row.wanted
+        return self._at._replace(reports=self._at.reports + len(self._new)).full
 
     def _answer(self, report: Incoming) -> Answer:
         known = self._known.get(report.id)
@@ -217,11 +214,11 @@ class Admission:
                 if is_same(report, known)
                 else Refused("conflict", "another report has this id already")
             )
-        if self._ended is not None or self._room <= 0:
+        if self._at.ended is not None or self._room <= 0:
             return Refused("ended", ENDED)
         if report.content is None or report.fingerprint is None or report.round in self._given_up:
             return Refused("closed", "this round has closed: it takes no more reports")
-        if self._study.sealed and report.round != self._row.number:
+        if self._study.sealed and (report.round != self._at.number or self._at.closing):
             return Refused("closed", "this round has closed: it takes no more reports")
         if report.token is not None and not self._spend(report.token, report.round):
             return Refused("token", "this token has been used up, or used in this round already")

@@ -36,8 +36,6 @@ from discreet.study.service.study_database import Database, Link, Point, no_faul
 from discreet.study.service.study_files import Places
 from discreet.study.service.study_mechanism import prepare
 
-_ABANDONED = -1  # the closing that "counted" a report which no closing may count
-
 
 @dataclass(frozen=True)
 class Restored:
@@ -114,7 +112,7 @@ def _restore(
     last = max(held["round"], row.number)
     lost = [head for head in seen if head["round"] > row.number]
     waiting = rounds.waiting(link)
-    rounds.mark_counted(link, _ABANDONED)
+    rounds.abandon(link, row.number, last + 1)
     rounds.close_round(link, row.number, clock(), "abandoned")
     time = clock()
     for head in lost:
@@ -124,7 +122,7 @@ def _restore(
     spend_all(link.raw, study.name, [_lost(desk, number, row.number) for number in range(row.number, last + 1)])
     point("restore: charged")
     previous = hashed(held) if behind else hashed(row.signed)
-    closing.open_next(link, desk, live, last + 1, previous, "", None)
+    closing.enter_next(link, desk, closing.next_round(desk, live, last + 1, previous, "", None))
     point("restore: written")
     return Restored(row.number, last, waiting, study.invited, last + 1)
 

@@ -15,7 +15,9 @@ from discreet.study.service.study_database import Link
 
 GIVEN_UP = ("abandoned", "lost")  # rounds that take no late reports, and whose reports nobody looks for
 FORGOTTEN = ""  # the fingerprint of a report that was counted: it is known by its id alone
-_AT_ONCE = 500  # parameters of a query
+ABANDONED = -1  # the lot of reports that no closing may count
+_ERASED = 5000  # rows that SQLite erases at once, while nobody can write
+_BRIEFLY = 100  # milliseconds that erasing waits for whoever reads
 _ROUND = "SELECT number, policy, head, public_key, wanted, served, opened, closed, how FROM rounds"
 
 
@@ -56,6 +58,34 @@ class ReportRow(NamedTuple):
     fingerprint: str
     token: str | None
     content: bytes
+
+
+class Standing(NamedTuple):
+    """How far a study is: what is asked before reports are taken and before a round is closed."""
+
+    ended: str | None
+    number: int  # of the latest round
+    how: str | None
+    wanted: int
+    served: int
+    lot: int  # the round whose closing counts what arrives now: the open one, or the next while it is being counted
+    reports: int  # that have arrived in this lot
+    frozen: int  # that are being counted
+
+    @property
+    def waiting(self) -> int:
+        """How many accepted reports have not been counted, those of shuffled batches among them."""
+        return self.reports + self.frozen
+
+    @property
+    def closing(self) -> bool:
+        """Whether what the open round counts is frozen, and nobody has published the next one yet."""
+        return self.lot > self.number
+
+    @property
+    def full(self) -> bool:
+        """Whether the open round has what it wants."""
+        return self.how is None and self.ended is None and not self.closing and self.reports >= self.wanted
 
 
 class BatchRow(NamedTuple):
@@ -129,8 +159,8 @@ def most_wanted(link: Link) -> int:
 
 def given_up(link: Link, numbers: Sequence[int]) -> set[int]:
     """Which of these rounds were abandoned or lost."""
-    query = f"SELECT number FROM rounds WHERE how IN {GIVEN_UP} AND number IN ({{}})"
-    return {int(number) for (number,) in _in_pieces(link, query, numbers)}
+    query = f"SELECT number FROM rounds WHERE how IN {GIVEN_UP} AND number {{}}"
+    return {int(number) for (number,) in link.among(query, numbers)}
 
 
 def add_round(link: Link, row: RoundRow) -> None:
@@ -147,14 +177,24 @@ def close_round(link: Link, number: int, time: str, how: str) -> None:
     link.run("UPDATE rounds SET closed = ?, how = ? WHERE number = ?", time, how, number)
 
 
-def waiting(link: Link) -> int:
-    """How many accepted reports have not been counted, those of shuffled batches among them."""
+def standing(link: Link) -> Standing | None:
+    """How far the study is, if it has been opened: one statement, however many reports wait."""
     row = link.row(
-        "SELECT (SELECT count(*) FROM reports WHERE counted IS NULL)"
-        " + (SELECT coalesce(sum(users), 0) FROM batches WHERE counted IS NULL)"
+        "SELECT s.ended, r.number, r.how, r.wanted, r.served, i.lot, i.reports, i.frozen FROM study s, intake i, "
+        "rounds r ORDER BY r.number DESC LIMIT 1"
     )
-    assert row is not None
-    return int(row[0])
+    return None if row is None else Standing(row[0], int(row[1]), row[2], *map(int, row[3:]))
+
+
+def waiting(link: Link) -> int:
+    """How many accepted reports have not been counted."""
+    found = standing(link)
+    return 0 if found is None else found.waiting
+
+
+def freeze(link: Link) -> None:
+    """What has arrived is what the open round counts; what comes from now on goes into the next lot."""
+    link.run("UPDATE intake SET lot = lot + 1, frozen = reports, reports = 0")
 
 
 def waiting_batch(link: Link) -> tuple[int, bytes] | None:
@@ -171,40 +211,80 @@ def known_batch(link: Link, batch: str) -> tuple[int, str] | None:
 
 def known_batches(link: Link, ids: Sequence[str]) -> set[str]:
     """Which of these are batches that were taken before."""
-    return {str(id) for (id,) in _in_pieces(link, "SELECT id FROM batches WHERE id IN ({})", ids)}
+    return {str(id) for (id,) in link.among("SELECT id FROM batches WHERE id {}", ids)}
 
 
 def add_batch(link: Link, row: BatchRow) -> None:
     """Enter a batch."""
     link.run("INSERT INTO batches (id, round, users, fingerprint, content) VALUES (?, ?, ?, ?, ?)", *row)
+    link.run("UPDATE intake SET reports = reports + ?", row.users)
 
 
-def waiting_reports(link: Link) -> list[tuple[int, bytes]]:
-    """Round and content of all reports that have not been counted; in an order that says nothing about arrival."""
-    query = "SELECT round, content FROM reports WHERE counted IS NULL ORDER BY round, id"
-    return [(int(number), bytes(content)) for number, content in link.rows(query)]
+def frozen_reports(link: Link, lot: int) -> list[tuple[int, bytes, int]]:
+    """Round and content of the reports of a lot, and how many are the same; the order says nothing about arrival."""
+    query = f"SELECT round, content, count(*) FROM {_contents(lot)} GROUP BY round, content ORDER BY round, content"
+    return [(int(number), bytes(content), int(times)) for number, content, times in link.rows(query)]
 
 
 def mark_counted(link: Link, number: int) -> None:
-    """All waiting reports were counted by the closing of this round; their ids stay, their content goes.
-
-    So do their fingerprints: whoever has the hash of a report of a few bits finds it by trying all of them.
-    """
-    link.run(
-        f"UPDATE reports SET counted = ?, content = NULL, fingerprint = '{FORGOTTEN}' WHERE counted IS NULL", number
-    )
+    """What was frozen was counted by the closing of this round. :func:`erase` removes it when nobody waits for it."""
+    link.run("UPDATE intake SET frozen = 0")
     link.run("UPDATE batches SET counted = ?, content = NULL WHERE counted IS NULL", number)
+
+
+def abandon(link: Link, number: int, following: int) -> None:
+    """What waits while this round is open is never counted; the lot of another round fills from now on."""
+    link.run(f"UPDATE reports SET lot = {ABANDONED} WHERE lot >= ?", number)
+    for lot in (0, 1):
+        link.run(f"DELETE FROM {_contents(lot)}")
+    link.run("UPDATE intake SET lot = ?, reports = 0", following)
+    mark_counted(link, ABANDONED)
+
+
+def left_to_erase(link: Link) -> bool:
+    """Whether contents of reports are there that were counted."""
+    at = standing(link)
+    return at is not None and not at.closing and link.row(f"SELECT 1 FROM {_contents(at.lot + 1)} LIMIT 1") is not None
+
+
+def erase(link: Link) -> None:
+    """Remove contents and fingerprints of reports that were counted; their ids stay. SQLite: some of them.
+
+    Whoever has the hash of a report of a few bits finds it by trying all of them, so fingerprints go, too. PostgreSQL
+    gives the table a new file: rows that are deleted or overwritten would stay in the old one.
+    """
+    at = standing(link)
+    if at is None or at.closing:
+        return
+    table = _contents(at.lot + 1)
+    if link.sqlite:
+        link.run(f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} LIMIT {_ERASED})")
+    else:
+        link.run(f"SET LOCAL lock_timeout TO {_BRIEFLY}")  # intake waits behind it
+        link.run(f"TRUNCATE {table}")
 
 
 def known_reports(link: Link, ids: Sequence[str]) -> dict[str, tuple[int, str, str | None]]:
     """Round, fingerprint and token of those of these reports that were taken before."""
-    query = "SELECT id, round, fingerprint, token FROM reports WHERE id IN ({})"
-    return {row[0]: (int(row[1]), str(row[2]), row[3]) for row in _in_pieces(link, query, ids)}
+    found = link.among("SELECT id, round, token FROM reports WHERE id {}", ids)
+    again, prints = [row[0] for row in found], dict[str, str]()
+    for lot in (0, 1):
+        prints |= dict(link.among(f"SELECT id, fingerprint FROM {_contents(lot)} WHERE id {{}}", again))
+    return {id: (int(number), prints.get(id, FORGOTTEN), token) for id, number, token in found}
 
 
-def add_reports(link: Link, rows: Iterable[ReportRow]) -> None:
-    """Enter reports."""
-    link.many("INSERT INTO reports (id, round, fingerprint, token, content) VALUES (?, ?, ?, ?, ?)", rows)
+def add_reports(link: Link, rows: Sequence[ReportRow], lot: int) -> None:
+    """Enter reports into the lot that fills."""
+    if not rows:
+        return
+    link.enter("reports", ("id", "round", "token", "lot"), [(row.id, row.round, row.token, lot) for row in rows])
+    contents = [(row.id, row.round, row.fingerprint, row.content) for row in rows]
+    link.enter(_contents(lot), ("id", "round", "fingerprint", "content"), contents)
+    link.run("UPDATE intake SET reports = reports + ?", len(rows))
+
+
+def _contents(lot: int) -> str:
+    return f"contents_{lot & 1}"
 
 
 def number_of_tokens(link: Link) -> int:
@@ -221,14 +301,14 @@ def all_tokens(link: Link) -> Iterator[str]:
 
 def tokens_used(link: Link, digests: Sequence[str]) -> dict[str, int]:
     """How often each of these tokens was used; those that nobody was given are not there."""
-    query = "SELECT digest, used FROM tokens WHERE digest IN ({})"
-    return {str(token): int(used) for token, used in _in_pieces(link, query, digests)}
+    query = "SELECT digest, used FROM tokens WHERE digest {}"
+    return {str(token): int(used) for token, used in link.among(query, digests)}
 
 
 def rounds_of_tokens(link: Link, digests: Sequence[str]) -> set[tuple[str, int]]:
     """In which rounds these tokens were used."""
-    query = "SELECT token, round FROM reports WHERE token IN ({})"
-    return {(str(token), int(number)) for token, number in _in_pieces(link, query, digests)}
+    query = "SELECT token, round FROM reports WHERE token {}"
+    return {(str(token), int(number)) for token, number in link.among(query, digests)}
 
 
 def use_tokens(link: Link, digests: Iterable[str]) -> None:
@@ -267,11 +347,3 @@ def _round(row: tuple[Any, ...] | None) -> RoundRow | None:
     return RoundRow(
         int(number), policy, head, None if key is None else bytes(key), int(wanted), int(served), opened, closed, how
     )
-
-
-def _in_pieces(link: Link, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    for first in range(0, len(values), _AT_ONCE):
-        piece = values[first : first + _AT_ONCE]
-        found += link.rows(query.format(", ".join("?" * len(piece))), *piece)
-    return found

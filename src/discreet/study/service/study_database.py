@@ -6,7 +6,10 @@ table       what a row is
 study       the one study of this database: hash, declaration, the recipe that was taken, how it ended; whoever
             writes anything else locks this row first
 rounds      a round: its policy, its signed head, its public key, how many reports it wants, and how it closed
-reports     a report: id, round, fingerprint, digest of the token, the round whose closing counted it, content
+reports     a report: id, round, digest of the token, and its *lot*: the round whose closing counts it
+contents_0  what is erased of a report once it was counted: fingerprint and content, of lots with even numbers
+contents_1  the same, of lots with odd numbers: one fills while the other one is counted and erased
+intake      one row: the lot that fills, how many reports it has, how many are frozen in the lot before
 states      what intake and learner remember after the last closing: public, sealed secret, learner
 tokens      the digest of an invitation token and how often it was used
 batches     shuffled studies: a batch: id, round, users, fingerprint, the closing that counted it, sealed messages
@@ -20,11 +23,12 @@ database that a later release has changed is refused.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +42,7 @@ from discreet.ledger.database import Unsure as Unsure
 _WAIT = 60  # seconds that a writer waits for others
 _CONNECT = 5  # seconds until PostgreSQL has to answer
 _STATEMENT, _LOCK = 60_000, 30_000  # milliseconds that it may take for a statement, and until a lock is free
+_CLOSING = 64205110 << 32  # what the lock of whoever closes a round begins with
 _BRIEFLY = 200  # milliseconds that emptying the write-ahead log waits
 _PAUSE = 0.0005  # between two looks
 _ADDRESSES = ("postgresql://", "postgres://")
@@ -59,7 +64,22 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE batches (id TEXT PRIMARY KEY, round BIGINT NOT NULL, users BIGINT NOT NULL, "
         "fingerprint TEXT NOT NULL, counted BIGINT, content BYTEA)",
     ),
-)
+    (
+        *(f"CREATE TABLE contents_{parity} (id TEXT PRIMARY KEY, round BIGINT NOT NULL, fingerprint TEXT NOT NULL, "
+          "content BYTEA NOT NULL)" for parity in (0, 1)),
+        "CREATE TABLE intake (one INTEGER PRIMARY KEY CHECK (one = 1), lot BIGINT NOT NULL, reports BIGINT NOT NULL, "
+        "frozen BIGINT NOT NULL)",
+        "INSERT INTO intake SELECT 1, coalesce(max(number), 1), (SELECT count(*) FROM reports WHERE counted IS NULL)"
+        " + (SELECT coalesce(sum(users), 0) FROM batches WHERE counted IS NULL), 0 FROM rounds",
+        *(f"INSERT INTO contents_{parity} SELECT id, round, fingerprint, content FROM reports WHERE counted IS NULL "
+          f"AND ((SELECT lot FROM intake) & 1) = {parity}" for parity in (0, 1)),
+        "UPDATE reports SET counted = (SELECT lot FROM intake) WHERE counted IS NULL",
+        "DROP INDEX reports_waiting",
+        "ALTER TABLE reports DROP COLUMN fingerprint",
+        "ALTER TABLE reports DROP COLUMN content",
+        "ALTER TABLE reports RENAME COLUMN counted TO lot",
+    ),
+)  # fmt: skip
 
 
 class Turn:
@@ -130,6 +150,26 @@ class Link:
     def many(self, query: str, values: Iterable[Sequence[Any]]) -> None:
         """Run one statement for many rows."""
         self.raw.cursor().executemany(self.said(query), list(values))
+
+    def among(self, query: str, values: Collection[str | int]) -> list[tuple[Any, ...]]:
+        """All rows of a query in which ``{}`` stands for being one of these values."""
+        if not values:
+            return []
+        if self.sqlite:
+            return self.rows(query.format("IN (SELECT value FROM json_each(?))"), json.dumps(list(values)))
+        return self.rows(query.format("= ANY(?)"), list(values))
+
+    def enter(self, table: str, columns: Sequence[str], values: Sequence[Sequence[Any]]) -> None:
+        """Enter many rows: PostgreSQL takes them in one stream."""
+        if not values:
+            return
+        names = ", ".join(columns)
+        if self.sqlite:
+            self.many(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})", values)
+            return
+        with self.raw.cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+            for row in values:
+                copy.write_row(row)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -216,6 +256,31 @@ class Database:
             link.close()
 
     @contextmanager
+    def alone(self, link: Link) -> Iterator[bool]:
+        """Whether nobody else closes a round of this study just now; whoever dies lets others go on.
+
+        Nothing false happens without it: two could count the same reports, and one of the two releases is discarded.
+        """
+        key = f"{_CLOSING} + 'study'::regclass::oid::bigint"
+        handle = _for_the_owner(f"{os.fspath(self.address)}-closing") if link.sqlite else -1
+        try:
+            if link.sqlite:
+                try:
+                    lock_at_once(handle)
+                    free = True
+                except OSError as error:
+                    free = not isinstance(error, BlockingIOError)  # where files cannot be locked everybody may
+            else:
+                ((free,),) = link.rows(f"SELECT pg_try_advisory_lock({key})")
+            yield free
+        finally:
+            if link.sqlite:
+                os.close(handle)
+            else:
+                with suppress(Exception):
+                    link.run(f"SELECT pg_advisory_unlock({key})")
+
+    @contextmanager
     def plainly(self) -> Iterator[None]:
         """Errors of the database become one sentence, without what they quote."""
         try:
@@ -231,6 +296,7 @@ class Database:
         _write_ahead(raw)
         raw.execute("PRAGMA synchronous = FULL")
         raw.execute("PRAGMA fullfsync = ON")  # macOS: into the drive, too
+        raw.execute("PRAGMA temp_store = MEMORY")  # nothing of a report goes to a file that nobody erases
         raw.execute("PRAGMA secure_delete = ON")  # what is overwritten or removed leaves no bytes in the file
         return raw
 
@@ -292,7 +358,10 @@ def _postgres(address: str) -> Any:
     except ImportError:
         raise MissingExtra("psycopg", "serve") from None
     raw = psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT)
-    raw.execute(f"SET synchronous_commit TO on; SET statement_timeout TO {_STATEMENT}; SET lock_timeout TO {_LOCK}")
+    # Rows are looked up by their keys. A plan that was made while the table was small would read all of it later on.
+    plans = "SET enable_seqscan TO off; SET plan_cache_mode TO force_custom_plan"
+    limits = f"SET statement_timeout TO {_STATEMENT}; SET lock_timeout TO {_LOCK}"
+    raw.execute(f"SET synchronous_commit TO on; {limits}; {plans}")
     return raw
 
 

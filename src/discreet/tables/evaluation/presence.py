@@ -15,7 +15,9 @@ from discreet.base.shape import Shape
 from discreet.mechanisms.release import Release
 
 _DEVIATIONS = 3.0
-DECLARATIONS = "first step, states, actions, horizon and early end, dates"
+DECLARATIONS = (
+    "first step; states and actions: 4 means 0 to 3, and labels such as 1,2,3,4 are listed; horizon, early end; dates"
+)
 
 
 class Presence(NamedTuple):

@@ -197,16 +197,22 @@ def _words(part: Part) -> Sequence[str]:
 class Columns:
     """The names of the columns; ``episode``, ``reward`` and ``next_state`` may be absent, ``step`` where there is one.
 
+    Without ``user`` every row is a user of its own: *event level*, for tables of one step.
     States, actions and next states may be made of several columns.
     """
 
-    user: str
+    user: str | None  # None: every row is a user
     step: str | None
     state: str | tuple[str, ...]
     action: str | tuple[str, ...]
     reward: str | None = None
     episode: str | None = None
     next_state: str | tuple[str, ...] | None = None
+
+    @property
+    def who(self) -> str:
+        """Whose budget a ledger keeps: the column of users, or every row by itself."""
+        return "every row (event level)" if self.user is None else self.user
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -230,6 +236,8 @@ class Declaration:
     ``missing`` says what becomes of a record in which a row is missing or not valid (:data:`MISSING`).
     ``state_parts`` and ``action_parts`` are the domains of the columns that they are made of, and ``dates`` says how
     dates become steps, where the column of steps holds dates.
+    ``cap`` is for tables of one step where a user may have many rows (a household, a clinic, a school): every row is a
+    trajectory, and so many of hers are counted, drawn by lot.
     """
 
     columns: Columns
@@ -244,6 +252,7 @@ class Declaration:
     dates: Dates | None = None
     missing_reward: float | None = None
     missing: str = "end"
+    cap: int | None = None
 
     def __post_init__(self) -> None:
         check_name("rule for missing rows", self.missing, MISSING)
@@ -253,10 +262,19 @@ class Declaration:
             object.__setattr__(self, "state_parts", (self.state_labels or self.shape.states,))
         if not self.action_parts:
             object.__setattr__(self, "action_parts", (self.action_labels or self.shape.actions,))
-        if self.per_user > 1 and self.columns.episode is None:
+        if self.cap is not None:
+            check_count("cap", self.cap)
+            if self.shape.horizon > 1 or self.columns.episode is not None or self.per_user not in (1, self.cap):
+                raise InvalidInput(
+                    f"cap={self.cap} says how many rows of one user count where horizon=1: with more steps, or an "
+                    "episode column, give per_user= in its place"
+                )
+            object.__setattr__(self, "per_user", self.cap)
+        elif self.per_user > 1 and self.columns.episode is None:
+            one = self.shape.horizon == 1
             raise InvalidInput(
                 f"per_user={self.per_user} needs an episode column to tell a user's trajectories apart: "
-                "give episode=, or per_user=1"
+                f"give episode=, or {f'cap={self.per_user} (every row is one)' if one else 'per_user=1'}"
             )
         if len(listed(self.columns.next_state)) not in (0, len(listed(self.columns.state))):
             raise InvalidInput("next_state must be made of as many columns as state")
@@ -269,6 +287,15 @@ class Declaration:
         columns = self.columns
         if columns.step is None and (self.shape.horizon > 1 or self.dates is not None):
             raise InvalidInput("step= is missing: name the column of steps, which horizon=1 alone can do without")
+        if columns.user is None:
+            if self.shape.horizon > 1 or columns.episode is not None or self.cap is not None:
+                raise InvalidInput(
+                    "user= is missing: name the column that says whose a row is, which only horizon=1 can do without "
+                    "(then every row counts as one user: event level)"
+                )
+            if self.dates is not None and self.dates.first_day is None:
+                raise InvalidInput("dates are counted from each user's own first one: give user=, or an origin")
+            return
         others = (columns.step, columns.state, columns.action, columns.reward, columns.episode, columns.next_state)
         if any(columns.user in listed(given) for given in others):
             raise InvalidInput(

@@ -20,7 +20,7 @@ import numpy as np
 from discreet.base.compiled import kernel
 from discreet.base.types import Integers, Mask, NDArray
 from discreet.tables.read.arrow_values import floats, identifiers, members, missing, plain, plain_type, spans, steps
-from discreet.tables.read.columns import Declaration, Packing, listed
+from discreet.tables.read.columns import Columns, Declaration, Packing, listed
 from discreet.tables.read.engines import arrow_reader, in_memory, quietly
 from discreet.tables.read.in_process import LocalSource
 from discreet.tables.read.per_user import Counted, Rules, follow_users
@@ -42,8 +42,11 @@ _BY_EPISODE = """
 """
 
 
-def count_users(source: LocalSource, user: str) -> int:
-    """How many different users there are, whatever their rows hold."""
+def count_users(source: LocalSource, columns: Columns) -> int:
+    """How many different users there are, whatever their rows hold; without a column of users, how many rows."""
+    user = columns.user
+    if user is None:
+        return sum(batch.num_rows for batch in source.batches(columns.names[:1]))
     parts, key = passes(source), secrets.randbits(64)
     total = 0
     for part in range(parts):
@@ -106,6 +109,11 @@ def contributions(
 ) -> Iterator[Counted]:  # fmt: skip
     """What every user adds, some users at a time, in no particular order."""
     columns = declaration.columns
+    if columns.user is None:  # every row is a user
+        batches = iter(quietly(source.name, lambda: source.batches(columns.names)))
+        while (batch := quietly(source.name, lambda: next(batches, None))) is not None:
+            yield follow_rows(_packed(batch, source.encoding, declaration, packing)[0].to_numpy(), rules)
+        return
     ids = {"user": columns.user} | ({} if columns.episode is None else {"episode": columns.episode})
     parts, key = passes(source), secrets.randbits(64)
     for part in range(parts):
@@ -115,9 +123,22 @@ def contributions(
         )
         with _grouped(source, ids, batches, packed=True) as connection:
             query = _BY_USER if columns.episode is None else _BY_EPISODE
+            query = query.replace("SELECT", "SELECT user,", 1) if rules.lots else query
             stream = quietly(source.name, partial(streamed, connection, query))
             while (batch := quietly(source.name, partial(next, stream, None))) is not None:
-                yield follow_users(*list_offsets(batch.column(0), columns.episode is not None), rules)
+                grouped = list_offsets(batch.column(int(rules.lots)), columns.episode is not None)
+                yield follow_users(*grouped, rules, lots_of(batch.column(0)) if rules.lots else None)
+
+
+def follow_rows(values: Integers, rules: Rules) -> Counted:
+    """The rules, where every row is a user of its own."""
+    each = np.arange(len(values) + 1)
+    return follow_users(values, each, each, rules)
+
+
+def lots_of(users: pa.Array) -> NDArray[np.uint64]:
+    """A number for each user, from her identifier alone: it decides which of her rows are drawn."""
+    return _hashed(users, 0)
 
 
 def _first_value(connection: Any, query: str) -> Any:
@@ -149,7 +170,7 @@ def checked(
         position, inside = members(arrays, declaration.state_parts, encoding)
         absent = np.logical_and.reduce([missing(each) for each in arrays])
         found["next_state"] = np.where(inside, position, shape.states), inside | absent
-    return found, [identifiers(each) for each in (array[columns.user], *pick(columns.episode))]
+    return found, [identifiers(each) for each in (*pick(columns.user), *pick(columns.episode))]
 
 
 def reward_positions(batch: pa.RecordBatch, declaration: Declaration, packing: Packing) -> Integers | int:
@@ -184,7 +205,7 @@ def packed_rows(
     valid = np.logical_and.reduce([inside for _, inside in found.values()])
     step, placed = found["step"]
     marked = np.full_like(row, -1)
-    if declaration.missing == "drop":
+    if declaration.missing == "drop" and declaration.cap is None and declaration.columns.user is not None:
         marked = np.where(placed, packing.items * declaration.most_steps + step, -1)
     row = np.where(valid, row, marked)
     for each in ids:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.base.compiled import kernel
-from discreet.base.types import Integers
+from discreet.base.streams import mix
+from discreet.base.types import Integers, NDArray
 from discreet.tables.read.columns import DAYS, MISSING, Declaration, Packing
 
 _SHORT = 64
@@ -35,13 +36,15 @@ class Rules(NamedTuple):
     days: int  # the width of a step in days counted from a user's first date; 0 where rows hold steps
     missing: int  # which of the rules for missing rows
     early_end: bool
+    lots: bool  # every row is an episode, and per_user of a user's are drawn
 
 
 class Counted(NamedTuple):
     """What users add to cells: keys of (cell, lower level) and positions above it, user behind user.
 
     ``ends`` says where each user's part ends. ``repaired`` counts, for the owner of the table alone, rows of a step
-    that has a smaller one, rows that the rule for missing ones drops, and users with too many episodes.
+    that has a smaller one, rows that the rule for missing ones drops, users with too many episodes, and rows that
+    lots left out.
     """
 
     keys: Integers
@@ -60,18 +63,61 @@ def rules_of(declaration: Declaration, packing: Packing, first_visit: bool) -> R
     return Rules(
         shape.states, shape.actions, shape.horizon, packing.levels, packing.grid, packing.following,
         declaration.per_user, shape.homogeneous, first_visit, declaration.counted_steps, width,
-        list(MISSING).index(declaration.missing), declaration.early_end,
+        list(MISSING).index(declaration.missing), declaration.early_end, declaration.cap is not None,
     )  # fmt: skip
 
 
-def follow_users(values: Integers, episodes: Integers, users: Integers, rules: Rules) -> Counted:
-    """Apply the rules: rows of episode e are values[episodes[e]:episodes[e+1]], and the same for users and episodes."""
+def follow_users(
+    values: Integers, episodes: Integers, users: Integers, rules: Rules, lots: NDArray[np.uint64] | None = None
+) -> Counted:
+    """Apply the rules: rows of episode e are values[episodes[e]:episodes[e+1]], and the same for users and episodes.
+
+    Where rows are drawn by lot, ``lots`` is a number for each user, which her identifier decides.
+    """
+    left_out = 0
+    if rules.lots and lots is not None:
+        rows = int(episodes[users[-1]] - episodes[users[0]])
+        values, episodes, users = _drawn(values, episodes[users], lots, rules)
+        left_out = rows - len(values)
     rows = int(episodes[users[-1]] - episodes[users[0]])
-    out = Counted(*(np.zeros(size, np.int64) for size in (rows, rows, len(users) - 1, 3)))
+    out = Counted(*(np.zeros(size, np.int64) for size in (rows, rows, len(users) - 1, 4)))
     longest = int(np.diff(episodes[users]).max(initial=0))
     scratch = np.zeros((5, longest), np.int64)
     total = int(_follow(values, episodes, users, rules, scratch, out))
+    out.repaired[3] = left_out
     return out._replace(keys=out.keys[:total], above=out.above[:total])
+
+
+def _drawn(
+    values: Integers, begins: Integers, lots: NDArray[np.uint64], rules: Rules
+) -> tuple[Integers, Integers, Integers]:
+    """At most ``per_user`` rows of every user, each an episode of its own.
+
+    The lot of a row is a number that her identifier, the row and how many equal rows of hers are before it decide: no
+    other user's rows move it, rows of one kind are drawn as often as they are there, and all readers draw alike.
+    """
+    kept, many = np.empty_like(values), np.zeros(len(lots), np.int64)
+    total = int(_draw(values, begins, lots, rules.per_user, kept, many))
+    return kept[:total], np.arange(total + 1), np.concatenate([np.zeros(1, np.int64), np.cumsum(many)])
+
+
+@kernel
+def _draw(
+    values: Integers, begins: Integers, lots: NDArray[np.uint64], most: int, kept: Integers, many: Integers
+) -> int:
+    total = 0
+    for user in range(len(lots)):
+        rows = np.sort(values[begins[user] : begins[user + 1]])
+        drawn, copy = np.zeros(len(rows), np.uint64), 0
+        for i in range(len(rows)):
+            copy = copy + 1 if i > 0 and rows[i] == rows[i - 1] else 0
+            drawn[i] = mix(mix(mix(lots[user]) ^ np.uint64(rows[i])) + np.uint64(copy))
+        order = np.argsort(drawn, kind="mergesort")[:most]
+        many[user] = len(order)
+        for i in order:
+            kept[total] = rows[i]
+            total += 1
+    return total
 
 
 @kernel

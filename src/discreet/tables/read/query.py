@@ -53,6 +53,8 @@ from discreet.tables.read.numerals import DATE_PATTERN, PATTERN
 
 def count_users(table: Any, declaration: Declaration) -> Any:
     """How many users there are: public, and counted before any look at the content of their rows."""
+    if declaration.columns.user is None:
+        return table.aggregate(users=table.count())
     user = identifier(table, declaration.columns.user)
     return table.aggregate(users=user.nunique())
 
@@ -76,7 +78,7 @@ def contributions(table: Any, declaration: Declaration, *, levels: int = 2, firs
     if declaration.counted_steps < shape.horizon:
         rows = rows.filter(rows.step < declaration.counted_steps)
     rows = rows.mutate(pair=_quotient(rows.item, pack.positions), position=rows.item % pack.positions)
-    if first_visit:
+    if first_visit and declaration.columns.user is not None:
         earliest = ibis.window(group_by=[rows.user, rows.pair], order_by=[rows.episode, rows.step])
         rows = rows.mutate(visit=ibis.row_number().over(earliest))
         rows = rows.filter(rows.visit == 0)
@@ -98,6 +100,9 @@ def followed_rows(table: Any, declaration: Declaration, pack: Packing) -> Any:
     ibis = load_ibis()
     rows = whole_records(one_per_step(table, declaration, pack), declaration)
     S, H = declaration.shape.states, declaration.shape.horizon
+    if declaration.columns.user is None:  # every row is a record, which ends with it
+        ended = ibis.literal(S, "int64")
+        return rows.select("user", "episode", "step", item=_quotient(rows.item, pack.following), successor=ended)
     following = ibis.window(group_by=["user", "episode"], order_by="step")
     told = rows.item % pack.following
     rows = rows.mutate(item=_quotient(rows.item, pack.following), told=told)
@@ -114,6 +119,8 @@ def whole_records(rows: Any, declaration: Declaration) -> Any:
     """What the rule for missing rows keeps: steps 0, 1, 2, ... of every record, or of whole records only."""
     if declaration.missing == "row":
         return rows
+    if declaration.columns.user is None:
+        return rows.filter(rows.bad == 0)
     ibis = load_ibis()
     rows = rows.mutate(rank=ibis.row_number().over(ibis.window(group_by=["user", "episode"], order_by="step")))
     if declaration.missing == "drop":
@@ -141,7 +148,7 @@ def valid_rows(table: Any, declaration: Declaration, pack: Packing) -> Any:
     """
     ibis = load_ibis()
     columns = declaration.columns
-    user, episode = identifier(table, columns.user), ibis.literal(0)
+    user, episode = user_of(table, declaration), ibis.literal(0)
     step, state, action = (columns_of(table, declaration)[name] for name in ("step", "state", "action"))
     item = (state * pack.actions + action) * pack.positions + _position(table, declaration, pack)
     placed, valid = user.notnull() & step.notnull(), state.notnull() & action.notnull()
@@ -181,6 +188,8 @@ def kept_episodes(rows: Any, declaration: Declaration) -> Any:
 def one_per_step(table: Any, declaration: Declaration, pack: Packing) -> Any:
     """Of several rows for one step the smallest valid one, and whether there is one that is not valid."""
     rows = kept_episodes(valid_rows(table, declaration, pack), declaration)
+    if declaration.columns.user is None:
+        return rows
     return rows.group_by(["user", "episode", "step"]).aggregate(item=rows.item.min(), bad=rows.bad.max())
 
 
@@ -195,6 +204,12 @@ def columns_of(table: Any, declaration: Declaration) -> dict[str, Any]:
     if columns.next_state is not None:
         found["next_state"] = _members(table, listed(columns.next_state), declaration.state_parts)
     return found
+
+
+def user_of(table: Any, declaration: Declaration) -> Any:
+    """The column of users; where every row is one, any number: rows then are never brought together."""
+    name = declaration.columns.user
+    return load_ibis().literal(0, "int64") if name is None else identifier(table, name)
 
 
 def identifier(table: Any, name: str) -> Any:
@@ -220,7 +235,7 @@ def _step(table: Any, declaration: Declaration) -> Any:
     dates, H = declaration.dates, declaration.shape.horizon
     name = declaration.columns.step
     if name is None:  # every row is at the only step
-        return table[declaration.columns.user].isnull().ifelse(0, 0).cast("int64")
+        return table[declaration.columns.names[0]].isnull().ifelse(0, 0).cast("int64")
     if dates is None:
         return _whole(table, name, declaration.first_step, H)
     column = table[name]

@@ -50,7 +50,8 @@ def _needs(declaration: Declaration) -> list[tuple[str, str, frozenset[str], str
     """For every declared column its role, the kinds that it may have, and how to say that."""
     columns = declaration.columns
     needs = [
-        (name, "identifier", _IDS, "a number, text or a date") for name in (columns.user, *listed(columns.episode))
+        (name, "identifier", _IDS, "a number, text or a date")
+        for name in (*listed(columns.user), *listed(columns.episode))
     ]
     if columns.step is None:
         pass

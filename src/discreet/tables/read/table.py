@@ -62,7 +62,7 @@ class Table:
         if isinstance(source, IbisSource):
             counted = int(source.run(lambda table: query.count_users(table, self.declaration))["users"][0])
         else:
-            counted = grouping.count_users(source, self.declaration.columns.user)
+            counted = grouping.count_users(source, self.declaration.columns)
         if counted == 0:
             raise InvalidInput(f"{source.name} has no users: there is nothing to learn from")
         return counted
@@ -126,7 +126,7 @@ class TableUsers(CountedUsers):
 def read(
     source: str | os.PathLike[str] | Any,
     *,
-    user: str,
+    user: str | None = None,
     step: str | None = None,
     state: str | Sequence[str],
     action: str | Sequence[str],
@@ -140,6 +140,7 @@ def read(
     missing_reward: float | None = None,
     missing: str = "end",
     per_user: int = 1,
+    cap: int | None = None,
     homogeneous: bool = False,
     early_end: bool = True,
     first_step: int = 0,
@@ -155,7 +156,8 @@ def read(
     Args:
         source: A Parquet or CSV file, a folder of them, a DuckDB database (with ``table``), the address of a warehouse
             as ibis takes it (with ``table``), or a table of pandas, polars, Arrow or ibis.
-        user: The column that says who.
+        user: The column that says who, or which household, clinic or school: whatever is to be protected as one. With
+            ``horizon=1`` it may be left out: then every row counts as one user (event level).
         step: The column of the step within the episode. With ``horizon=1`` it may be left out: every row is at the
             only step.
         state: The column of the state, or several.
@@ -172,6 +174,8 @@ def read(
         missing: What becomes of a record in which a step is missing or not valid: "end", it ends before; "drop", it is
             dropped; "row", what stands behind is kept, and policies are not judged.
         per_user: Trajectories that a user may contribute.
+        cap: With ``horizon=1``, where users have many rows: every row is a trajectory, and so many of a user's are
+            counted, drawn by lot. Noise grows with it.
         homogeneous: The model is stationary: counts of all steps are pooled.
         early_end: Episodes may end before the horizon, and nothing is gained or lost afterwards; with False every
             episode is taken to have all its steps.
@@ -195,7 +199,7 @@ def read(
             "horizon= is missing: give the largest number of steps of an episode. It is a public input, because the "
             "longest episode in the data belongs to somebody"
         )
-    for name in (user, *(each for each in (step, reward, episode) if each is not None)):
+    for name in (each for each in (user, step, reward, episode) if each is not None):
         if not isinstance(name, str):
             raise InvalidInput(f"a column is named by text, got {shown(name)}")
     columns = Columns(user, step, _several(state), _several(action), reward, episode, _several(next_state))
@@ -205,13 +209,18 @@ def read(
     declaration = Declaration(
         columns, shape, per_user, first_step, early_end, labels_of(state_parts), labels_of(action_parts),
         state_parts=state_parts, action_parts=action_parts, dates=dates,
-        missing_reward=missing_reward, missing=missing,
+        missing_reward=missing_reward, missing=missing, cap=cap,
     )  # fmt: skip
     opened = open_source(
         os.fspath(source) if isinstance(source, os.PathLike) else source, columns.names,
         table=table, csv=csv or Csv(), partitions=tuple(partitions),
     )  # fmt: skip
     check_schema(opened, declaration)
+    if cap is not None and isinstance(opened, IbisSource):
+        raise Unsupported(
+            f"cap={cap} draws rows by lot, which no warehouse does: export {opened.name} to a Parquet file, or name the"
+            "  column that tells a user's rows apart (episode=, per_user=)"
+        )
     return Table(opened, declaration)
 
 

@@ -73,7 +73,7 @@ class CheckReport:
         return self.dropped * _TOO_MANY > self.rows or self.unseen * _TOO_MANY > self.users
 
 
-_TOO_MANY = 10
+_TOO_MANY, _FEW = 10, 6
 _LABELS = {
     "unreadable": "records of a CSV file that cannot be read: quotes that do not match, too many or too few fields",
     "several_lines": "records of a CSV file that go over several lines, as quotes allow",
@@ -86,6 +86,7 @@ _LABELS = {
     "reward": "rows whose reward is missing, not a number or outside the declared range",
     "duplicates": "rows of a (user, episode, step) that has a smaller row",
     "episodes": "users with more trajectories than declared",
+    "capped": "rows beyond the declared cap of their user, left out by lot",
     "gaps": "rows that are left out because a step of the record is missing, as declared",
 }
 
@@ -145,8 +146,15 @@ def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[st
             f"Rewards: they are clipped to {low:g} .. {high:g} (--rewards), and a missing one counts as "
             f"{declaration.missing_reward:g} (--missing-reward)."
         )
-    if "duplicates" in there:
+    if "duplicates" in there and declaration.shape.horizon == 1 and declaration.columns.episode is None:
+        yield (
+            "Several rows of one user (a household, a clinic, a school): --cap says how many of them count, drawn by "
+            "lot; without it the smallest one of each does."
+        )
+    elif "duplicates" in there:
         yield "Several rows of one step: name the column that tells records apart (--episode), or keep one of them."
+    if "capped" in there:
+        yield "Users with more rows than --cap: a larger one keeps more of them, and noise grows with it."
     if "episodes" in there:
         yield "Users with more trajectories: declare how many count (--per-user); noise grows with them."
     if "gaps" in there:
@@ -159,12 +167,19 @@ def _domain_words(parts: Sequence[Part]) -> str:
     words = []
     for part in parts:
         if isinstance(part, int):
-            words.append(f"whole numbers from 0 to {part - 1} (list labels such as 1, 2, 3 in a file)")
+            words.append(
+                f"whole numbers from 0 to {part - 1} (others are labels, and listed: {_counted_from_one(part)})"
+            )
         elif isinstance(part, Bins):
             words.append(f"numbers from {part.edges[0]:g} to {part.edges[-1]:g}")
         else:
             words.append(f"{len(part):,} labels, letter by letter")
     return f"{' and '.join(words)} count"
+
+
+def _counted_from_one(size: int) -> str:
+    """The labels of people who count from one, as they are typed."""
+    return ",".join(str(number + 1) for number in range(size)) if size <= _FEW else "1,2,3 and so on"
 
 
 def _here(source: LocalSource, table: Table) -> dict[str, int]:
@@ -187,21 +202,25 @@ def _here(source: LocalSource, table: Table) -> dict[str, int]:
     if isinstance(source, CsvFiles):
         found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
     packing = declaration.packing(2)
-    repaired = np.zeros(3, np.int64)
+    repaired = np.zeros(4, np.int64)
     # The last row of pooled steps is no cell of its own, but the row before counts with its state.
     rules = rules_of(declaration, packing, False)._replace(counted_steps=declaration.shape.horizon)
     for part in grouping.contributions(source, declaration, packing, rules):
         repaired += part.repaired
         found["used"] += len(part.keys)
         found["seen"] += int((np.diff(part.ends, prepend=0) > 0).sum())
-    found["duplicates"], found["gaps"], found["episodes"] = repaired.tolist()
-    found["users"] = grouping.count_users(source, columns.user)
+    found["duplicates"], found["gaps"], found["episodes"], left_out = repaired.tolist()
+    if declaration.cap is not None:
+        found["capped"] = left_out
+    found["users"] = grouping.count_users(source, columns)
     return {"used": 0, "seen": 0, "starts": 0, "rows": 0, **found}
 
 
 def _in_warehouse(source: IbisSource, table: Table) -> dict[str, int]:
     counted = source.run(lambda rows: _findings(rows, table))
-    counted |= source.run(lambda rows: _repeated(rows, table)) | source.run(lambda rows: _gaps(rows, table))
+    counted |= source.run(lambda rows: _gaps(rows, table))
+    if table.declaration.columns.user is not None:  # rows that are users repeat nothing
+        counted |= source.run(lambda rows: _repeated(rows, table))
     return {
         name: 0 if values[0] is None or values[0] != values[0] else int(values[0]) for name, values in counted.items()
     }
@@ -210,8 +229,8 @@ def _in_warehouse(source: IbisSource, table: Table) -> dict[str, int]:
 def _findings(rows: Any, table: Table) -> Any:
     declaration = table.declaration
     columns, shape = declaration.columns, declaration.shape
-    user = query.identifier(rows, columns.user)
-    bad = {"user": user.isnull()}
+    user = query.user_of(rows, declaration)
+    bad = {} if columns.user is None else {"user": user.isnull()}
     values = query.columns_of(rows, declaration)
     bad |= {name: column.isnull() for name, column in values.items()}
     if columns.episode is not None:
@@ -224,7 +243,8 @@ def _findings(rows: Any, table: Table) -> Any:
         bad["reward"] = reward.isnull() | (reward < low) | (reward > high)
     counts = {name: condition.fill_null(False).sum() for name, condition in bad.items()}
     starts = (values["step"] == 0).fill_null(False).sum()
-    return rows.aggregate(rows=rows.count(), users=user.nunique(), starts=starts, **counts)
+    users = rows.count() if columns.user is None else user.nunique()
+    return rows.aggregate(rows=rows.count(), users=users, starts=starts, **counts)
 
 
 def _repeated(rows: Any, table: Table) -> Any:
@@ -245,5 +265,6 @@ def _gaps(rows: Any, table: Table) -> Any:
     kept = query.followed_rows(rows, declaration, pack)
     kept = kept.filter(kept.successor.notnull())
     every = there.aggregate(every=there.item.count())
-    both = every.cross_join(kept.aggregate(used=kept.count(), seen=kept.user.nunique()))
+    seen = kept.count() if declaration.columns.user is None else kept.user.nunique()
+    both = every.cross_join(kept.aggregate(used=kept.count(), seen=seen))
     return both.select(gaps=both.every - both.used, used=both.used, seen=both.seen)

@@ -21,12 +21,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.types import Floats, Integers, Mask
+from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.mechanisms.counts.joint_histogram import JointCounts
 from discreet.tables.read.arrow_values import identifiers, plain_type
-from discreet.tables.read.columns import Packing
+from discreet.tables.read.columns import Declaration, Packing
 from discreet.tables.read.engines import IbisSource, in_memory, quietly
-from discreet.tables.read.grouping import list_offsets, of_part, packed_rows, passes, streamed, tally_of
+from discreet.tables.read.grouping import (
+    count_users,
+    list_offsets,
+    lots_of,
+    of_part,
+    packed_rows,
+    passes,
+    streamed,
+    tally_of,
+)
 from discreet.tables.read.in_process import DatabaseTable, LocalSource
 from discreet.tables.read.per_user import Counted, Rules, follow_users, rules_of
 from discreet.tables.read.reward_rounding import coin_seed, rounded
@@ -89,10 +98,7 @@ class Ordered:
         """The repaired rows of the users at the chosen positions, with their steps even where counts are pooled."""
         declaration = self.table.declaration
         if declaration.per_user > 1:
-            raise Unsupported(
-                f"a policy is judged by one trajectory of every user, and per_user={declaration.per_user} was "
-                "declared: declare per_user=1, or leave holdout out"
-            )
+            raise one_is_judged(declaration)
         packing, shape = declaration.packing(2), declaration.shape
         rules = rules_of(declaration, packing, False)
         rules = rules._replace(homogeneous=False, counted_steps=shape.horizon)
@@ -111,6 +117,13 @@ class Ordered:
     def identifiers(self) -> Iterator[bytes]:
         """The identifiers of all users in order, as bytes to be digested: raw data, for a secret key only."""
         source, user = _local(self.table), self.table.declaration.columns.user
+        if user is None:  # rows are known by what they hold
+            declaration, columns = self.table.declaration, self.table.declaration.columns
+            for batch in source.batches(columns.names):
+                yield (
+                    packed_rows(batch, source.encoding, declaration, declaration.packing(2))[1].astype("<i8").tobytes()
+                )
+            return
         found = []
         for batches in _passes(source, (user,), lambda batch: ([identifiers(batch.column(0))], None)):
             found += [(batch.column(0), batch.column(1)) for batch in _queried(source, (user,), batches, _WHO)]
@@ -122,24 +135,42 @@ class Ordered:
         """What the users at the chosen positions add, also those without a valid row, in no particular order."""
         if chosen.shape != self.first_rows.shape:
             raise InvalidInput(f"a part of {self.users} users is chosen by as many flags, got {chosen.shape}")
-        for rows, episodes, users, first in self._grouped(packing):
+        for rows, episodes, users, first, lots in self._grouped(packing, rules.lots):
             position = np.searchsorted(self.first_rows, first)
             wanted = np.flatnonzero(chosen[position])
             if len(wanted):
-                yield follow_users(*_only(rows, episodes, users, wanted), rules)
+                drawn = None if lots is None else lots[wanted]
+                yield follow_users(*_only(rows, episodes, users, wanted), rules, drawn)
 
-    def _grouped(self, packing: Packing) -> Iterator[tuple[Integers, Integers, Integers, Integers]]:
-        """Packed rows, where episodes begin in them and users in those, and the number of each user's first row."""
+    def _grouped(
+        self, packing: Packing, lots: bool
+    ) -> Iterator[tuple[Integers, Integers, Integers, Integers, NDArray[np.uint64] | None]]:
+        """Packed rows, where episodes begin in them and users in those, each user's first row, and her lot."""
         declaration, source = self.table.declaration, _local(self.table)
         columns = declaration.columns
+        if columns.user is None:
+            yield from self._each_row(packing)
+            return
         ids = (columns.user,) if columns.episode is None else (columns.user, columns.episode)
         query = _BY_USER if columns.episode is None else _BY_EPISODE
+        query = query.replace(" FROM rows GROUP", ", user FROM rows GROUP") if lots else query
         for batches in _passes(
             source, columns.names, lambda batch: packed_rows(batch, source.encoding, declaration, packing)
         ):
             for batch in _queried(source, ids, batches, query, packed=True):
                 first = batch.column(1).to_numpy().astype(np.int64)
-                yield *list_offsets(batch.column(0), columns.episode is not None), first
+                drawn = lots_of(batch.column(2)) if lots else None
+                yield *list_offsets(batch.column(0), columns.episode is not None), first, drawn
+
+    def _each_row(self, packing: Packing) -> Iterator[tuple[Integers, Integers, Integers, Integers, None]]:
+        """The same where every row is a user, who has no row if it is not valid."""
+        declaration, source = self.table.declaration, _local(self.table)
+        number = 0
+        for batch in source.batches(declaration.columns.names):
+            _, row = packed_rows(batch, source.encoding, declaration, packing)
+            begins = _offsets((row >= 0).astype(np.int64))
+            yield row[row >= 0], np.arange(begins[-1] + 1), begins, np.arange(number, number + len(row)), None
+            number += len(row)
 
     def __repr__(self) -> str:
         return f"<Ordered {self.table!r}>"
@@ -157,15 +188,28 @@ class PartUsers(CountedUsers):
 def ordered(table: Table) -> Ordered:
     """Number the users of a table by first appearance, or refuse a source whose rows have no order."""
     source, user = _local(table), table.declaration.columns.user
-    found = [
-        batch.column(0).to_numpy().astype(np.int64)
-        for batches in _passes(source, (user,), lambda batch: ([identifiers(batch.column(0))], None))
-        for batch in _queried(source, (user,), batches, _FIRST_ROWS)
-    ]
+    found = (
+        [np.arange(count_users(source, table.declaration.columns))]
+        if user is None
+        else [
+            batch.column(0).to_numpy().astype(np.int64)
+            for batches in _passes(source, (user,), lambda batch: ([identifiers(batch.column(0))], None))
+            for batch in _queried(source, (user,), batches, _FIRST_ROWS)
+        ]
+    )
     first = np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
     if len(first) == 0:
         raise InvalidInput(f"{source.name} has no users: there is nothing to learn from")
     return Ordered(table, first)
+
+
+def one_is_judged(declaration: Declaration) -> Unsupported:
+    """Why several trajectories of one user judge nothing."""
+    name = "per_user" if declaration.cap is None else "cap"
+    return Unsupported(
+        f"a policy is judged by one trajectory of every user, and {name}={declaration.per_user} was declared: declare "
+        f"{name}=1, or leave holdout out"
+    )
 
 
 def _local(table: Table) -> LocalSource:
