@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
-from discreet.papers.obi_regret_bound import obi_regret_bound
+from discreet.papers.ldp_obi import obi_regret_bound
 from experiments.papers.figure import (
     UNIFORM,
     Claim,

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from discreet.privacy.guarantee import Guarantee
     from discreet.recipes.calibrate import calibrate
     from discreet.recipes.targets import Central, Local, NoPrivacy, Shuffle
-    from discreet.simulation.compare import compare
-    from discreet.simulation.comparison import Comparison
-    from discreet.simulation.rehearse import rehearse
+    from discreet.simulation.comparison import Comparison, compare
+    from discreet.simulation.rehearsal import rehearse
     from discreet.simulation.result import SimulationResult, load_result
     from discreet.simulation.simulate import simulate
     from discreet.tables.verify import verify
@@ -38,7 +37,7 @@ RESULTS_SINCE = "0.1.0"
 _HOMES = {
     "audit": "discreet.audit",
     "calibrate": "discreet.recipes.calibrate",
-    "compare": "discreet.simulation.compare",
+    "compare": "discreet.simulation.comparison",
     "Comparison": "discreet.simulation.comparison",
     "DiscreetError": "discreet.base.errors",
     "EmptyTable": "discreet.base.errors",
@@ -64,7 +63,7 @@ _HOMES = {
     "Shape": "discreet.base.shape",
     "SimulationResult": "discreet.simulation.result",
     "load_result": "discreet.simulation.result",
-    "rehearse": "discreet.simulation.rehearse",
+    "rehearse": "discreet.simulation.rehearsal",
     "simulate": "discreet.simulation.simulate",
     "verify": "discreet.tables.verify",
 }

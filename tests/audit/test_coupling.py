@@ -9,7 +9,7 @@ import pytest
 from on_trial import AUTOMATIC, LAYERS, POOLED, PROMISES_NOTHING, RECIPES, SMALL, USERS, privatizers, target
 
 from discreet.audit.coupling import Play, coupled, moves_of
-from discreet.audit.neighbouring_populations import neighbours
+from discreet.audit.neighbours import neighbours
 from discreet.audit.noise_coupling import Offence, share_of
 from discreet.audit.stages import coupling_of
 from discreet.mechanisms.additive import AdditiveRun

@@ -8,9 +8,9 @@ import pytest
 from tests.browser.live import LiveStudy, declared
 from tests.browser.looks import contrasts, heard, nameless, sideways
 
-from discreet.study.dashboard.assets import static_files
 from discreet.study.dashboard.participants_page import policy_html
 from discreet.study.dashboard.policy_view import Cell, PolicyTable
+from discreet.study.dashboard.serving import static_files
 
 pytestmark = pytest.mark.service
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.base.policies import uniform_policy
-from discreet.cli.crowd_stages import next_steps, stages
+from discreet.cli.crowd import next_steps, stages
 from discreet.worlds.registry import make_world
 
 WORLD = make_world("bernoulli-arms", means="0.2,0.8")

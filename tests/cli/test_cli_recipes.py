@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.cli.recipe_tables import AUTO, BY_NAME, PRINTED, markdown, sections
+from discreet.cli.lists import AUTO, BY_NAME, PRINTED, page_of, sections
 from discreet.recipes.option_help import WORDS, option_words
 from discreet.recipes.recipe import Recipe
 from discreet.recipes.registry import recipes
@@ -69,4 +69,4 @@ def test_recipes_of_your_own_are_listed(discreet):
 
 
 def test_the_page_is_up_to_date():
-    assert PAGE.read_text() == markdown(recipes()), "write it anew:  discreet recipes --markdown > docs/recipes.md"
+    assert PAGE.read_text() == page_of(recipes()), "write it anew:  discreet recipes --markdown > docs/recipes.md"

@@ -11,7 +11,7 @@ import discreet
 from discreet.base.errors import InvalidInput
 from discreet.base.shape import Shape
 from discreet.learners import OBI
-from discreet.papers.obi_regret_bound import obi_regret_bound
+from discreet.papers.ldp_obi import obi_regret_bound
 
 SMALL = Shape(2, 2, 2, homogeneous=True)
 

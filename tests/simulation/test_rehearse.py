@@ -9,7 +9,7 @@ import discreet
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import uniform_policy
 from discreet.learners.ucbvi import UCBVI
-from discreet.simulation import rehearse as rehearsing
+from discreet.simulation import rehearsal as rehearsing
 from discreet.simulation.rehearsal import Candidate, Rehearsal, Rehearsed
 
 SHAPE = discreet.Shape(1, 3, 1, homogeneous=True, start=0)

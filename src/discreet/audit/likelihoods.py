@@ -41,7 +41,7 @@ from discreet.noise.shuffled_randomized_response import ShuffledResponse
 from discreet.papers.published_mechanism import Part
 from discreet.privacy.profiles import GaussianProfile
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
+from discreet.problems.heavy_tails.published_tables import RawCountChannel
 
 _AT_ONCE = 2_000_000  # numbers held at a time
 _SIDE_BY_SIDE = 200_000  # cells of a matrix mechanism that run together: trials times cells that differ

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.answers import answered, answers_itself, of_messages
-from discreet.audit.coupling import Play, coupled
+from discreet.audit.coupling import Interview, Play, coupled, questioned
 from discreet.audit.goodness_of_fit import LEVEL
-from discreet.audit.linear_coupling import Interview, questioned
-from discreet.audit.neighbouring_populations import neighbours
+from discreet.audit.neighbours import neighbours
 from discreet.audit.noise_coupling import Offence, Share, share_of
 from discreet.audit.samplers import NOTHING, Tested, try_law, try_session
 from discreet.base.errors import Unsupported

@@ -53,7 +53,7 @@ from discreet.noise.distribution import Law
 from discreet.papers.published_mechanism import Setting
 from discreet.privacy.profiles import NearGaussianProfile, Profile, PureProfile, ZeroConcentratedProfile, compose
 from discreet.problems.adversarial.mechanisms import OneBitChannel, SampledLayerChannel
-from discreet.problems.heavy_tails.published_thresholds import RawCountChannel
+from discreet.problems.heavy_tails.published_tables import RawCountChannel
 
 _MOST_FEATURES = 24
 _LOOKED_AT = 100  # sessions a side that choose the features

@@ -79,7 +79,7 @@ def rehearse(
         about = _declared(shorthands, world_option, homogeneous)
     learners = [_learner(text) for text in learner or ["ucbvi"]]
     _first, target = o.choose_learner("ucbvi", privacy, "auto", None, epsilon=epsilon, delta=delta, rho=rho)
-    from discreet.simulation.rehearse import rehearse as run
+    from discreet.simulation.rehearsal import rehearse as run
 
     result = run(
         about, target, episodes=episodes, learners=learners, recipes=recipe, options=o.several_values(option),

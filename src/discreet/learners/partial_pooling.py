@@ -25,7 +25,7 @@ release can be done with them. T and T_i are found together in four rounds from 
 way). The variance of one visit is sum_t p_t (1 - p_t) for successors, by the shares of the pair over all steps.
 
 **Rewards in a range** (:func:`borrowed`; heavy tails have their own,
-:mod:`discreet.problems.heavy_tails.reward_pooling`). The variance of one visit is 1/4. Three things keep a learner from
+:mod:`discreet.problems.heavy_tails.learners`). The variance of one visit is 1/4. Three things keep a learner from
 taking a good step for one like the others, because noise hid it: a reward above that of the other steps believes itself
 from one deviation on (E_i in place of 9 E_i above); b_i is at most 20 s^2 / T_i, because visits with noise are not
 worth much, and so many of them would be borrowed that a row nobody has tried would seem to be known; and b_i^2 T_i is

@@ -25,8 +25,7 @@ from discreet.papers.published_mechanism import FACTOR_TWO, AtLeast, Part, Publi
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.problems.heavy_tails.encoders import moments_of
 from discreet.problems.heavy_tails.mechanisms import ClippedRewardsChannel
-from discreet.problems.heavy_tails.published_local import IndexedTables
-from discreet.problems.heavy_tails.published_thresholds import RawCountChannel, RawCountTables
+from discreet.problems.heavy_tails.published_tables import IndexedTables, RawCountChannel, RawCountTables
 from discreet.problems.heavy_tails.recipes import releases
 from discreet.recipes.recipe import Options, Recipe
 from discreet.recipes.targets import Privacy

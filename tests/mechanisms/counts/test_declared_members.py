@@ -21,7 +21,7 @@ from discreet.problems.adversarial.encoders import (
     SignedLosses,
 )
 from discreet.problems.heavy_tails.encoders import ClippedTables, SignedFirstVisitTables
-from discreet.problems.heavy_tails.published_thresholds import RawCountTables
+from discreet.problems.heavy_tails.published_tables import RawCountTables
 
 POOLED, PER_STEP = Shape(2, 2, 3, homogeneous=True), Shape(2, 2, 3)
 HEAVY = Shape(2, 2, 3, homogeneous=True, rewards=(-1.0, 1.0), moments=Moments(1.0, 0.5))

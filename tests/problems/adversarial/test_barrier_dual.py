@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from layered_instances import RAGGED, SQUARE, random_box, random_policy, random_rows
 
-from discreet.problems.adversarial.barrier_dual import Program, curvature, evaluate, new_point
+from discreet.problems.adversarial.barrier_program import Program, curvature, evaluate, new_point
 from discreet.problems.adversarial.layers import Layers, occupancy
 
 

@@ -29,6 +29,7 @@ from discreet.problems.adversarial.perturbed_leader import (
     PerturbedLeader,
     Rows,
     add_counts,
+    chances_of_smallest,
     estimated_rows,
     grown,
     share_counted,
@@ -36,7 +37,6 @@ from discreet.problems.adversarial.perturbed_leader import (
 )
 from discreet.recipes.registry import build
 from discreet.simulation.block_loop import run_blocks
-from discreet.worlds.planning.argmin_probability import chances_of_smallest
 from discreet.worlds.planning.paule_mandel import shrink_nested
 
 LAYERS = Layers((1, 2, 3, 1), actions=2)

@@ -13,7 +13,7 @@ from discreet.base.shape import Moments, Shape
 from discreet.base.streams import USERS, stream
 from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.trajectories import Trajectories
-from discreet.problems.heavy_tails.published_local import IndexedTables
+from discreet.problems.heavy_tails.published_tables import IndexedTables
 from discreet.recipes.registry import build
 
 NAME = "local/heavy-tailed-published"

@@ -19,7 +19,7 @@ from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.trajectories import Trajectories
 from discreet.papers import raw_count_loss
 from discreet.privacy.words import rounded_up
-from discreet.problems.heavy_tails.published_thresholds import RawCountTables
+from discreet.problems.heavy_tails.published_tables import RawCountTables
 from discreet.recipes.registry import build
 
 NAME = "central/heavy-tailed-published"

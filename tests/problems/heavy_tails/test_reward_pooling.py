@@ -15,8 +15,7 @@ from discreet.learners.base import Problem, as_statistics
 from discreet.learners.partial_pooling import Differences, Rows, borrow, differences
 from discreet.mechanisms.release import Estimate, Release
 from discreet.privacy.guarantee import nothing
-from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI
-from discreet.problems.heavy_tails.reward_pooling import with_other_steps
+from discreet.problems.heavy_tails.learners import HeavyUCBPO, HeavyUCBVI, with_other_steps
 from discreet.problems.heavy_tails.world import around
 from discreet.worlds.tabular import TabularWorld
 

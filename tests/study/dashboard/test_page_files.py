@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import discreet.study.dashboard
-from discreet.study.dashboard.assets import HEADERS, operator_page, static_files
+from discreet.study.dashboard.serving import HEADERS, operator_page, static_files
 
 ROOT = Path(__file__).parents[3]
 STATIC = Path(discreet.study.dashboard.__file__).parent / "static"

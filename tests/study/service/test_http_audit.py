@@ -23,7 +23,7 @@ from served import declare, serving
 
 from discreet.audit.binomial_audit import Charge, audit_pairs
 from discreet.audit.coupling import Play, Transcript, coupled, noisy_cells
-from discreet.audit.neighbouring_populations import Neighbours, Population, _record, neighbours
+from discreet.audit.neighbours import Neighbours, Population, _record, neighbours
 from discreet.audit.noise_coupling import Share, share_of
 from discreet.client.exact import WHOLE
 from discreet.mechanisms.additive import Channel

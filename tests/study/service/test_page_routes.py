@@ -12,8 +12,7 @@ from tests.study.service.small_studies import CENTRAL, MODELS, coordinator, decl
 from tests.study.service.test_service_app import OPERATOR, Served
 
 from discreet.ledger.chain import digest, link
-from discreet.study.dashboard.assets import HEADERS, static_files
-from discreet.study.dashboard.serving import told_to_stop
+from discreet.study.dashboard.serving import HEADERS, static_files, told_to_stop
 from discreet.study.service.app import Service
 from discreet.study.service.monitoring import Log
 from discreet.worlds.catalogue import river_swim

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.worlds.planning.argmin_probability import chances_of_smallest
+from discreet.problems.adversarial.perturbed_leader import chances_of_smallest
 
 
 def test_chances_are_those_of_draws():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.worlds.planning.drifting_means import track, untracked
+from discreet.problems.adversarial.perturbed_leader import track, untracked
 
 
 def whole_path(users, drifts, seen, among, noise, level, variance):

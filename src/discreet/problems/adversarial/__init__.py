@@ -14,7 +14,6 @@ STATIONS = {
     "layers": "worlds/planning",
     "entropy_program": "worlds/planning",
     "barrier_program": "worlds/planning",
-    "barrier_dual": "worlds/planning",
     "transition_box": "learners",
     "perturbed_leader": "learners",
     "shuffle_recipes": "recipes",

@@ -1,4 +1,4 @@
-r"""A learner for adversarial losses that plans with estimated transitions as far as their noise allows.
+"""A learner for adversarial losses that plans with estimated transitions as far as their noise allows.
 
 The learners with regret bounds (:mod:`discreet.problems.adversarial.learners`) trust transitions only inside of
 confidence boxes, which say nothing in most private runs. This one follows the perturbed leader with estimates. It is a
@@ -12,11 +12,10 @@ of its layer and put onto the simplex, cell by cell, which suits rows with few s
 drawn to the other rows' numbers, which suits rows with many: only the direction of the values V that follow matters,
 where a signal stands out that is lost in every single cell.
 
-**Losses** of a pair may drift: a random walk is tracked through all blocks
-(:mod:`discreet.worlds.planning.drifting_means`), which gives its sum L over all users so far and the deviation sigma of
-that sum, also where the pair was hardly visited. Sums are drawn to those of their state and of their layer
-(:mod:`discreet.worlds.planning.paule_mandel`): an action that was not seen must not look worse than a good one that
-was.
+**Losses** of a pair may drift: a random walk is tracked through all blocks (:func:`track`), which gives its sum L over
+all users so far and the deviation sigma of that sum, also where the pair was hardly visited. Sums are drawn to those of
+their state and of their layer (:mod:`discreet.worlds.planning.paule_mandel`): an action that was not seen must not look
+worse than a good one that was.
 
 **Policy**, backward from the last layer, in every state by itself, however rarely one is planned to be there:
 
@@ -30,18 +29,37 @@ to a small part what noise hides. The optimism of 2 sigma, which grows for actio
 arm again that became good after it had been bad.
 
 Releases that come more often than a hundredth of all users are collected first.
+
+**The smallest of several numbers**, with independent normal noise added to all of them, is number a with probability
+
+    p_a = Pr[ z_a + s_a N_a < z_b + s_b N_b for all b != a ] = E prod_{b != a} Phi((z_b - z_a - s_a N) / s_b),
+
+an integral over one normal variable, by Gauss-Hermite quadrature. Following the perturbed leader plays action a with
+this probability.
+
+**Means that may drift**, seen in noisy sums now and then: where each stands, and what they add up to over time. A mean
+l_b of block b moves by steps of variance d from block to block (a random walk). A block of m users shows
+
+    y_b = n_b l_b + noise of variance v_b,
+
+with n_b of them (0 shows nothing). Wanted are l_b and its sum over all users so far, S_b = m_1 l_1 + ... + m_b l_b, as
+their best guesses from everything seen until now. Past levels are guessed from later sums, too: the pair (l_b, S_b) is
+the state of a Kalman filter, so nothing has to be kept or gone through again. A mean that is not looked at keeps its
+level, and the variance of its sum grows with the third power of the time that nobody looked.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from discreet.base.errors import check_name
 from discreet.base.policies import StochasticPolicy
+from discreet.base.scientific import special
 from discreet.base.shape import LayeredShape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats
@@ -50,9 +68,77 @@ from discreet.learners.base import HoldsPolicy, Problem
 from discreet.mechanisms.release import ESTIMATES, Release
 from discreet.problems.adversarial.layers import Layers, occupancy, pair_occupancy
 from discreet.problems.adversarial.learners import deployed, layers_of
-from discreet.worlds.planning.argmin_probability import chances_of_smallest
-from discreet.worlds.planning.drifting_means import Tracked, track, untracked
 from discreet.worlds.planning.paule_mandel import onto_simplex, shrink_nested, shrink_rows
+
+_TINY = 1e-12
+
+
+class Tracked(NamedTuple):
+    """Best guesses of levels and of their sums over users, with variances; arrays of one shape."""
+
+    level: Floats
+    total: Floats
+    level_variance: Floats
+    covariance: Floats
+    total_variance: Floats
+    blocks: int = 0
+
+
+def untracked(shape: tuple[int, ...], level: float, variance: float) -> Tracked:
+    """Before any block: every level is guessed, with this variance."""
+    nothing = np.zeros(shape)
+    return Tracked(np.full(shape, level), nothing, np.full(shape, variance), nothing, nothing)
+
+
+def track(before: Tracked, users: float, drift: float, seen: Floats, among: Floats, noise: Floats) -> Tracked:
+    """After one more block of ``users``, of whom ``among`` showed the sums ``seen`` with noise of this variance.
+
+    ``drift`` is the variance of the step from the last block to this one.
+    """
+    level_variance = before.level_variance + (drift if before.blocks else 0.0)
+    surprise = seen - among * before.level
+    variance = among**2 * level_variance + noise + _TINY
+    gain, gain_of_total = among * level_variance / variance, among * before.covariance / variance
+    level, total = before.level + gain * surprise, before.total + gain_of_total * surprise
+    total_variance = before.total_variance - gain_of_total * among * before.covariance
+    covariance = before.covariance * (1 - gain * among)
+    level_variance = level_variance * (1 - gain * among)
+    return Tracked(
+        level=level,
+        total=total + users * level,
+        level_variance=level_variance,
+        covariance=covariance + users * level_variance,
+        total_variance=total_variance + 2 * users * covariance + users**2 * level_variance,
+        blocks=before.blocks + 1,
+    )
+
+
+_NODES = 41
+_LEAST = 1e-9  # of a deviation: below it the smallest number wins for certain
+
+
+def chances_of_smallest(values: Floats, deviations: Floats) -> Floats:
+    """For every row of ``values`` (n, A) with these deviations: the probability of each to be the smallest.
+
+    >>> chances_of_smallest(np.array([[0.0, 0.0], [0.0, 1.0]]), np.full((2, 2), 0.5)).round(4).tolist()
+    [[0.5, 0.5], [0.9214, 0.0786]]
+    """
+    nodes, weights = _quadrature()
+    values = values - values.min(axis=1, keepdims=True)
+    scale = np.maximum(deviations, _LEAST * (1.0 + values.max(axis=1, keepdims=True)))
+    drawn = values[:, :, None] + scale[:, :, None] * nodes  # (n, A, nodes): what action a may come to
+    above = special.ndtr((values[:, None, :, None] - drawn[:, :, None, :]) / scale[:, None, :, None])
+    each = np.arange(values.shape[1])
+    above[:, each, each, :] = 1.0
+    chances = (above.prod(axis=2) * weights).sum(axis=2)
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    return nodes, weights / weights.sum()
+
 
 FEEDBACK = {"full": "losses", "bandit": "observed_losses"}
 _PLANS = 100  # at most, in a run
@@ -63,7 +149,6 @@ _LEAST_SIGNAL = 0.002  # the variance of the losses of a state's actions that is
 _LOSS_NOISE, _TRANSITION_NOISE = 0.1, 0.25  # how much of the deviation of noise is played as a perturbation
 _MISJUDGED = 0.3  # how far expected visits may be off, as a share of them
 _SURE = 0.25  # the deviation below which the share of users who were counted is believed
-_TINY = 1e-12
 
 
 class Rows(NamedTuple):

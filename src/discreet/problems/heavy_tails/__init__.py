@@ -9,10 +9,7 @@ from __future__ import annotations
 # Which room a file stands for; one that is named like a room, or like its noun, needs no entry.
 STATIONS = {
     "world": "worlds",
-    "published_local": "mechanisms/counts",
-    "published_tables": "mechanisms/counts",
-    "published_thresholds": "mechanisms",
-    "reward_pooling": "learners",
+    "published_tables": "mechanisms",
     "stochastic_rounding": "mechanisms/counts",
     "theorem_bonuses": "learners",
 }

@@ -5,7 +5,7 @@ The page for participants is made here, whole, and can be read without scripts. 
 whose scripts ask the service for numbers and draw them (``static/``, plain JavaScript, sent as it is written).
 
 **The rules of both pages.** Nothing is fetched from another host. No script or style stands inside a page, and the
-policy that is sent with it forbids them (:data:`~discreet.study.dashboard.assets.HEADERS`). Titles and labels of a
+policy that is sent with it forbids them (:data:`~discreet.study.dashboard.serving.HEADERS`). Titles and labels of a
 study are text, never markup, and stand in an element of their own direction, so that letters that run from right to
 left do not turn the words around them.
 

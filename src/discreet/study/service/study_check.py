@@ -22,7 +22,7 @@ from discreet.mechanisms.deployable import check_shippable
 from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.recipes.calibrate import Calibration, calibrate
 from discreet.recipes.registry import build
-from discreet.simulation.rehearse import rehearse
+from discreet.simulation.rehearsal import rehearse
 from discreet.study.service.study_mechanism import BY_DEVICES, Mechanism, needs_in_study, policy_message
 from discreet.worlds.random_worlds import worlds_of_shape
 
