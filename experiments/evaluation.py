@@ -36,10 +36,9 @@ from discreet.recipes.targets import Central, NoPrivacy
 from discreet.simulation.data_sets import learn, privatizer_for
 from discreet.tables.evaluation.policy_value import Judged, Shares, judge
 from discreet.tables.evaluation.released_model import has_table, model_of, nothing_shown
-from discreet.tables.evaluation.return_bounds import Limits, limits_of
+from discreet.tables.evaluation.return_bounds import limits_of
 from discreet.tables.evaluation.safe_policy import safe_policy
 from discreet.tables.evaluation.start_distribution import first_states
-from discreet.tables.evaluation.unknown_behaviour import judge_unknown
 from discreet.tables.evaluation.verdict import verdict_of
 from discreet.tables.in_memory_users import PathUsers
 from discreet.tables.read.user_subsets import Paths
@@ -85,14 +84,8 @@ class Bench:
         self.learner = APVI(ends=world.ends)
         if name == "icu-sepsis":  # as in `discreet reproduce beyond/icu-sepsis`
             self.learner = APVI(ends=True, penalty="tight", penalty_scale=0.1)
-        self.privatizers = (
-            {
-                many: privatizer_for(self.learner, target(epsilon), world.shape, many)
-                for many in (users - self.held, self.held)
-            }
-            if name != "wards"
-            else {}
-        )
+        others, made = users - self.held, name != "wards"
+        self.privatizer = privatizer_for(self.learner, target(epsilon), world.shape, others) if made else None
         self.truths: dict[str, float] = {}
 
     def kinds(self, repetition: int) -> list[tuple[str, str]]:
@@ -100,6 +93,8 @@ class Bench:
         if (self.name, self.users) in SELDOM and repetition % _EVERY:
             return []
         kinds = [kind for kind in KINDS if kind[0] != "safe" or repetition % _EVERY == 0]
+        if "pooled" in self.name:  # tells no behaviour
+            return [kind for kind in kinds if kind[1] == "declared"]
         if self.name not in WITHOUT_TABLE:
             return kinds
         seldom = _EVERY if math.isinf(self.epsilon) else _EVERY // 2  # without noise learning takes longest
@@ -121,11 +116,9 @@ class Bench:
         for kind, behaviour_is in kinds:
             began = time.perf_counter()
             limits = limits_of(world.shape, world.ends, world.returns).of_records(world.shape)
-            if behaviour_is == "declared":
-                shares = Shares(self.epsilon, self.epsilon, self.epsilon)
-                judged = judge(second, world.shape, limits, policies[kind], world.behaviour, model, shares, noise)
-            else:
-                judged = self._unknown(second, world, limits, policies[kind], noise, rng)
+            shares = Shares(self.epsilon, self.epsilon, self.epsilon)
+            usual = world.behaviour if behaviour_is == "declared" else None
+            judged = judge(second, world.shape, limits, policies[kind], usual, model, shares, noise)
             seconds = time.perf_counter() - began
             true, behaviour = self._truth(world, kind, policies[kind]), self._truth(world, "behaviour", world.behaviour)
             out.append(
@@ -151,7 +144,8 @@ class Bench:
     ) -> tuple[dict[str, Floats], Any]:
         """All policies, and the model that the users who were learned from show."""
         shape = world.shape
-        session = self.privatizers[first.users].open(PathUsers(first, shape, True, rng), noise, first.users)
+        assert self.privatizer is not None
+        session = self.privatizer.open(PathUsers(first, shape, True, rng), noise, first.users)
         state, release = learn(self.learner, session, Problem(shape, first.users), np.zeros(1, np.uint64))
         found = self.learner.policy(state)
         learned = (found.stochastic(shape.actions) if isinstance(found, Policy) else found).probabilities
@@ -161,17 +155,6 @@ class Bench:
         model = model_of(shape, release, True, first.users, start)
         safe = safe_policy(model, learned, world.behaviour)
         return {"given": world.given, "learned": learned, "safe": safe}, model
-
-    def _unknown(
-        self, second: Paths, world: World, limits: Limits, policy: Floats, noise: Any, rng: np.random.Generator
-    ) -> Judged:
-        start, variance = None, None
-        if world.shape.homogeneous:
-            start, variance, _ = first_states(second, world.shape.states, 0.05 * self.epsilon, noise)
-        return judge_unknown(
-            PathUsers(second, world.shape, True, rng), second, world.shape, limits, policy,
-            self.privatizers[second.users], self.epsilon, noise, start=start, start_variance=variance,
-        )  # fmt: skip
 
 
 @lru_cache(maxsize=2)  # both parts of one repetition

@@ -43,7 +43,6 @@ from discreet.simulation.data_sets import privatizer_for
 from discreet.tables.evaluation.policy_value import Judged, judge, shares_of
 from discreet.tables.evaluation.released_model import model_of
 from discreet.tables.evaluation.return_bounds import limits_of
-from discreet.tables.evaluation.unknown_behaviour import judge_unknown
 from discreet.tables.evaluation.verdict import verdict_of
 from discreet.tables.in_memory_users import PathUsers
 from discreet.tables.read.user_subsets import Paths
@@ -171,17 +170,11 @@ def judged(
     held, noise = int(users * HOLDOUT + 0.5), SimulatedNoise(rng)
     wide = np.broadcast_to(policy, (H, S, A))
     judging = drawn(world, kind, rate, held, rng)
-    if not declared:
-        rest = math.inf if math.isinf(epsilon) else 0.1998 * epsilon
-        made = privatizer(0.8 * epsilon, held)
-        return judge_unknown(
-            PathUsers(judging, SHAPE, True, rng), judging, SHAPE, _LIMITS, wide, made, rest, noise
-        )  # fmt: skip
     others = users - held
     made = privatizer(epsilon, others)
     session = made.open(PathUsers(drawn(world, kind, rate, others, rng), SHAPE, True, rng), noise, others)
     model = model_of(SHAPE, session.answer(Request(uniform_policy(SHAPE))), True, others)
-    usual = np.broadcast_to(world.behaviour, (H, S, A))
+    usual = np.broadcast_to(world.behaviour, (H, S, A)) if declared else None
     return judge(judging, SHAPE, _LIMITS, wide, usual, model, shares_of(epsilon), noise)
 
 
@@ -240,7 +233,7 @@ def parsed(name: str) -> tuple[str, float, str, int, float, bool]:
 
 def cells() -> Iterator[str]:
     """The names of all cells. Without a declared behaviour hardly anything can be told at the smaller sizes."""
-    for behaviour, sizes in (("declared", "6000 1"), ("unknown", "20000 4")):
+    for behaviour, sizes in (("declared", "6000 1"), ("unknown", "20000 2")):
         for kind in (*HOLDS, *ALIKE, *BREAKS):
             for rate in ("0",) if kind == "whole" else ("0.1", "0.3"):
                 for policy in POLICIES if kind not in ALIKE else POLICIES[:1]:
@@ -295,9 +288,25 @@ def table(stored: dict[str, dict[str, Any]]) -> str:
             both = (share(stored, what, kind, each, *words, without=without)[0] for each in ("declared", "unknown"))
             shown.append(" / ".join(f"{each:.3f}" for each in both))
         lines.append("| " + " | ".join([*shown, *[""] * (7 - len(shown))]) + " |")
+    kept = {name: sums for name, sums in stored.items() if name.split()[0] in HOLDS}
+    least = ", ".join(
+        f"{what} {min(sums[key] / sums['n'] for sums in kept.values()):.3f}"
+        for what, key in (("difference", "difference"), ("value", "value"), ("behaviour", "behaviour"))
+    )
     (better, many), (untold, _) = (share(stored, what, "power") for what in ("better", "untold"))
-    lines.append(f"\nFour deviations: *better* in {better:.3f} of {many:,}, cannot be told in {untold:.3f}.")
-    return "\n".join(lines)
+    (wrong, judged), worst = (
+        share(stored, "wrong", "itself"),
+        max(each["wrong"] / each["n"] for each in stored.values()),
+    )
+    return "\n".join(
+        [
+            *lines,
+            f"\nFour deviations: *better* in {better:.3f} of {many:,}, cannot be told in {untold:.3f}.",
+            f"A policy that is the behaviour: better or worse in {wrong:.4f} of {judged:,}; in one cell {worst:.3f}.",
+            f"Least covered of {len(kept)} cells where the assumption holds: {least}; repetitions of a cell: "
+            f"{min(each['n'] for each in stored.values()):,.0f} to {max(each['n'] for each in stored.values()):,.0f}.",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -102,16 +102,6 @@ MISTAKES = [
     ),
     (("simulate", "--learner", "apvi", "--episodes", "9"), "--episodes does nothing here, because learner apvi is"),
     (("simulate", "--learner", "apvi", "--users", "0"), "--users must be at least 1, got 0"),
-    (
-        (
-            "evaluate",
-            "p.json",
-            "--data",
-            "x.csv",
-            *["--user", "u", "--step", "t", "--state", "s", "--action", "a", "--holdout", "2"],
-        ),
-        "--holdout divides users where --behaviour is given: leave it out",
-    ),
     (("audit", "--recipe", "a", "--recipe", "b"), "discreet rehearse compares several"),
     (("ledger", "open", "x.db", "--dataset", "d", "--epsilon", "1", "--rho", "1"), "give one of them, not both"),
     (("reproduce", "local", "--list"), "leave it out, or leave out 'local'"),

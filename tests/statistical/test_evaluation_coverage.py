@@ -20,7 +20,7 @@ from discreet.recipes.targets import NoPrivacy
 from discreet.simulation.data_sets import privatizer_for
 from discreet.tables.evaluation import private_mean
 from discreet.tables.evaluation.interval import normal_quantile
-from discreet.tables.evaluation.plug_in import plug_in
+from discreet.tables.evaluation.policy_value import judge, shares_of
 from discreet.tables.evaluation.released_model import model_of, values_of
 from discreet.tables.evaluation.return_bounds import limits_of
 from discreet.tables.in_memory_users import PathUsers
@@ -53,15 +53,15 @@ def test_an_interval_that_ignores_noise_does_not_cover(monkeypatch):
     runs = range(7000, 7000 + R)
     assert covered([row for run in runs for row in bench.run(run, [kind])], kind, 1) >= BOUND
 
-    def deaf(deviation, scale, confidence):
-        return normal_quantile(confidence) * deviation
+    def deaf(distance, deviation, scale, confidence):
+        return distance <= normal_quantile(confidence) * deviation
 
-    monkeypatch.setattr(private_mean, "half_width", deaf)
+    monkeypatch.setattr(private_mean, "explained", deaf)
     assert covered([row for run in runs for row in bench.run(run, [kind])], kind, 1) < BOUND
 
 
-def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
-    """Without noise: greedy policies, judged by their own table and by one of other users."""
+def test_users_whom_a_policy_was_chosen_by_cannot_judge_it():
+    """Without noise: greedy policies, judged by their own users and by others, over a table of third ones."""
     world = dirichlet([0])
     shape, limits = world.shape, limits_of(world.shape, False)
     privatizer = privatizer_for(Bench("dirichlet", 1000, math.inf).learner, NoPrivacy(), shape, 500)
@@ -69,9 +69,9 @@ def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
     for run in range(R):
         rng = np.random.default_rng([9, run])
         world = dirichlet([9000 + run])
-        models = []
-        for _ in range(2):
-            users = PathUsers(Crowd(world).act(500, rng), shape, False, rng)
+        models, people = [], [Crowd(world).act(500, rng) for _ in range(3)]
+        for each in (people[0], people[2]):
+            users = PathUsers(each, shape, False, rng)
             release = privatizer.open(users, SimulatedNoise(rng), 500).answer(Request(uniform_policy(shape)))
             models.append(model_of(shape, release, False, 500))
         greedy = np.zeros((shape.horizon, shape.states, shape.actions))
@@ -79,8 +79,10 @@ def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
             q = values_of(models[0], greedy, limits, upper=False).q[h]
             greedy[h] = np.eye(shape.actions)[q.argmax(axis=1)]
         true = values(world, greedy)[1]
-        own.append(plug_in(models[0], shape, limits, greedy, 0.0).value)
-        others.append(plug_in(models[1], shape, limits, greedy, 0.0).value)
+        for found, judging in ((own, people[0]), (others, people[1])):
+            known = SimulatedNoise(rng)
+            free = shares_of(math.inf)
+            found.append(judge(judging, shape, limits, greedy, None, models[1], free, known).value)
         truths.append(true)
     holds, above = (
         [[test(each, true) for each, true in zip(found, truths, strict=True)] for found in (others, own)]
@@ -89,5 +91,5 @@ def test_the_table_that_a_policy_was_chosen_in_cannot_judge_it():
     assert np.mean(holds[0]) >= BOUND
     assert np.mean(holds[1]) < np.mean(holds[0])
     # The middle is above the truth as often as below, to within 4.4 deviations (missed once in 100,000); in the
-    # policy's own table it is far too often.
+    # policy's own users it is far too often.
     assert 0.32 < np.mean(above[0]) < 0.68 < 0.75 < np.mean(above[1])

@@ -67,8 +67,7 @@ def test_everything_counts_under_one_guarantee(fit):
     json.dumps(fit.facts, allow_nan=False)
 
 
-@pytest.mark.parametrize("homogeneous", [False, True])
-@pytest.mark.parametrize("behaviour", ["uniform", None])
+@pytest.mark.parametrize(("homogeneous", "behaviour"), [(False, "uniform"), (True, "uniform"), (False, None)])
 def test_policies_from_elsewhere_are_judged(homogeneous, behaviour):
     data = read(rows(early=True), homogeneous=homogeneous, early_end=True)
     found = discreet.offline.evaluate(data, GOOD, epsilon=8.0, delta=1e-6, behaviour=behaviour)
@@ -79,6 +78,18 @@ def test_policies_from_elsewhere_are_judged(homogeneous, behaviour):
     assert abs(found.behaviour.estimate - 1.0) < 5 * found.behaviour.width
     assert 0.0 <= found.value.low <= found.value.high <= 3.0
     assert "differential privacy" in found.summary()
+
+
+@pytest.mark.parametrize("declared", [{"homogeneous": True}, {"states": list(range(3000))}], ids=["pooled", "large"])
+def test_a_behaviour_that_no_table_shows_must_be_declared(declared):
+    """Pooled counts of first visits do not show it, and it may change from step to step."""
+    data, options = read(**declared), {"epsilon": 1.0, "delta": 1e-6}
+    nothing = Policy(np.zeros((H, data.shape.states), np.int64))
+    refused = r"is not declared is read from a table of all visits .* at every step.*declare behaviour="
+    with pytest.raises(Unsupported, match=refused):
+        discreet.offline.evaluate(data, nothing, **options)
+    with pytest.raises(Unsupported, match=refused):
+        discreet.offline.train(data, holdout=0.35, **options)
 
 
 def test_zero_concentrated_targets_and_known_rewards():

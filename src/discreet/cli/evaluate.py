@@ -66,7 +66,7 @@ def evaluate(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --behaviour: the share of users who judge (.35); the others fill a table.",
+            help="The share of users who judge (.35); the others fill a table, if one is small enough.",
         ),
     ] = None,
     behaviour: holdout_options.Behaviour = None,
@@ -105,8 +105,6 @@ def evaluate(
     for name, given in (("--user", user), ("--state", state), ("--action", action)):
         if not given:
             raise InvalidInput(f"{name} is missing: declare the columns of the table, as for train")
-    if holdout is not None and behaviour is None:
-        raise InvalidInput("--holdout divides users where --behaviour is given: leave it out, and all of them judge")
     assert data is not None
     assert state is not None
     assert action is not None

@@ -30,9 +30,9 @@ from discreet.privacy.guarantee import Guarantee, drawn
 from discreet.recipes.targets import Central
 from discreet.simulation.data_sets import known_table, privatizer_for
 from discreet.tables.evaluation.interval import Interval
+from discreet.tables.evaluation.released_model import with_rewards
 from discreet.tables.evaluation.return_bounds import Limits, limits_of
 from discreet.tables.evaluation.split import Split, draw_split, load_split, remember
-from discreet.tables.evaluation.unknown_behaviour import with_rewards
 from discreet.tables.evaluation.verdict import Verdict
 from discreet.tables.holdout_evaluation import (
     Budget,
@@ -154,7 +154,7 @@ def evaluate(
         delta: By how much a probability may exceed the bound.
         rho: Zero-concentrated differential privacy in place of epsilon.
         behaviour: The policy that users followed, if it is known: a policy, its file, "uniform", or probabilities (A,),
-            (S, A) or (H, S, A); it makes intervals far narrower.
+            (S, A) or (H, S, A). Otherwise it is read from the table, and intervals are somewhat wider.
         returns: The range of the sum of rewards from any step on, where that is narrower than what the range of rewards
             allows.
         split: Who was held out.
@@ -196,7 +196,7 @@ def evaluate(
     recorded = load_split(split) if isinstance(split, str | os.PathLike) else split
     if recorded is not None:
         recorded.check(people)
-    with_table = usual is not None and has_small_table(data.shape, limits.ends, budget)
+    with_table = has_small_table(data.shape, limits.ends, budget)
     parts = _parts(people, recorded, holdout, with_table)
     asked = Asked(data, loaded, table, usual, limits, budget, known, confidence)
     file = None if isinstance(split, Split | None) else split
@@ -243,7 +243,7 @@ def _judged(
     release, promise, tables = _table(people, counted, asked.budget, asked.limits, asked.known, noise)
     judgement = judge_held_out(
         people, judging, asked.table, asked.limits, asked.budget, noise, behaviour=asked.behaviour, release=release,
-        table_users=int(counted.sum()), known=asked.known, split=used, confidence=asked.confidence,
+        table_users=int(counted.sum()), split=used, confidence=asked.confidence,
     )  # fmt: skip
     sizes = int(counted.sum()), int(judging.sum())
     content = {"judgement": judgement.facts, "tables": tables, "noise": noise_facts(noise.used)}
@@ -254,8 +254,7 @@ def _promise(asked: Asked, counted: Mask, judging: Mask) -> Guarantee:
     """What everybody is promised, before anything is drawn."""
     sizes, shape, ends = (int(counted.sum()), int(judging.sum())), asked.data.shape, asked.limits.ends
     known = asked.known is not None
-    later = promised(shape, ends, sizes[1], asked.budget, asked.behaviour is not None, known)
-    table = None
+    later, table = promised(asked.budget), None
     if sizes[0]:
         table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
     return drawn(of_both_parts(table, later, sizes, later), False)
@@ -265,7 +264,7 @@ def _stored_promise(asked: Asked, judged: Mapping[str, Any], counted: Mask, judg
     """What a stored evaluation promises, from the noise that it lists."""
     sizes, shape, ends = (int(counted.sum()), int(judging.sum())), asked.data.shape, asked.limits.ends
     known = asked.known is not None
-    later, table = stored_promise(judged, shape, ends, sizes[1], asked.budget, known), None
+    later, table = stored_promise(judged), None
     if sizes[0]:
         table = privatizer_for(APVI(ends=ends), asked.budget.target(), shape, sizes[0], known=known).guarantee
     return drawn(of_both_parts(table, later, sizes, later), False)

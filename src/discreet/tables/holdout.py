@@ -25,6 +25,7 @@ from discreet.tables.evaluation.return_bounds import Limits, limits_of
 from discreet.tables.evaluation.safe_policy import safe_policy
 from discreet.tables.evaluation.split import Split, draw_split, load_split, part_size, remember
 from discreet.tables.holdout_evaluation import (
+    NEEDS_A_TABLE,
     Budget,
     Judgement,
     check_judgeable,
@@ -120,20 +121,16 @@ class Jury:
             found["returns"] = (np.stack([self.limits.worst, self.limits.best]) - least) / shape.reward_span
         return found
 
-    def promise(self, table: Guarantee, users: int, budget: Budget, known: Floats | None) -> Guarantee:
+    def promise(self, table: Guarantee, users: int, budget: Budget) -> Guarantee:
         """What everybody is promised, before anything is drawn."""
         if self.split is None:
             return table
-        shape, declared = self.declaration.shape, self.behaviour is not None
-        judging = promised(shape, self.limits.ends, self.split.held_out, budget, declared, known is not None)
-        return of_both_parts(table, judging, (users, self.split.held_out), table)
+        return of_both_parts(table, promised(budget), (users, self.split.held_out), table)
 
-    def stored(self, facts: Mapping[str, Any], table: Guarantee, users: int, budget: Budget, known: bool) -> Guarantee:
+    def stored(self, facts: Mapping[str, Any], table: Guarantee, users: int) -> Guarantee:
         """What a stored judgement and a stored table promise together; what was paid for them is no less."""
         assert self.split is not None
-        shape, held = self.declaration.shape, self.split.held_out
-        judging = stored_promise(facts, shape, self.limits.ends, held, budget, known)
-        return of_both_parts(table, judging, (users, held), table)
+        return of_both_parts(table, stored_promise(facts), (users, self.split.held_out), table)
 
     def request(self, safe: bool) -> dict[str, Any]:
         """What a judgement depends on, as plain data; nothing without a jury and a safe policy."""
@@ -150,11 +147,14 @@ class Jury:
     def check(self, privatizer: Privatizer, budget: Budget, safe: bool) -> None:
         """Refuse, before anything is spent, what could not be planned or judged from the releases that will come."""
         tables = [channel for channel in privatizer.channels if isinstance(channel, Channel)]
-        if safe and not any("transitions" in channel.encoder.statistics for channel in tables):
+        has_counts = any({"transitions", "visits"} <= set(channel.encoder.statistics) for channel in tables)
+        if safe and not has_counts:
             raise Unsupported(
                 f"a safe policy is planned in a table of all successors, and recipe {privatizer.recipe!r} releases none"
             )
         if self.split is not None:
+            if self.behaviour is None and not has_counts:
+                raise Unsupported(NEEDS_A_TABLE)
             check_judgeable(self.declaration.shape, self.limits.ends, budget, self.behaviour)
 
     def counted_users(self) -> PartUsers:
@@ -176,13 +176,13 @@ class Jury:
         return StochasticPolicy(table), values_of(model, table, self.limits, upper=False).v[:, : shape.states]
 
     def judge(
-        self, policy: AnyPolicy, release: Release, users: int, budget: Budget, known: Floats | None, noise: NoiseSource
+        self, policy: AnyPolicy, release: Release, users: int, budget: Budget, noise: NoiseSource
     ) -> Judgement | None:
         """Let the held-out users judge a policy that was learned from ``users`` others; None where there are none."""
         if self.people is None or self.split is None:
             return None
         return judge_held_out(
             self.people, self.split.held_out_mask(), policy_table("the policy", policy, self.declaration), self.limits,
-            budget, noise, behaviour=self.behaviour, release=release, table_users=users, known=known,
+            budget, noise, behaviour=self.behaviour, release=release, table_users=users,
             split=self.split, confidence=self.confidence,
         )  # fmt: skip

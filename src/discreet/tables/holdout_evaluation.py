@@ -34,15 +34,24 @@ from discreet.tables.evaluation.released_model import has_table, model_of, nothi
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.start_distribution import first_states
-from discreet.tables.evaluation.unknown_behaviour import judge_unknown
-from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND, Verdict, not_judged, verdict_from, verdict_of
+from discreet.tables.evaluation.verdict import (
+    ASSUMES,
+    ESTIMAND,
+    READ_OFF,
+    Verdict,
+    not_judged,
+    verdict_from,
+    verdict_of,
+)
 from discreet.tables.read.columns import Declaration
-from discreet.tables.read.user_subsets import Ordered, PartUsers
+from discreet.tables.read.user_subsets import Ordered
 from discreet.tables.receipt import mechanism_facts
 
 _FOR_FIRST_STATES = 0.05  # of the epsilon of the judgement, where steps are pooled
-_FOR_THE_TABLE = 0.8  # of the epsilon of held-out users whose behaviour is not declared
-_FOR_THE_REST = 0.1998  # a little less than what is left: profiles are composed numerically, and err to the safe side
+NEEDS_A_TABLE = (
+    "a behaviour that is not declared is read from a table of all visits and successors at every step, which is too "
+    "large here, pooled, or not released: declare behaviour=, or a table of fewer states with homogeneous=False"
+)
 
 
 @dataclass(frozen=True)
@@ -60,14 +69,6 @@ class Budget:
             return math.sqrt(2 * self.rho)
         assert self.epsilon is not None
         return self.epsilon
-
-    def share(self, part: float) -> Budget:
-        """A part of the budget, with all of delta."""
-        return Budget(
-            None if self.epsilon is None else part * self.epsilon,
-            self.delta,
-            None if self.rho is None else part * self.rho,
-        )
 
     def target(self) -> Central:
         """The budget as a privacy target."""
@@ -97,30 +98,25 @@ def judge_held_out(
     behaviour: Floats | None,
     release: Release | None,
     table_users: int,
-    known: Floats | None,
     split: Split | None,
     confidence: float = 0.95,
 ) -> Judgement:
     """Judge a policy (H, S, A) by the users at some positions.
 
-    ``release`` is a table of ``table_users`` *other* users, which the judgement of a declared behaviour rests on.
+    ``release`` is a table of ``table_users`` *other* users. A behaviour that is not declared is read from it.
     """
     check_open_unit("confidence", confidence)
     if people.table.declaration.missing != "row":
         limits = limits.of_records(people.table.shape)
-    if behaviour is not None:
-        judged, guarantee = _declared(
-            people, held_out, policy, behaviour, limits, budget.pure, noise, release, table_users, confidence
-        )
-    else:
-        judged, guarantee = _undeclared(people, held_out, policy, limits, budget, noise, known, confidence)
-    guarantee = drawn(guarantee, noise.simulated)
+    judged = _judged(people, held_out, policy, behaviour, limits, budget.pure, noise, release, table_users, confidence)
+    guarantee = drawn(guarantee_of(judged.parts), noise.simulated)
     doubt = _doubt(people.table.declaration, judged.present, int(held_out.sum()))
     users = int(held_out.sum())
     absent, deviation = 1 - judged.present.users / users, math.sqrt(2) * judged.present.scale
     if absent * users <= 3 * deviation:  # noise alone would explain it
         absent = 0.0
-    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes, absent)
+    assumes = READ_OFF if behaviour is None else ASSUMES
+    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes, absent, assumes)
     facts = {
         **{name: getattr(judged, name).as_dict() for name in ("value", "behaviour", "difference")},
         "word": verdict.word,
@@ -129,25 +125,26 @@ def judge_held_out(
         "users": int(held_out.sum()),
         "judged": {"users": judged.present.users, "deviation": deviation},
         "estimand": ESTIMAND,
-        "assumes": ASSUMES,
+        "assumes": assumes,
         "behaviour_declared": behaviour is not None,
         "returns": [float(limits.worst[0]), float(limits.best[0])],
         "split": None if split is None else split.facts(),
         "statement": guarantee.statement(),
-        "tables": len(judged.table_parts),  # how many of the mechanisms are tables
-        "mechanisms": [mechanism_facts(*part) for part in (*judged.table_parts, *judged.parts)],
+        "mechanisms": [mechanism_facts(*part) for part in judged.parts],
     }
     return Judgement(judged.value, judged.behaviour, judged.difference, verdict, guarantee, facts)
 
 
-def _declared(
-    people: Ordered, held_out: Mask, policy: Floats, behaviour: Floats, limits: Limits, epsilon: float,
+def _judged(
+    people: Ordered, held_out: Mask, policy: Floats, behaviour: Floats | None, limits: Limits, epsilon: float,
     noise: NoiseSource, release: Release | None, table_users: int, confidence: float,
-) -> tuple[Judged, Guarantee]:  # fmt: skip
+) -> Judged:  # fmt: skip
     shape, paths = people.table.shape, people.paths(held_out)
     parts: tuple[Part, ...] = ()
     start, left = None, epsilon
     if release is None or not has_table(release):
+        if behaviour is None:
+            raise Unsupported(NEEDS_A_TABLE)
         model = nothing_shown(shape, paths.users)
     else:
         if shape.homogeneous:
@@ -155,31 +152,7 @@ def _declared(
             start, parts, left = first.shares, first.parts, (1 - _FOR_FIRST_STATES) * epsilon
         model = model_of(shape, release, limits.ends, table_users, start)
     judged = judge(paths, shape, limits, policy, behaviour, model, shares_of(left), noise, confidence=confidence)
-    judged = judged._replace(parts=(*parts, *judged.parts))
-    return judged, guarantee_of(judged.parts)
-
-
-def _undeclared(
-    people: Ordered, held_out: Mask, policy: Floats, limits: Limits, budget: Budget, noise: NoiseSource,
-    known: Floats | None, confidence: float,
-) -> tuple[Judged, Guarantee]:  # fmt: skip
-    shape, paths = people.table.shape, people.paths(held_out)
-    rest = budget.share(_FOR_THE_REST).pure
-    privatizer = privatizer_for(
-        APVI(ends=limits.ends), budget.share(_FOR_THE_TABLE).target(), shape, paths.users, known=known is not None
-    )
-    parts: tuple[Part, ...] = ()
-    start, variance = None, None
-    if shape.homogeneous:
-        first = first_states(paths, shape.states, rest / 4, noise)
-        start, variance, parts, rest = first.shares, first.variance, first.parts, 3 * rest / 4
-    judged = judge_unknown(
-        PartUsers(people, held_out), paths, shape, limits, policy, privatizer, rest, noise, start=start,
-        start_variance=variance, confidence=confidence, known_rewards=known,
-    )  # fmt: skip
-    judged = judged._replace(parts=(*parts, *judged.parts))
-    assert judged.release is not None
-    return judged, guarantee_of(judged.parts, [judged.release.guarantee], delta=budget.delta)
+    return judged._replace(parts=(*parts, *judged.parts))
 
 
 def _doubt(declaration: Declaration, count: Count, users: int) -> str:
@@ -195,17 +168,12 @@ def _doubt(declaration: Declaration, count: Count, users: int) -> str:
     return ""
 
 
-def promised(shape: Shape, ends: bool, users: int, budget: Budget, declared: bool, known: bool) -> Guarantee:
+def promised(budget: Budget) -> Guarantee:
     """What held-out users are promised, before anything is drawn: never less than what their releases will cost.
 
     How a pure epsilon is divided between sums may depend on a release; that it is not exceeded does not.
     """
-    everything = "all sums of the judgement together, at most"
-    if declared:
-        return guarantee_of([PrivateMean.at_most(everything, budget.pure)])
-    made = privatizer_for(APVI(ends=ends), budget.share(_FOR_THE_TABLE).target(), shape, users, known=known)
-    rest = PrivateMean.at_most(everything, budget.share(_FOR_THE_REST).pure)
-    return guarantee_of([rest], [made.guarantee], delta=budget.delta)
+    return guarantee_of([PrivateMean.at_most("all sums of the judgement together, at most", budget.pure)])
 
 
 def with_judgement(table: bytes, judgement: Judgement | None) -> bytes:
@@ -224,18 +192,13 @@ def without_judgement(content: bytes) -> tuple[bytes, dict[str, Any]]:
         raise InvalidInput("the stored release cannot be read by this version of discreet") from None
 
 
-def stored_promise(
-    facts: Mapping[str, Any], shape: Shape, ends: bool, users: int, budget: Budget, known: bool
-) -> Guarantee:
+def stored_promise(facts: Mapping[str, Any]) -> Guarantee:
     """What a stored judgement promises, from the noise that it lists: no more than ``promised``, which was paid."""
     sums = [
         Part(each["statistic"], each["cells"], _sensitivity(each["sensitivity"]), DiscreteLaplace(each["law"]["scale"]))
-        for each in facts["mechanisms"][facts["tables"] :]
+        for each in facts["mechanisms"]
     ]
-    if facts["behaviour_declared"]:
-        return drawn(guarantee_of(sums), False)
-    made = privatizer_for(APVI(ends=ends), budget.share(_FOR_THE_TABLE).target(), shape, users, known=known)
-    return drawn(guarantee_of(sums, [made.guarantee], delta=budget.delta), False)
+    return drawn(guarantee_of(sums), False)
 
 
 def _sensitivity(facts: Mapping[str, Any]) -> Sensitivity:
@@ -262,16 +225,14 @@ def has_small_table(shape: Shape, ends: bool, budget: Budget) -> bool:
 
 def check_judgeable(shape: Shape, ends: bool, budget: Budget, behaviour: Floats | None) -> None:
     """Refuse, before anything is spent, noise that is too wide, and a table that is too large, to judge by."""
-    least = (1 - _FOR_FIRST_STATES) * min(astuple(shares_of(budget.pure))) if behaviour is not None else budget.pure / 8
+    least = (1 - _FOR_FIRST_STATES) * min(astuple(shares_of(budget.pure)))
     try:
         PrivateMean.check_width(least)
     except NoiseTooWide as refusal:
         raise refusal.named(budget.epsilon, budget.rho) from None
-    if behaviour is None and not has_small_table(shape, ends, budget):
-        raise Unsupported(
-            "a policy is judged without a declared behaviour by a table of all successors, which is too large here: "
-            "declare behaviour=, merge states, or declare homogeneous=True"
-        )
+    pooled = shape.homogeneous and shape.horizon > 1  # nobody can tell how a behaviour changes from step to step
+    if behaviour is None and (pooled or not has_small_table(shape, ends, budget)):
+        raise Unsupported(NEEDS_A_TABLE)
 
 
 def of_both_parts(table: Guarantee | None, judgement: Guarantee, sizes: tuple[int, int], like: Guarantee) -> Guarantee:

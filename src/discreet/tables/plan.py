@@ -230,7 +230,7 @@ def _model(world: TabularWorld, users: int) -> Model:
     rows = np.concatenate([P, np.zeros((*P.shape[:3], 1))], axis=3)
     zero = np.zeros(means.shape)
     start = np.asarray(world.start)
-    return Model(zero, zero, 0.0, rows, rows, means, means, zero, zero == 0, start, start, users, world.shape.horizon)
+    return Model(zero, zero, 0.0, rows, rows, means, means, zero, zero == 0, start, users, world.shape.horizon)
 
 
 def _of(paths: Paths, chosen: Mask) -> Paths:

@@ -295,10 +295,10 @@ def train(
         if jury.split is None:
             return table
         found = planned(StoredAnswers(privatizer, users, table))
-        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, known, noise))
+        return with_judgement(table, jury.judge(found.policy, found.release, users, budget, noise))
 
     if ledger is not None and dataset is not None:
-        promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget, known)
+        promise = jury.promise(drawn(privatizer.guarantee, simulated=False), users, budget)
         bought = paid(
             ledger, dataset,
             {**train_request(data, chosen, target, privatizer, users, known), **jury.request(safe)}, promise, draw,
@@ -311,14 +311,14 @@ def train(
         found, made = planned(stored), stored.made
         judgement = None
         if judged is not None:
-            promise = jury.stored(judged, found.release.guarantee, users, budget, known is not None)
+            promise = jury.stored(judged, found.release.guarantee, users)
             judgement = judgement_from(judged, promise)
     else:
         jury.remember(what, budget)
         with progress_bar("drawing noise", cells, progress) as tick:
             noise = SecureNoise(tick=tick, sampler=sampler)
             found = planned(privatizer.open(people, noise, users))
-            judgement = jury.judge(found.policy, found.release, users, budget, known, noise)
+            judgement = jury.judge(found.policy, found.release, users, budget, noise)
         made, promise = _made(noise), found.release.guarantee
         if judgement is not None and jury.split is not None:
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)

@@ -20,7 +20,7 @@ def world(seed: int, ends: bool) -> Model:
     means = rng.uniform(-1, 1, (H, S, A))
     start = rng.dirichlet(np.ones(S))
     zero = np.zeros((H, S, A))
-    return Model(zero + 100, zero, 0.0, rows, rows, means, means, zero, zero == 0, start, start, 1000, H)
+    return Model(zero + 100, zero, 0.0, rows, rows, means, means, zero, zero == 0, start, 1000, H)
 
 
 def policies(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ from small_worlds import SHAPE, A, H, S, policies, world
 
 from discreet.tables.evaluation.doubly_robust import Terms, contributions, returns_of
 from discreet.tables.evaluation.parametric_bootstrap import biases
-from discreet.tables.evaluation.plug_in import plug_in
 from discreet.tables.evaluation.policy_value import terms_of, value_in
 from discreet.tables.evaluation.released_model import Model, Values, occupancies, values_of, weights_of
 from discreet.tables.evaluation.return_bounds import limits_of
@@ -146,6 +145,48 @@ def test_the_difference_to_oneself_is_zero_for_every_user_whatever_is_missing(hi
         assert np.abs(contributions(paths, SHAPE, other).less).max() > 0.001
 
 
+def of_everybody(model: Model, mu: np.ndarray) -> Model:
+    """The table that everybody's visits make, in their shares: it shows the behaviour."""
+    return model._replace(visits=1e6 * np.maximum(occupancies(model, mu, shown_only=False), 1e-12))
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.4])
+def test_a_behaviour_that_is_read_from_the_table_gives_the_value_and_the_difference(hidden):
+    for seed in range(4):
+        model, (pi, mu), limits = world(seed, True), policies(seed), limits_of(SHAPE, True)
+        model = of_everybody(model, mu)
+        model = model._replace(shown=np.random.default_rng(seed).random((H, S, A)) >= hidden)
+        terms = terms_of(SHAPE, limits, pi, None, model, 10**9, 1.0)
+        assert terms.behaviour == pytest.approx(mu)
+        paths, chances = everybody(model, mu)
+        found, true = contributions(paths, SHAPE, terms), value_in(model, pi, limits)
+        apart = true - value_in(model, mu, limits)
+        if hidden:
+            assert chances @ found.lower < true < chances @ found.upper
+            assert chances @ found.less < apart < chances @ found.more
+        else:
+            assert chances @ found.lower == pytest.approx(true)
+            assert chances @ found.less == pytest.approx(apart)
+
+
+def test_the_difference_of_an_undeclared_behaviour_to_itself_has_mean_zero_whatever_values_are():
+    for seed in range(4):
+        model, mu, limits = world(seed, True), policies(seed)[1], limits_of(SHAPE, True)
+        model = of_everybody(model, mu)
+        paths, chances = everybody(model, mu)
+        wrong = model._replace(signed_rewards=np.random.default_rng(seed).uniform(-1, 1, (H, S, A)))
+        terms = terms_of(SHAPE, limits, mu, None, wrong, 10**9, 1.0)
+        assert chances @ contributions(paths, SHAPE, terms).less == pytest.approx(0.0, abs=1e-9)
+        # The wrong twin: what a declared behaviour loses is taken off, with a behaviour that is a little wrong.
+        odd = 0.9 * mu + 0.05
+        twin = terms_of(SHAPE, limits, mu, odd, wrong, 10**9, 1.0)
+        assert abs(chances @ contributions(paths, SHAPE, twin).less) > 0.001
+        # One whose values are exact and whose behaviour is a little wrong errs by a product: not to first order.
+        few = of_everybody(model, odd)
+        right = contributions(paths, SHAPE, terms_of(SHAPE, limits, mu, None, few, 10**9, 1.0))
+        assert chances @ right.less == pytest.approx(0.0, abs=1e-9)
+
+
 def _without_gaps(paths: Paths) -> Paths:
     """As the rule "end" leaves them."""
     before = np.zeros((paths.users, H), np.bool_)
@@ -160,12 +201,9 @@ def test_declared_returns_are_enforced():
     assert returns_of(Paths(1, *rows, np.ones(3)), SHAPE, limits).tolist() == [1.0]
 
 
-def test_a_table_without_noise_gives_the_exact_value_and_no_bias():
+def test_a_table_without_noise_gives_no_bias():
     model, (pi, _), limits = world(8, True), policies(8), limits_of(SHAPE, True)
     many = model._replace(visits=np.full((H, S, A), 1e9), users=10**9)
-    found = plug_in(many, SHAPE, limits, pi, 0.0)
-    assert found.value.estimate == pytest.approx(value_in(model, pi, limits))
-    assert found.value.width < 1e-3
     mu = policies(8)[1]
     terms: Terms = terms_of(SHAPE, limits, pi, mu, many, 10**9, 1.0)
     assert np.abs(biases(terms, SHAPE, 3, 0)).max() < 1e-4

@@ -28,6 +28,12 @@ worth *whatever* Q- is. One Q for both, the same record, the same cut of the dif
 1 and V is U, so **D is 0 for every user**, whatever is missing in her record. With a Q of its own for each, or with her
 return in place of that sum, it would not be.
 
+**A behaviour that is not declared** is read from the table, mu^, whose weights d_pi / d_mu^ are in error as Q is: X
+stays exact to a product of errors, and redrawn tables read their own mu^. Rows that are not shown have no ratio that
+could be trusted, and add nothing (0 is no more than what is left out of the lower end). D- is X- less her own return:
+users tell what their behaviour is worth without a model. Where pi is what they do and mu^ is near, w is 1 and D is the
+sum of V_h(s_h) - Q_h(s_h, a_h): a martingale *whatever* Q is, so its mean is 0 to a product of two errors.
+
 Users without a first row are not judged: they add 0. Rows behind a gap (rule ``row`` alone) leave their terms out.
 """
 
@@ -56,6 +62,7 @@ class Terms(NamedTuple):
     upper: Values
     limits: Limits
     largest: float  # c: what rows that are not shown may add
+    declared: bool = True  # whether the behaviour is known, and not read from the model
 
 
 class Contributions(NamedTuple):
@@ -88,7 +95,8 @@ def returns_of(paths: Paths, shape: Shape, limits: Limits) -> Floats:
 def contributions(paths: Paths, shape: Shape, terms: Terms) -> Contributions:
     """What every user adds to both ends, and her return."""
     rewards = shape.rewards[0] + shape.reward_span * paths.reward
-    ratio = np.divide(terms.policy, terms.behaviour, out=np.zeros(terms.policy.shape), where=terms.behaviour > 0)
+    known = (terms.behaviour > 0) & terms.declared
+    ratio = np.divide(terms.policy, terms.behaviour, out=np.zeros(terms.policy.shape), where=known)
     ends = []
     for values, sign in ((terms.lower, 1.0), (terms.upper, -1.0)):
         usual = np.zeros_like(values.v)
@@ -101,7 +109,10 @@ def contributions(paths: Paths, shape: Shape, terms: Terms) -> Contributions:
         )  # fmt: skip
         ends.append((own, difference))
     (lower, less), (upper, more) = ends
-    return Contributions(lower, upper, less, more, returns_of(paths, shape, terms.limits), judged_users(paths))
+    returns = returns_of(paths, shape, terms.limits)
+    if not terms.declared:
+        less, more = lower - returns, upper - returns
+    return Contributions(lower, upper, less, more, returns, judged_users(paths))
 
 
 @kernel

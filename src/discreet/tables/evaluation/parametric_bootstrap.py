@@ -24,7 +24,16 @@ from discreet.base.compiled import kernel
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
 from discreet.tables.evaluation.doubly_robust import Terms
-from discreet.tables.evaluation.released_model import Model, Values, occupancies, refit, values_of, weights_of, writable
+from discreet.tables.evaluation.released_model import (
+    Model,
+    Values,
+    occupancies,
+    refit,
+    seen_behaviour,
+    values_of,
+    weights_of,
+    writable,
+)  # fmt: skip
 from discreet.tables.evaluation.return_bounds import Limits
 
 _CELLS = 2**20  # of tables that are drawn at once
@@ -41,7 +50,7 @@ def biases(terms: Terms, shape: Shape, redraws: int, seed: int) -> Floats:
     visits = model.users * there if len(model.visits) > 1 else np.maximum(model.visits, 0.0)
     out = np.empty((redraws, 2))
     for number, drawn in enumerate(redrawn(model, shape, visits, limits, redraws, rng)):
-        drawn, weights = weights_of(drawn, policy, behaviour)
+        drawn, weights = weights_of(drawn, policy, behaviour if terms.declared else seen_behaviour(drawn))
         for upper in (False, True):
             values = values_of(drawn, policy, limits, upper=upper)
             own = terms._replace(model=drawn, weights=weights)

@@ -1,6 +1,6 @@
 r"""A policy judged by held-out users: its value, the behaviour's, and the difference, each with an interval.
 
-With a declared behaviour, and a model from a release of *other* users (or none):
+With a model from a release of *other* users (a declared behaviour needs none):
 
 1. values, weights and the cut c = R max(2, 0.05 sqrt(n min(epsilon_end, 4))) come from the model;
 2. the clip of every quantity is chosen by users imagined in the model (:mod:`discreet.tables.evaluation.clipping`);
@@ -21,13 +21,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
-from discreet.mechanisms.release import Release
 from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.tables.evaluation.clipping import Chosen, choose_clip, known_range
 from discreet.tables.evaluation.doubly_robust import Contributions, Terms, contributions
@@ -35,7 +34,7 @@ from discreet.tables.evaluation.interval import KAPPA, Interval, between, normal
 from discreet.tables.evaluation.model_users import imagined_users
 from discreet.tables.evaluation.parametric_bootstrap import biases, root_mean_square
 from discreet.tables.evaluation.private_mean import Count, Part, PrivateMean, Ratio, Sums, best_count, mean_of
-from discreet.tables.evaluation.released_model import Model, occupancies, values_of, weights_of
+from discreet.tables.evaluation.released_model import Model, occupancies, seen_behaviour, values_of, weights_of
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.verdict import Causes
 from discreet.tables.read.user_subsets import Paths
@@ -68,8 +67,6 @@ class Judged(NamedTuple):
     causes: Causes
     parts: tuple[Part, ...]  # the noisy sums
     present: Count  # users who have a first row
-    release: Release | None = None  # a table of the same users, where one was released
-    table_parts: tuple[Any, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -108,18 +105,20 @@ def judge(
     shape: Shape,
     limits: Limits,
     policy: Floats,
-    behaviour: Floats,
+    behaviour: Floats | None,
     model: Model,
     shares: Shares,
     noise: NoiseSource,
     *,
     confidence: float = 0.95,
 ) -> Judged:
-    """Judge a policy (H, S, A) by users who followed a declared behaviour (H, S, A)."""
+    """Judge a policy (H, S, A) by users who followed a declared behaviour (H, S, A), or one that the model shows."""
     terms = terms_of(shape, limits, policy, behaviour, model, paths.users, shares.value)
     model = terms.model
     known = bool(model.shown.any())
-    expected = contributions(imagined_users(model, behaviour, shape, _IMAGINED, _SEED), shape, terms) if known else None
+    expected = (
+        contributions(imagined_users(model, terms.behaviour, shape, _IMAGINED, _SEED), shape, terms) if known else None
+    )
     bias = biases(terms, shape, _REDRAWS, _SEED) if known else np.zeros((0, 2))
     found = contributions(paths, shape, terms)
     one = all(bool((terms.model.shown[h] | (policy[h] == 0)).all()) for h in range(shape.horizon))
@@ -164,15 +163,16 @@ def judge(
 
 
 def terms_of(
-    shape: Shape, limits: Limits, policy: Floats, behaviour: Floats, model: Model, users: int, epsilon: float
+    shape: Shape, limits: Limits, policy: Floats, behaviour: Floats | None, model: Model, users: int, epsilon: float
 ) -> Terms:
     """Everything that turns trajectories into contributions."""
+    usual = seen_behaviour(model) if behaviour is None else behaviour
     weights = np.zeros(policy.shape)
     if model.shown.any():
-        model, weights = weights_of(model, policy, behaviour)
+        model, weights = weights_of(model, policy, usual)
     lower, upper = (values_of(model, policy, limits, upper=upper) for upper in (False, True))
     largest = limits.span * max(2.0, 0.05 * math.sqrt(users * min(epsilon / 2, 4.0)))
-    return Terms(model, policy, behaviour, weights, lower, upper, limits, largest)
+    return Terms(model, policy, usual, weights, lower, upper, limits, largest, behaviour is not None)
 
 
 def value_in(model: Model, policy: Floats, limits: Limits) -> float:

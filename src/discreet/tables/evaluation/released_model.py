@@ -3,7 +3,7 @@ r"""The world as a release shows it: rows that are shown, signed and repaired su
 A row (h, s, a) has N noisy visits, of which n(s') led to s' (one of the successors is "the episode ended"). It is
 *shown* if N > max(3 sd(N), 5), where sd(N) is the deviation of the noise in N. Two estimates of where a row leads:
 
-* *signed*: n(s') / N, with negative entries left as they are. Its error has mean zero, which a plug-in needs: rows that
+* *signed*: n(s') / N, with negative entries left as they are. Its error has mean zero, which values need: rows that
   are repaired give mass to successors that never occur, and intervals around their values do not cover.
 * *repaired*: projected on the simplex, a world that could be. Occupancies are computed and users simulated in it.
 
@@ -19,6 +19,7 @@ weight above 50 count as not shown: too few users come by there for those who do
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,6 @@ class Model(NamedTuple):
     reward_variance: Floats  # of the noise in sums of rewards, as shares
     shown: Mask  # (H, S, A)
     start: Floats  # (S,) repaired
-    signed_start: Floats  # (S,) unrepaired: noisy counts of first states over their total
     users: int  # whose record begins, as far as is known
     horizon: int
 
@@ -67,6 +67,11 @@ class Values(NamedTuple):
 def has_table(release: Release) -> bool:
     """Whether a release has the dense table of successors that a model is made of."""
     return {"transitions", "visits"} <= set(release.statistics) and "threshold" not in release.statistics
+
+
+def with_rewards(release: Release, known: Floats) -> Release:
+    """A release with declared mean rewards beside it."""
+    return replace(release, public={**release.public, "rewards": known})
 
 
 def model_of(shape: Shape, release: Release, ends: bool, users: int, start: Floats | None = None) -> Model:
@@ -100,7 +105,7 @@ def _model(
         start, users = start / judged, max(1, round(users * judged))
     blank = np.zeros_like(visits)
     model = Model(
-        visits, variance, single, counts, counts, blank, blank, noise, blank > 0, distribution(start), start, users,
+        visits, variance, single, counts, counts, blank, blank, noise, blank > 0, distribution(start), users,
         shape.horizon,
     )  # fmt: skip
     return refit(model, shape, counts, visits, shares, ends)
@@ -150,17 +155,17 @@ def nothing_shown(shape: Shape, users: int) -> Model:
     even: Floats = np.broadcast_to(1.0 / (S + 1), (*rows, S + 1))
     start, low = np.full(S, 1.0 / S), np.broadcast_to(shape.rewards[0], rows)
     hidden = np.zeros((shape.horizon, S, shape.actions), np.bool_)
-    return Model(zero, zero, 0.0, even, even, low, low, zero, hidden, start, start, users, shape.horizon)
+    return Model(zero, zero, 0.0, even, even, low, low, zero, hidden, start, users, shape.horizon)
 
 
-def values_of(
-    model: Model, policy: Floats, limits: Limits, *, upper: bool, signed: bool = True, limited: bool = True
-) -> Values:
-    """Values of a policy (H, S, A), rows that are not shown worth the worst that is left, or the best.
+def seen_behaviour(model: Model) -> Floats:
+    """The behaviour (H, S, A) that a table of every step shows: shares of actions."""
+    shares = repaired(model.visits)
+    return np.broadcast_to(shares, (model.horizon, *shares.shape[1:]))
 
-    Values of shown rows are kept within the limits, unless ``limited`` is false: cutting noise off on one side moves
-    its mean, which a plug-in cannot afford.
-    """
+
+def values_of(model: Model, policy: Floats, limits: Limits, *, upper: bool, signed: bool = True) -> Values:
+    """Values of a policy (H, S, A) within limits; rows not shown are worth the worst that is left, or the best."""
     H, S, A = policy.shape
     q, v = np.empty((H, S, A)), np.zeros((H + 1, S + 1))
     unknown = limits.best if upper else limits.worst
@@ -168,7 +173,7 @@ def values_of(
     if model.shown.any():
         _backwards(
             writable(policy), writable(model.shown), writable(rows), writable(rewards), unknown, limits.worst,
-            limits.best, limited, q, v,
+            limits.best, q, v,
         )  # fmt: skip
     else:
         q[:], v[:H, :S] = unknown[:H, None, None], unknown[:H, None]
@@ -178,7 +183,7 @@ def values_of(
 @kernel
 def _backwards(
     policy: Floats, shown: Mask, rows: Floats, rewards: Floats, unknown: Floats, worst: Floats, best: Floats,
-    limited: bool, q: Floats, v: Floats,
+    q: Floats, v: Floats,
 ) -> None:  # fmt: skip
     """Fill Q and V (zeros before) from the last step on."""
     H, S, A = policy.shape
@@ -193,8 +198,7 @@ def _backwards(
                     if h < H - 1:
                         for t in range(S):
                             mean += rows[g, s, a, t] * v[h + 1, t]
-                    if limited:
-                        mean = min(max(mean, worst[h]), best[h])
+                    mean = min(max(mean, worst[h]), best[h])
                 q[h, s, a] = mean
                 v[h, s] += policy[h, s, a] * mean
 

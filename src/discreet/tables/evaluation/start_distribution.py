@@ -20,10 +20,9 @@ from discreet.tables.read.user_subsets import Paths
 
 
 class FirstStates(NamedTuple):
-    """Noisy shares of users who begin in each state, the variance of the noise in a count, and the release."""
+    """Noisy shares of users who begin in each state, and the release."""
 
     shares: Floats
-    variance: float
     parts: tuple[Part, ...]
 
 
@@ -31,11 +30,11 @@ def first_states(paths: Paths, states: int, epsilon: float, noise: NoiseSource) 
     """Release how many users begin in each state."""
     counts = encode(paths, states).astype(np.float64)
     if math.isinf(epsilon):
-        return FirstStates(counts / paths.users, 0.0, ())
+        return FirstStates(counts / paths.users, ())
     law = DiscreteLaplace(2 / epsilon)
     counts = noisy(counts, law, 1, noise)
     part = Part("first states", states, Sensitivity.unit_shifts(1, 1), law)
-    return FirstStates(counts / paths.users, law.variance, (part,))
+    return FirstStates(counts / paths.users, (part,))
 
 
 def encode(paths: Paths, states: int) -> np.ndarray:
