@@ -101,23 +101,18 @@ def tables(cells: list[Cell]) -> str:
 def _overall(cells: list[Cell]) -> str:
     """All cells together, and the one that covered least of those with many repetitions."""
     declared, unknown = ([c for c in cells if c.behaviour == kind] for kind in ("declared", "unknown"))
-    lines = [
-        _row(
-            "", "intervals", "covered", "least covered cell", "could be told", "of these covered", '"better"', "wrongly"
-        ),
-        "|" + "---|" * 8,
-        _total("value, behaviour declared", declared, 0),
-        _total("value, not declared", unknown, 0),
-        _total("difference, behaviour declared", declared, 2),
-        _total("difference, not declared", unknown, 2),
-        _total("value of the behaviour", [c for c in declared if c.policy == "given"], 1),
+    totals = [
+        ("value, behaviour declared", declared, 0),
+        ("value, not declared", unknown, 0),
+        ("difference, behaviour declared", declared, 2),
+        ("difference, not declared", unknown, 2),
+        ("value of the behaviour", [c for c in declared if c.policy == "given"], 1),
     ]
-    return "\n".join(lines)
+    head = "", "intervals", "covered", "least covered cell", "could be told", "of these covered", '"better"', "wrongly"
+    return "\n".join([_row(*head), "|" + "---|" * 8, *(_total(*each) for each in totals if each[1])])
 
 
 def _total(name: str, cells: list[Cell], quantity: int) -> str:
-    if not cells:
-        return _row(name, "0", *[""] * 6)
     n, covered = sum(c.n for c in cells), sum(c.covered[quantity] for c in cells)
     many = [c for c in cells if c.n >= MANY] or cells
     least = min(many, key=lambda c: c.covered[quantity] / c.n)

@@ -288,9 +288,25 @@ def table(stored: dict[str, dict[str, Any]]) -> str:
             both = (share(stored, what, kind, each, *words, without=without)[0] for each in ("declared", "unknown"))
             shown.append(" / ".join(f"{each:.3f}" for each in both))
         lines.append("| " + " | ".join([*shown, *[""] * (7 - len(shown))]) + " |")
+    kept = {name: sums for name, sums in stored.items() if name.split()[0] in HOLDS}
+    least = ", ".join(
+        f"{what} {min(sums[key] / sums['n'] for sums in kept.values()):.3f}"
+        for what, key in (("difference", "difference"), ("value", "value"), ("behaviour", "behaviour"))
+    )
     (better, many), (untold, _) = (share(stored, what, "power") for what in ("better", "untold"))
-    lines.append(f"\nFour deviations: *better* in {better:.3f} of {many:,}, cannot be told in {untold:.3f}.")
-    return "\n".join(lines)
+    (wrong, judged), worst = (
+        share(stored, "wrong", "itself"),
+        max(each["wrong"] / each["n"] for each in stored.values()),
+    )
+    return "\n".join(
+        [
+            *lines,
+            f"\nFour deviations: *better* in {better:.3f} of {many:,}, cannot be told in {untold:.3f}.",
+            f"A policy that is the behaviour: better or worse in {wrong:.4f} of {judged:,}; in one cell {worst:.3f}.",
+            f"Least covered of {len(kept)} cells where the assumption holds: {least}; repetitions of a cell: "
+            f"{min(each['n'] for each in stored.values()):,.0f} to {max(each['n'] for each in stored.values()):,.0f}.",
+        ]
+    )
 
 
 if __name__ == "__main__":

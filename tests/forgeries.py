@@ -28,7 +28,7 @@ from certified import certificates as certificates_of
 from discreet import checker
 from discreet.base.errors import EmptyTable
 from discreet.privacy.odds import above, as_printed
-from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND
+from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND, READ_OFF
 
 H = 3
 INTERVALS, USERS, DECLARATION = "the interval's values", "the number of users", "the declaration"
@@ -527,10 +527,11 @@ def _of_the_word(forged: Any) -> set[str]:
     if judged is None:
         return set()
     low, high, word = judged["difference"]["low"], judged["difference"]["high"], judged["word"]
+    assumes = ASSUMES if judged["behaviour_declared"] else READ_OFF
     fits = {"better": low > 0, "worse": high < 0, "not judged": True}.get(word, low <= 0 <= high)
     claimed = judged["verdict"].split(":")[0] == word and (
-        word not in _CLAIMING or f"if {ASSUMES}" in judged["verdict"]
+        word not in _CLAIMING or f"if {assumes}" in judged["verdict"]
     )
-    said = judged["assumes"] == ASSUMES and judged["estimand"] == ESTIMAND
+    said = judged["assumes"] == assumes and judged["estimand"] == ESTIMAND
     known = word in (*_CLAIMING, "cannot be told", "not judged")
     return set() if fits and claimed and said and known else {REFUSE}

@@ -2418,14 +2418,12 @@ def _rounded_up(value: float, digits: int = 4) -> str:
 
 _WIDE = 0.25  # of the range of values: wider intervals are never about the same
 _FEW = 0.005  # a smaller share of users without a record is not said
-_WITHIN = (
-    "{}: the difference to the behaviour lies between {:.4g} and {:.4g}, if rows are missing for reasons that have "
-    "nothing to do with what would have followed"
-)
+_WITHIN = "{}: the difference to the behaviour lies between {:.4g} and {:.4g}, if {}"
+_ASSUMES = "rows are missing for reasons that have nothing to do with what would have followed"
+_READ_OFF = f"{_ASSUMES}, and the rows that are counted show what users did"
 _OF_JUDGEMENTS = {
     "unit": "the declared rewards; steps after the end of an episode are worth 0",
     "estimand": "the return of people like these until their record ends, under this policy and under what was done",
-    "assumes": "rows are missing for reasons that have nothing to do with what would have followed",
 }
 
 
@@ -2441,11 +2439,12 @@ def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> li
         return ["the judgement of the receipt lists other noise than its certificate"]
     low, high = evaluation["difference"].get("low"), evaluation["difference"].get("high")
     word, sentence, returns = (evaluation.get(name) for name in ("word", "verdict", "returns"))
-    if any(evaluation.get(name) != text for name, text in _OF_JUDGEMENTS.items()):
+    assumes = _ASSUMES if evaluation.get("behaviour_declared") is True else _READ_OFF
+    if any(evaluation.get(name) != text for name, text in {**_OF_JUDGEMENTS, "assumes": assumes}.items()):
         return ["the judgement of the receipt does not say what it is about as receipts do"]
     if not (_finite(low) and _finite(high) and low <= high and isinstance(sentence, str) and isinstance(word, str)):
         return wrong
-    within, start = _WITHIN.format(word, low, high) + _unjudged(evaluation), f"{word}: "
+    within, start = _WITHIN.format(word, low, high, assumes) + _unjudged(evaluation), f"{word}: "
     told = {"not judged": sentence.startswith(start), "cannot be told": sentence.startswith(f"{within}; ")}
     if not told.get(word, sentence == within):
         return wrong

@@ -34,7 +34,15 @@ from discreet.tables.evaluation.released_model import has_table, model_of, nothi
 from discreet.tables.evaluation.return_bounds import Limits
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.start_distribution import first_states
-from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND, Verdict, not_judged, verdict_from, verdict_of
+from discreet.tables.evaluation.verdict import (
+    ASSUMES,
+    ESTIMAND,
+    READ_OFF,
+    Verdict,
+    not_judged,
+    verdict_from,
+    verdict_of,
+)
 from discreet.tables.read.columns import Declaration
 from discreet.tables.read.user_subsets import Ordered
 from discreet.tables.receipt import mechanism_facts
@@ -107,7 +115,8 @@ def judge_held_out(
     absent, deviation = 1 - judged.present.users / users, math.sqrt(2) * judged.present.scale
     if absent * users <= 3 * deviation:  # noise alone would explain it
         absent = 0.0
-    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes, absent)
+    assumes = READ_OFF if behaviour is None else ASSUMES
+    verdict = not_judged(doubt) if doubt else verdict_of(judged.difference, judged.causes, absent, assumes)
     facts = {
         **{name: getattr(judged, name).as_dict() for name in ("value", "behaviour", "difference")},
         "word": verdict.word,
@@ -116,7 +125,7 @@ def judge_held_out(
         "users": int(held_out.sum()),
         "judged": {"users": judged.present.users, "deviation": deviation},
         "estimand": ESTIMAND,
-        "assumes": ASSUMES,
+        "assumes": assumes,
         "behaviour_declared": behaviour is not None,
         "returns": [float(limits.worst[0]), float(limits.best[0])],
         "split": None if split is None else split.facts(),

@@ -26,7 +26,7 @@ def table(**declared):
 
 @pytest.mark.parametrize("seen", [10, 1], ids=["everybody", "two thirds"])
 def test_a_release_says_how_many_users_and_steps_it_holds(seen):
-    """False alarm: six deviations of Gaussian noise, 2e-9 for each of the two."""
+    """False alarm: six deviations of Gaussian noise, below 2e-9 for each."""
     fit = offline.train(table(states=seen), epsilon=2.0, delta=1e-6)
     present, users = fit.facts["values"]["present"], USERS if seen > 1 else 2 * USERS // 3
     assert abs(present["records"] - users) < 6 * present["records_deviation"] < 600

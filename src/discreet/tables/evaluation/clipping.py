@@ -42,14 +42,19 @@ def choose_clip(
     candidates = [Clip(middle, bound) for bound in (span * _GRID).tolist()]
     if limits is not None:
         candidates.append(known_range(*limits).clip)
-    chosen, least = None, math.inf
+    chosen, least, many = None, math.inf, len(imagined)
+    apart = np.sort(imagined) - middle  # sums over those below a clip, within, and above it: sorted once for all
+    sums, squares = (np.append(0.0, each.cumsum()).tolist() for each in (apart, apart * apart))
     for clip in candidates:
-        cut = np.clip(imagined, clip.centre - clip.bound, clip.centre + clip.bound)
-        noise = 2 * clip.bound / (users * epsilon)
-        deviation = math.sqrt(float(cut.var()) / users + 2 * noise * noise)
-        excess = float(np.abs(imagined - cut).mean())
-        if chosen is None or excess + 1.96 * deviation < least:
-            least, chosen = excess + 1.96 * deviation, Chosen(clip, excess, float(cut.mean()), float(cut.std()))
+        low, high = clip.centre - clip.bound - middle, clip.centre + clip.bound - middle
+        first, last = (int(each) for each in np.searchsorted(apart, (low, high)))
+        mean = (first * low + sums[last] - sums[first] + (many - last) * high) / many
+        square = (first * low * low + squares[last] - squares[first] + (many - last) * high * high) / many
+        excess = max(first * low - sums[first] + sums[many] - sums[last] - (many - last) * high, 0.0) / many
+        variance, noise = max(square - mean * mean, 0.0), 2 * clip.bound / (users * epsilon)
+        total = excess + 1.96 * math.sqrt(variance / users + 2 * noise * noise)
+        if chosen is None or total < least:
+            least, chosen = total, Chosen(clip, excess, middle + mean, math.sqrt(variance))
     assert chosen is not None
     return chosen
 

@@ -17,6 +17,7 @@ from discreet.tables.evaluation.interval import Interval
 _WIDE, _FEW = 0.25, 0.005
 ESTIMAND = "the return of people like these until their record ends, under this policy and under what was done"
 ASSUMES = "rows are missing for reasons that have nothing to do with what would have followed"
+READ_OFF = f"{ASSUMES}, and the rows that are counted show what users did"  # where a behaviour is not declared
 
 
 class Causes(NamedTuple):
@@ -51,10 +52,10 @@ def not_judged(reason: str) -> Verdict:
     return Verdict("not judged", reason)
 
 
-def verdict_of(difference: Interval, causes: Causes, without_record: float = 0.0) -> Verdict:
+def verdict_of(difference: Interval, causes: Causes, without_record: float = 0.0, assumes: str = ASSUMES) -> Verdict:
     """The verdict that the interval of the difference allows; ``without_record`` is a released share of users."""
     within = (
-        f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}, if {ASSUMES}"
+        f"the difference to the behaviour lies between {difference.low:.4g} and {difference.high:.4g}, if {assumes}"
     )
     if without_record >= _FEW:
         within += f" (about {without_record:.0%} of the users are not judged)"
