@@ -63,7 +63,7 @@ def served(parties: Parties, log: io.StringIO, **limits: Any):
 
 
 def run_to_the_end(parties: Parties, chance: random.Random) -> int:
-    taken, end = 0, time.monotonic() + 60
+    taken, end = 0, time.monotonic() + 600
     while parties.coordinator.published.ended is None:
         assert time.monotonic() < end, "the study does not go on"
         if taken < parties.coordinator.published.row.served + 4:
