@@ -42,7 +42,7 @@ def test_what_somebody_registers_is_no_name_of_the_package():
 def test_learners_that_compile_say_so_by_their_type():
     """The loops ask for these types; a stochastic policy does not enter the compiled one."""
     compiled = {name for name in LEARNERS if isinstance(make_learner(name), CompiledLearner)}
-    assert compiled == {"ucbvi", "dp-ucbvi", "obi", "psrl"}
+    assert compiled == {"ucbvi", "belief-ucbvi", "dp-ucbvi", "obi", "psrl"}
     assert not isinstance(object(), CompiledLearner)
 
 

@@ -13,6 +13,7 @@ from discreet.learners.registry import LEARNERS
 
 if TYPE_CHECKING:  # type checkers do not read registries
     from discreet.learners.apvi import APVI as APVI
+    from discreet.learners.belief_ucbvi import BeliefUCBVI as BeliefUCBVI
     from discreet.learners.dp_ucbvi import DPUCBVI as DPUCBVI
     from discreet.learners.obi import OBI as OBI
     from discreet.learners.psrl import PSRL as PSRL

@@ -19,6 +19,12 @@ LEARNERS = Registry(
             "Azar, Osband, Munos (2017), on private counts",
             standing="heuristic constants",
         ),
+        "belief-ucbvi": Named(
+            "discreet.learners.belief_ucbvi:BeliefUCBVI",
+            "ucbvi on one posterior of noisy counts, in place of bonuses and special rules",
+            "ours, after Bayes-UCBVI of Tiapkin et al. (2022)",
+            standing="heuristic prior and constants",
+        ),
         "ucbpo": Named(
             "discreet.learners.ucbpo:UCBPO",
             "optimistic policy optimisation: improve a stochastic policy along optimistic values of itself",
