@@ -2427,6 +2427,13 @@ _OF_JUDGEMENTS = {
 }
 
 
+_BY = re.compile(
+    "everybody judges: the interval is from the released table that the policy was learned from, and holds at once for "
+    "every policy that can be made of its [0-9,]{1,12} pairs of state and action, by a critical value of [0-9.]{1,8} "
+    "deviations"
+)
+
+
 def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> list[str]:
     """Whether the word of a verdict fits the interval of the difference, and its noise is that of the receipt."""
     if evaluation is None:
@@ -2442,6 +2449,8 @@ def _evaluation_differences(evaluation: Any, listed: list[dict[str, Any]]) -> li
     assumes = _ASSUMES if evaluation.get("behaviour_declared") is True else _READ_OFF
     if any(evaluation.get(name) != text for name, text in {**_OF_JUDGEMENTS, "assumes": assumes}.items()):
         return ["the judgement of the receipt does not say what it is about as receipts do"]
+    if "by" in evaluation and (parts or evaluation.get("split") or not _matches(_BY, evaluation["by"])):
+        return ["the judgement of the receipt does not say who judged as receipts do"]
     if not (_finite(low) and _finite(high) and low <= high and isinstance(sentence, str) and isinstance(word, str)):
         return wrong
     within, start = _WITHIN.format(word, low, high, assumes) + _unjudged(evaluation), f"{word}: "

@@ -22,6 +22,16 @@ Holdout: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Judge: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        metavar="WHO",
+        help="everybody: the table of one step that is learned from judges, too, at no further cost (the default of "
+        "one step without --holdout); or nobody.",
+        rich_help_panel=_PANEL,
+    ),
+]
 Behaviour: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -116,10 +126,10 @@ def recorded_beside(policy: Path) -> Path:
     return policy.with_name(policy.stem + ".split.json")
 
 
-def check_plot(plot: Path | None, holdout: float | None) -> None:
+def check_plot(plot: Path | None, holdout: float | None, judge: str | None = None) -> None:
     """Refuse a picture that could not be drawn, before any work."""
-    if plot is not None and holdout is None:
-        raise InvalidInput("--plot draws what held-out users say: give --holdout, too")
+    if plot is not None and holdout is None and judge != "everybody":
+        raise InvalidInput("--plot draws what judges say: give --holdout, too, or --judge everybody for one step")
     check_outputs(plot=plot)
 
 
@@ -133,6 +143,8 @@ def print_judgement(evaluation: Mapping[str, Any]) -> None:
     confidence = evaluation["value"]["confidence"]
     print_table([f"{confidence:.0%} intervals", "estimate", "low", "high"], rows, right=("estimate", "low", "high"))
     typer.echo(f"{evaluation['verdict']}.")
+    if "by" in evaluation:
+        typer.echo(f"{evaluation['by'].capitalize()}.")
     judged, users = evaluation["judged"], evaluation["users"]
     about = f"{judged['users']:,.0f} ± {3 * judged['deviation']:,.0f} of {users:,}"
     typer.echo(f"About {about} people were judged, each until her record ends.")

@@ -78,6 +78,7 @@ def train(
         str | None, typer.Option(help="The data set of the ledger whose budget pays.", rich_help_panel="Privacy")
     ] = None,
     holdout: holdout_options.Holdout = None,
+    judge: holdout_options.Judge = None,
     behaviour: holdout_options.Behaviour = None,
     returns: holdout_options.Returns = None,
     safe: holdout_options.Safe = False,
@@ -110,7 +111,7 @@ def train(
         ],
     )
     split_file = holdout_options.split_beside(out, split, holdout)
-    holdout_options.check_plot(plot, holdout)
+    holdout_options.check_plot(plot, holdout, judge)
     from discreet.base.files import reserve
     from discreet.base.policies import policy_content
     from discreet.cli.show import print_policy
@@ -133,8 +134,8 @@ def train(
     with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, behaviour=behaviour,
-            returns=returns, safe=safe, split=split_file, progress=True,
+            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, judge=judge,
+            behaviour=behaviour, returns=returns, safe=safe, split=split_file, progress=True,
         )  # fmt: skip
         for other in more:
             other.write(receipt_text(signed_facts(fit.facts, signing), other.file.suffix))
@@ -160,7 +161,8 @@ def train(
     print_policy(fit.policy, most=_MOST_ROWS, file=out)
     if facts["evaluation"] is not None:
         holdout_options.print_judgement(facts["evaluation"])
-        typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
+        if split_file is not None:
+            typer.echo(f"Who was held out is recorded in {split_file}: keep it with the data, and do not publish it.")
         if plot is not None:
             fit.plot(plot)
     typer.echo(f"\n{fit.guarantee.statement()}" + ("" if rho is None else f", rho {rounded_up(fit.guarantee.rho)}"))

@@ -153,7 +153,7 @@ def _worth(facts: Mapping[str, Any]) -> str:
         if (entry := evaluation.get(key)) is not None
     )
     head = "<tr><th></th><th>estimate</th><th>interval</th><th>confidence</th></tr>"
-    notes = [str(evaluation[key]) for key in ("unit", "verdict") if evaluation.get(key)]
+    notes = [str(evaluation[key]) for key in ("unit", "by", "verdict") if evaluation.get(key)]
     return f"<table>{head}{rows}</table>{_paragraphs(notes)}{stated}"
 
 

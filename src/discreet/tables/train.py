@@ -4,7 +4,8 @@ Values are stated in the owner's units: the expected sum of rewards, as her tabl
 (:mod:`discreet.worlds.planning.reward_units`). What is too large for this machine is refused before noise is drawn.
 
 With ``holdout`` some users are not learned from: they judge the policy, at no further cost to anybody, because a user
-is in one part only (:mod:`discreet.tables.holdout_evaluation`).
+is in one part only (:mod:`discreet.tables.holdout_evaluation`). Of one step everybody judges
+(:mod:`discreet.tables.everybody`).
 
 With a ledger the order is: count; begin a transaction; charge the budget, draw the noise, store the release; commit;
 only then learn from it. So a run that was killed is finished by the same call at no further cost, and what would go
@@ -49,6 +50,7 @@ from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.presence import DECLARATIONS, presence_of, present_facts
 from discreet.tables.evaluation.split import Split
 from discreet.tables.evaluation.verdict import Verdict
+from discreet.tables.everybody import everybody_judges, judgement_of
 from discreet.tables.holdout import Jury
 from discreet.tables.holdout_evaluation import (
     Budget,
@@ -91,7 +93,7 @@ class Fit:
         guarantee: The promise to the users.
         recipe: The mechanism that was used.
         facts: The content of the receipt.
-        value: Of the policy, judged by held-out users.
+        value: Of the policy, as its judges say: held-out users, or everybody.
         behaviour: Of what users did.
         difference: Value less behaviour.
         verdict: Better, worse, about the same, cannot be told, or not judged, and why.
@@ -183,6 +185,7 @@ def train(
     options: Mapping[str, Any] | None = None,
     recipe_options: Mapping[str, Any] | None = None,
     holdout: float | None = None,
+    judge: str | None = None,
     behaviour: AnyBehaviour | None = None,
     returns: tuple[float, float] | None = None,
     safe: bool = False,
@@ -210,6 +213,8 @@ def train(
         recipe_options: Options of the recipe.
         holdout: The share of users who are not learned from and judge the policy: ``fit.value``, ``fit.behaviour`` and
             ``fit.difference`` are then intervals in the units of the table.
+        judge: "everybody": the table of one step that is learned from judges, too, at no further cost (the default of
+            one step without ``holdout``); "nobody".
         behaviour: The policy that users followed (a policy, its file, "uniform", or probabilities (A,), (S, A) or
             (H, S, A)), which makes intervals far narrower, and which ``apvi`` falls back on instead of the released one
             where nothing is surer to be better.
@@ -266,11 +271,14 @@ def train(
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
     if recipe == "auto" and not recipe_options and known is None and getattr(chosen, "penalty", "") == "noise":
         target = replace(target, recipe=recipe_for(target, data.shape, data.declaration.per_user))
+        if target.recipe != "auto" and judge != "nobody" and "penalty_scale" not in (options or {}):
+            chosen = replace(chosen, penalty_scale=0.0)  # the best by its mean is judged: that is what caution is for
     # What the table declares comes last: an option must not contradict the bound that the query enforces.
     privatizer = privatizer_for(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
     jury.check(privatizer, budget, safe)
+    everybody = known is None and everybody_judges(judge, holdout, data.declaration, privatizer)
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
@@ -331,6 +339,10 @@ def train(
         raise EmptyTable(
             f"{presence.words()}, so it may be empty and no policy is handed out: its budget ({promise.brief()}) is "
             f"spent{kept}; check the declarations ({DECLARATIONS}) with discreet check"
+        )
+    if everybody:
+        judgement = judgement_of(
+            data.declaration, privatizer, found.release, found.policy, jury.behaviour, jury.limits, users, confidence
         )
     asked = jury.asked(what, budget)
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
