@@ -56,6 +56,7 @@ def evaluate(
     steps: tables.Steps = None,
     every: tables.Every = None,
     missing_level: tables.MissingLevel = None,
+    declaration: tables.DeclarationFile = None,
     partition: tables.Partition = None,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
@@ -106,18 +107,13 @@ def evaluate(
         }  # fmt: skip
         _in_world(policy, world, shorthands, world_option, homogeneous, json)
         return
-    for name, given in (("--state", state), ("--action", action)):
-        if not given:
-            raise InvalidInput(f"{name} is missing: declare the columns of the table, as for train")
     assert data is not None
-    assert state is not None
-    assert action is not None
     opened = tables.open_table(
         data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         missing=missing, per_user=per_user, cap=cap, homogeneous=bool(homogeneous), early_end=early_end,
         first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition, steps=steps,
-        every=every, missing_level=missing_level,
+        every=every, missing_level=missing_level, declaration=declaration,
     )  # fmt: skip
     from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run
@@ -144,7 +140,7 @@ def evaluate(
     if json is not None:
         typer.echo(f"{json}: {holdout_options.signed_by(signing)}")
     typer.echo(f"\n{found.guarantee.statement()}")
-    if user is None:
+    if opened.declaration.columns.user is None:
         typer.echo(f"EVENT LEVEL: every row counts as one user. {EVENT_LEVEL}")
     print_promise(found.facts)
     if found.facts["ledger"] is not None:

@@ -8,15 +8,18 @@ from typing import Annotated
 import typer
 
 from discreet.base.errors import InvalidInput
+from discreet.cli import tables
 from discreet.cli.output import check_outputs, print_table, write_json
 
 _SHAPE, _OUTPUT = "Shape", "Output"
 
 
 def plan(
-    states: Annotated[int, typer.Option(help="How many states.", rich_help_panel=_SHAPE)],
-    actions: Annotated[int, typer.Option(help="How many actions.", rich_help_panel=_SHAPE)],
-    horizon: Annotated[int, typer.Option(help="The largest number of steps.", rich_help_panel=_SHAPE)],
+    *,
+    states: Annotated[int | None, typer.Option(help="How many states.", rich_help_panel=_SHAPE)] = None,
+    actions: Annotated[int | None, typer.Option(help="How many actions.", rich_help_panel=_SHAPE)] = None,
+    horizon: Annotated[int | None, typer.Option(help="The largest number of steps.", rich_help_panel=_SHAPE)] = None,
+    declaration: tables.DeclarationFile = None,
     users: Annotated[str, typer.Option(metavar="N[,N...]", help="How many users, or several numbers to compare.")],
     epsilons: Annotated[
         str, typer.Option("--epsilons", "--epsilon", metavar="E[,E...]", help="What to compare.")
@@ -45,8 +48,15 @@ def plan(
     check_outputs(json_file=json, plot=plot)
     from discreet.base.shape import Shape
     from discreet.tables.plan import plan as compute
+    from discreet.tables.read.declaration_file import shape_of
 
-    shape = Shape(states, actions, horizon, homogeneous=homogeneous, rewards=rewards)
+    if declaration is not None:
+        shape = shape_of(tables.said_by(declaration), declaration.name)
+    else:
+        for name, given in (("--states", states), ("--actions", actions), ("--horizon", horizon)):
+            if given is None:
+                raise InvalidInput(f"{name} is missing: say how many, or give --declaration")
+        shape = Shape(states or 0, actions or 0, horizon or 0, homogeneous=homogeneous, rewards=rewards)
     found = compute(
         shape, users=[_whole(text) for text in users.split(",")], epsilons=_numbers(epsilons), delta=delta,
         holdout=holdout, runs=runs, seed=seed, progress=True,

@@ -3,6 +3,8 @@ share, and the table that they describe."""
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -39,14 +41,20 @@ Cap: TypeAlias = Annotated[
 Step: TypeAlias = Annotated[
     str | None, typer.Option("--step", help="The column of steps; --horizon 1 needs none.", rich_help_panel=_DATA)
 ]
+DeclarationFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--declaration", metavar="FILE", help="A file (table.toml) that declares the table.", rich_help_panel=_DATA
+    ),
+]
 State: TypeAlias = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--state", help="The column of states; several if it is repeated, with as many --states.", rich_help_panel=_DATA
     ),
 ]
 Action: TypeAlias = Annotated[
-    list[str], typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
+    list[str] | None, typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
 ]
 Reward: TypeAlias = Annotated[
     str | None, typer.Option("--reward", help="The column of rewards.", rich_help_panel=_DATA)
@@ -182,8 +190,8 @@ Partition: TypeAlias = Annotated[
 def open_table(
     source: str,
     *,
-    state: list[str],
-    action: list[str],
+    state: list[str] | None,
+    action: list[str] | None,
     next_state: list[str] | None,
     states: list[str] | None,
     actions: list[str] | None,
@@ -194,6 +202,7 @@ def open_table(
     every: float | None,
     missing_level: list[str] | None,
     partition: list[str] | None,
+    declaration: Path | None = None,
     **declared: Any,
 ) -> Table:
     """The table that the options describe."""
@@ -212,10 +221,45 @@ def open_table(
     declared["missing_level"] = missing_level or []
     declared |= {"csv": csv_form(csv or []), "partitions": partition or []}
 
+    if declaration is not None:
+        from discreet.tables.read.declaration_file import keywords
+
+        said = said_by(declaration)
+        if "state" not in said or "action" not in said:
+            check_columns(state if "state" not in said else [""], action if "action" not in said else [""])
+        declared |= {"state": _one_or_all(state or None), "states": _domains("states", states, state or [])}
+        declared |= {"action": _one_or_all(action or None), "actions": _domains("actions", actions, action or [])}
+        declared["next_state"] = _one_or_all(next_state or None)
+        return read(source, **{**declared, **keywords(said)})
+    state, action = check_columns(state, action)
     return read(
         source, state=_one_or_all(state), action=_one_or_all(action), next_state=_one_or_all(next_state or None),
         states=_domains("states", states, state), actions=_domains("actions", actions, action), **declared,
     )  # fmt: skip
+
+
+def check_columns(state: list[str] | None, action: list[str] | None) -> tuple[list[str], list[str]]:
+    """The columns of states and actions, which have to be named."""
+    for option, given in (("--state", state), ("--action", action)):
+        if not given:
+            raise InvalidInput(f"{option} is missing: declare the columns of the table, or give --declaration")
+    return state or [], action or []
+
+
+def said_by(declaration: Path) -> dict[str, Any]:
+    """The fields of a declaration's file, none of which may be typed, too."""
+    from discreet.tables.read.declaration_file import load_declaration
+
+    found = load_declaration(declaration)
+    parser = typer.Context.__mro__[1].__module__.rpartition(".")[0]  # click, or the copy of it that typer brings
+    context = importlib.import_module(f"{parser}.globals").get_current_context(silent=True)
+    about = {"states": "state", "actions": "action", "missing_level": "state"}
+    for name in context.params if context is not None else ():
+        source = context and context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and about.get(name, name) in found:
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidInput(f"{option} was given, and {declaration.name} declares it: leave one out")
+    return found
 
 
 def _one_or_all(given: Any) -> Any:

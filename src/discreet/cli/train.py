@@ -29,8 +29,8 @@ def train(
     data: tables.Source,
     *,
     user: tables.User = None,
-    state: tables.State,
-    action: tables.Action,
+    state: tables.State = None,
+    action: tables.Action = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz).", rich_help_panel=_OUTPUT)],
     step: tables.Step = None,
     reward: tables.Reward = None,
@@ -54,6 +54,7 @@ def train(
     steps: tables.Steps = None,
     every: tables.Every = None,
     missing_level: tables.MissingLevel = None,
+    declaration: tables.DeclarationFile = None,
     partition: tables.Partition = None,
     learner: Annotated[str, typer.Option(help="apvi, vapvi or pevi.", rich_help_panel="Learning")] = "apvi",
     option: Annotated[
@@ -107,6 +108,7 @@ def train(
             ("--features", features),
             ("--ledger", ledger),
             ("--behaviour", behaviour),
+            ("--declaration", declaration),
             ("--key", key),
         ],
     )
@@ -126,7 +128,7 @@ def train(
         "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "cap": cap,
         "homogeneous": homogeneous, "early_end": early_end, "first_step": first_step, "table": table, "csv": csv,
         "days": days, "origin": origin, "steps": steps, "every": every,
-        "missing_level": missing_level, "partition": partition,
+        "missing_level": missing_level, "declaration": declaration, "partition": partition,
     }  # fmt: skip
     opened = tables.open_table(data, **declared)
     signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
@@ -154,7 +156,7 @@ def train(
             *kept_words(facts["values"]),
             *present_words(facts["values"]),
             ("assumed", assumed_words(facts["declared"])),
-            *([] if user is not None else [("EVENT LEVEL", EVENT_LEVEL)]),
+            *([("EVENT LEVEL", EVENT_LEVEL)] if facts["declared"]["event_level"] else []),
         ]
     )
     typer.echo(f"What this drops, for the owner alone: {check_line(data, declared)}")
@@ -173,8 +175,8 @@ def check(
     data: tables.Source,
     *,
     user: tables.User = None,
-    state: tables.State,
-    action: tables.Action,
+    state: tables.State = None,
+    action: tables.Action = None,
     step: tables.Step = None,
     reward: tables.Reward = None,
     episode: tables.Episode = None,
@@ -197,6 +199,7 @@ def check(
     steps: tables.Steps = None,
     every: tables.Every = None,
     missing_level: tables.MissingLevel = None,
+    declaration: tables.DeclarationFile = None,
     partition: tables.Partition = None,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private.
@@ -213,7 +216,7 @@ def check(
         states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
         missing=missing, per_user=per_user, cap=cap, homogeneous=homogeneous, early_end=early_end,
         first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition, steps=steps,
-        every=every, missing_level=missing_level,
+        every=every, missing_level=missing_level, declaration=declaration,
     )  # fmt: skip
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
@@ -223,7 +226,7 @@ def check(
     typer.echo(f"{report.rows:,} rows, {report.users:,} users; {verdict}.")
     if report.dropped or report.unseen:
         typer.echo(f"Dropped: {counted(report.dropped, 'row')}, and all rows of {counted(report.unseen, 'user')}.")
-    if user is None:
+    if opened.declaration.columns.user is None:
         typer.echo(f"EVENT LEVEL: every row counts as one user. {EVENT_LEVEL}")
     typer.echo(NOT_PRIVATE)
     if report.too_many:

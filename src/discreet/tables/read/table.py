@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from discreet.tables.read.columns import (
     total_size,
 )
 from discreet.tables.read.csv_dialect import Csv
+from discreet.tables.read.declaration_file import check_said_once, keywords, load_declaration
 from discreet.tables.read.engines import IbisSource, open_source
 from discreet.tables.read.in_process import LocalSource
 from discreet.tables.read.per_user import rules_of
@@ -141,8 +143,8 @@ def read(
     *,
     user: str | None = None,
     step: str | None = None,
-    state: str | Sequence[str],
-    action: str | Sequence[str],
+    state: str | Sequence[str] | None = None,
+    action: str | Sequence[str] | None = None,
     reward: str | None = None,
     episode: str | None = None,
     next_state: str | Sequence[str] | None = None,
@@ -160,6 +162,7 @@ def read(
     dates: Dates | None = None,
     steps: Elapsed | Sequence[str] | None = None,
     missing_level: Sequence[str] = (),
+    declaration: str | os.PathLike[str] | None = None,
     table: str | None = None,
     csv: Csv | None = None,
     partitions: Sequence[str] = (),
@@ -199,6 +202,7 @@ def read(
         steps: Where ``step`` holds neither numbers of steps nor dates: the list of its labels in their order, or
             :class:`~discreet.data.Elapsed` time.
         missing_level: Columns of ``state`` of which missing cells are a level of their own, ``missing``.
+        declaration: A file that declares all of this (:mod:`discreet.tables.read.declaration_file`).
         table: The table of a database.
         csv: The form of CSV files.
         partitions: Columns that stand in the names of folders.
@@ -212,6 +216,18 @@ def read(
         >>> table.shape.states
         2
     """
+    if declaration is not None:
+        asked, told = dict(locals()), load_declaration(declaration)
+        usual = {name: each.default for name, each in signature(read).parameters.items()}
+        typed = {name: value for name, value in asked.items() if name in usual and value is not usual[name]}
+        del typed["declaration"]
+        del typed["source"]
+        more = keywords(told)
+        check_said_once(declaration, sorted({*typed} & {*more}))
+        return read(source, **typed, **more)
+    if state is None or action is None:
+        name = "state" if state is None else "action"
+        raise InvalidInput(f"{name}= is missing: name its column, or give declaration=, a file that does")
     labels = None if steps is None or isinstance(steps, Elapsed) else domain("steps", steps)
     if isinstance(labels, int | Bins):
         raise InvalidInput(f"steps must be the list of their labels in order, or Elapsed, got {shown(steps)}")
@@ -230,7 +246,7 @@ def read(
     state_parts = or_missing(state_parts, listed(columns.state), missing_level)
     sizes = total_size(state_parts), total_size(action_parts)
     shape = Shape(*sizes, check_count("horizon", horizon), homogeneous, rewards)
-    declaration = Declaration(
+    declared = Declaration(
         columns, shape, per_user, first_step, early_end, labels_of(state_parts), labels_of(action_parts),
         state_parts=state_parts, action_parts=action_parts, dates=dates,
         missing_reward=missing_reward, missing=missing, cap=cap,
@@ -240,13 +256,13 @@ def read(
         os.fspath(source) if isinstance(source, os.PathLike) else source, columns.names,
         table=table, csv=csv or Csv(), partitions=tuple(partitions),
     )  # fmt: skip
-    check_schema(opened, declaration)
+    check_schema(opened, declared)
     if cap is not None and isinstance(opened, IbisSource):
         raise Unsupported(
             f"cap={cap} draws rows by lot, which no warehouse does: export {opened.name} to a Parquet file, or name the"
             "  column that tells a user's rows apart (episode=, per_user=)"
         )
-    return Table(opened, declaration)
+    return Table(opened, declared)
 
 
 def _several(columns: str | Sequence[str] | None) -> Any:
