@@ -244,12 +244,27 @@ def end(study: StudyFile, db: Db = None) -> None:
         coordinator.stop()
 
 
+def purge(study: StudyFile, db: Db = None) -> None:
+    """Erase from the database's files what is no longer needed; serve waits meanwhile. Costs nothing."""
+    declared, database, _places = _opened(study, db)
+    from discreet.study.service.purging import purge as purged
+
+    done = purged(declared, database)
+    facts = [
+        ("erased", f"what {done.erased:,} counted reports had said" if done.erased else "nothing: it had gone already"),
+        ("tokens", f"forgotten for {done.unlinked:,} reports" if done.unlinked else "as before"),
+        ("waiting", f"{done.waiting:,} reports, which stay until they are counted"),
+        ("not reached", "backups, standbys, snapshots" + (", PostgreSQL's log of writes" if database.postgres else "")),
+    ]
+    print_facts(facts)
+
+
 def make_app() -> typer.Typer:
     """The group of commands."""
     app = typer.Typer(
-        no_args_is_help=True, help="Run a study with real users: new, check, tokens, policy, restored, end."
+        no_args_is_help=True, help="Run a study with real users: new, check, tokens, policy, restored, end, purge."
     )
-    for command in (new, check, tokens, policy, restored, end):
+    for command in (new, check, tokens, policy, restored, end, purge):
         app.command(command.__name__)(plain_errors(command))
     return app
 
