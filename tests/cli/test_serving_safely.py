@@ -18,7 +18,7 @@ from tests.study.service.small_studies import SAMPLED, declared
 
 from discreet.cli import main
 from discreet.cli.crowd_service import _free_port
-from discreet.cli.workers import check_proxies, run_workers
+from discreet.cli.workers import check_proxies, run_workers, warn_of_plain_http
 from discreet.client import Device
 from discreet.client.errors import ClientError
 from discreet.client.store import MemoryStore
@@ -169,3 +169,20 @@ def test_a_signal_to_stop_is_obeyed_while_the_database_hangs(tmp_path):
         process.wait(60)
         assert time.monotonic() - begun < 45  # five seconds, where a machine has time
         other.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "warned"), [("127.0.0.1", False), ("::1", False), ("localhost", False), ("0.0.0.0", True), ("::", True)]
+)
+def test_plain_http_for_others_is_said(capsys, host, warned):
+    warn_of_plain_http(host, 8000)
+    said = capsys.readouterr().err
+    assert ("is plain HTTP" in said) == warned == bool(said)
+
+
+def test_who_serves_for_others_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("discreet.cli.serve.run_workers", lambda *_, **__: None)
+    study = declared(tmp_path, SAMPLED)
+    for host, warned in (("127.0.0.1", False), ("0.0.0.0", True)):
+        assert run("serve", study, "--host", host, "--port", _free_port()) == 0
+        assert ("is plain HTTP" in capsys.readouterr().err) == warned

@@ -15,7 +15,7 @@ from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli import options as o
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import Db, StudyFile, open_coordinator, read_declared
-from discreet.cli.workers import Proxies, check_free, check_proxies, check_server, run_workers, told
+from discreet.cli.workers import Proxies, check_free, check_proxies, check_server, run_workers, told, warn_of_plain_http
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -85,6 +85,7 @@ def serve(
     typer.echo(coordinator.mechanism.statement)
     typer.echo(f"round {coordinator.published.row.number}, http://{host}:{port}", err=True)
     typer.echo(f"dashboard  http://{host}:{port}/dashboard  with the token in {places_of(study).operator}", err=True)
+    warn_of_plain_http(host, port)
     coordinator.stop()
     with _counted_together(workers):
         run_workers("serve", settings, host, port, workers, proxies=proxies)

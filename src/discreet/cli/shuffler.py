@@ -10,7 +10,7 @@ import typer
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.cli.origins import Origins, check_origins, open_to
 from discreet.cli.study import StudyFile, check_address, read_declared
-from discreet.cli.workers import Proxies, check_free, check_proxies, check_server, run_workers, told
+from discreet.cli.workers import Proxies, check_free, check_proxies, check_server, run_workers, told, warn_of_plain_http
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -57,6 +57,7 @@ def shuffler(
     typer.echo(opened.mechanism.statement)
     typer.echo(opened.mechanism.collusion())
     typer.echo(f"http://{host}:{port}, batches go to {coordinator}", err=True)
+    warn_of_plain_http(host, port)
     opened.stop()
     settings = {"study": str(study), "db": db, "coordinator": coordinator, "rate": rate, "origins": origins}
     run_workers("shuffler", settings, host, port, proxies=proxies)

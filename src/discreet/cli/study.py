@@ -16,6 +16,7 @@ from discreet.cli.output import plain_errors, print_facts, print_table
 if TYPE_CHECKING:
     from discreet.study.service.coordinator import Coordinator
     from discreet.study.service.declaration import Study
+    from discreet.study.service.study_check import Lateness
     from discreet.study.service.study_database import Database
     from discreet.study.service.study_files import Places
     from discreet.study.service.study_mechanism import Mechanism
@@ -57,10 +58,14 @@ def new(
 def check(
     study: StudyFile,
     runs: Annotated[int, typer.Option(help="Runs of the rehearsal in each world; 0 leaves it out.", min=0)] = 2,
+    arrivals: Annotated[
+        float | None,
+        typer.Option(help="People an hour who take part: says how many of their reports come too late.", min=1e-6),
+    ] = None,
 ) -> None:
     """Check a declaration; print its guarantee, its noise, what to expect of it and what a device pays."""
     found = read_declared(study)
-    from discreet.study.service.study_check import device_cost, instead_of, noise_of, rehearsed
+    from discreet.study.service.study_check import device_cost, instead_of, lateness, noise_of, rehearsed
     from discreet.study.service.study_mechanism import completed, prepare
 
     declared = completed(found)
@@ -82,6 +87,8 @@ def check(
                 + f"{cost.received:,} bytes received, {cost.sent:,} sent, {cost.milliseconds:.2g} ms of work"),
         ]
     )  # fmt: skip
+    if arrivals is not None:
+        typer.echo(_late(lateness(mechanism, arrivals), declared, arrivals))
     if declared is not found:
         typer.echo(
             "say epsilon first: the least local_epsilon of [shuffle] follows from it, and this command names it then"
@@ -99,6 +106,19 @@ def check(
             f"rehearsed in {', '.join(worlds)}: with {declared.total:,} reports expect {share:.0%} of the regret of "
             "playing at random (0% is perfect, 100% has learned nothing)"
         )
+
+
+def _late(found: Lateness | None, study: Study, arrivals: float) -> str:
+    """How many reports are refused because their round has closed, in words."""
+    if found is None:
+        return "no report is refused because its round has closed: late ones count under the policy that they name"
+    window = study.declaration["reporting"]["window"]
+    return (
+        f"with {arrivals:g} people an hour, evenly, and reports spread over {window} as devices do, about "
+        f"{found.share:.0%} of reports would come after their round has closed and be refused: "
+        f"{found.people:,.0f} people would have to take part, in {found.hours:,.1f} hours; a shorter window or fewer "
+        "rounds lower this"
+    )
 
 
 def _few(number: int, thing: str) -> str:
@@ -244,12 +264,27 @@ def end(study: StudyFile, db: Db = None) -> None:
         coordinator.stop()
 
 
+def purge(study: StudyFile, db: Db = None) -> None:
+    """Erase from the database's files what is no longer needed; serve waits meanwhile. Costs nothing."""
+    declared, database, _places = _opened(study, db)
+    from discreet.study.service.purging import purge as purged
+
+    done = purged(declared, database)
+    facts = [
+        ("erased", f"what {done.erased:,} counted reports had said" if done.erased else "nothing: it had gone already"),
+        ("tokens", f"forgotten for {done.unlinked:,} reports" if done.unlinked else "as before"),
+        ("waiting", f"{done.waiting:,} reports, which stay until they are counted"),
+        ("not reached", "backups, standbys, snapshots" + (", PostgreSQL's log of writes" if database.postgres else "")),
+    ]
+    print_facts(facts)
+
+
 def make_app() -> typer.Typer:
     """The group of commands."""
     app = typer.Typer(
-        no_args_is_help=True, help="Run a study with real users: new, check, tokens, policy, restored, end."
+        no_args_is_help=True, help="Run a study with real users: new, check, tokens, policy, restored, end, purge."
     )
-    for command in (new, check, tokens, policy, restored, end):
+    for command in (new, check, tokens, policy, restored, end, purge):
         app.command(command.__name__)(plain_errors(command))
     return app
 

@@ -57,6 +57,22 @@ def check_free(host: str, port: int) -> None:
         raise InvalidInput(f"cannot listen on {host} port {port}: {why}; choose another --port or --host") from None
 
 
+def warn_of_plain_http(host: str, port: int) -> None:
+    """Say that others can reach this address, and read what goes over it; a loopback address is this machine's own."""
+    import ipaddress
+
+    try:
+        own = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        own = host == "localhost"
+    if not own:
+        typer.echo(
+            f"http://{host}:{port} is plain HTTP, which whoever is on the way reads and changes: let only a proxy with "
+            "TLS reach it",
+            err=True,
+        )
+
+
 def check_proxies(given: list[str] | None) -> list[str]:
     """The addresses of proxies, whose word about where a request comes from is taken; nobody else's is."""
     import ipaddress

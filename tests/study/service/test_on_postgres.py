@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.ledger.postgres import MISSING, programs, server
-from tests.study.service.small_studies import CENTRAL, coordinator, declared, report, run_to_the_end
-from tests.study.service.test_restarts import ACCEPTING, CLOSING, Killed, dies_at, total
+from tests.study.service.small_studies import CENTRAL, SAMPLED, coordinator, declared, report, run_to_the_end
+from tests.study.service.test_restarts import ACCEPTING, CLOSING, Killed, dies_at, run_to_round, total
 
 from discreet.ledger import opened, verify
 from discreet.study.service.chain_heads import Behind
 from discreet.study.service.declaration import read_study
+from discreet.study.service.purging import purge
 from discreet.study.service.restoring import restore
 from discreet.study.service.study_database import Database
 from discreet.study.service.study_files import places_of
@@ -171,3 +173,76 @@ def test_an_address_is_never_quoted(tmp_path):
     with pytest.raises(InvalidInput) as refusal:
         database.prepare()
     assert "password" not in str(refusal.value)
+
+
+def in_files(schema: str, contents: list[bytes]) -> set[bytes]:
+    """Which of these lie in the files of the tables; the log of writes keeps them until it is recycled."""
+    import psycopg
+
+    with psycopg.connect(schema, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        ((folder,),) = connection.execute("SHOW data_directory").fetchall()
+    files = [each.read_bytes() for each in (Path(folder) / "base").rglob("*") if each.is_file()]
+    return {each for each in contents if any(each in file for file in files)}
+
+
+@pytest.mark.parametrize("model", ["local", "central"])
+def test_counted_reports_are_not_in_stolen_files(schema, tmp_path, rng, model):
+    """Also after reports were changed or refused, and without any vacuum."""
+    at = coordinator(declared(tmp_path, CENTRAL if model == "central" else SAMPLED, number=40), schema)
+    run_to_round(at, rng, 3)
+    bodies = [json.dumps(report(at, rng)).encode() for _ in range(at.published.row.wanted)]
+    checked = [at.check(body) for body in bodies]
+    needles = [text for each in checked for text in (each.content, each.fingerprint.encode())]
+    at.accept_all(checked)
+    assert in_files(schema, needles) == set(needles)
+    assert at.close_if_full()
+    assert in_files(schema, needles) == set()
+    for body in bodies:
+        assert at.accept(body) == Accepted(3)
+    assert purge(at.declared, at.database).erased == 0
+    run_to_the_end(at, rng)
+    assert total(at) == at.declared.total
+
+
+def test_who_reads_a_table_delays_erasing_and_not_those_who_report(schema, tmp_path, rng):
+    """A dump holds its locks for long; what was counted goes before the next round closes."""
+    import psycopg
+
+    at = coordinator(declared(tmp_path, SAMPLED, number=40), schema)
+    run_to_round(at, rng, 2)
+    with psycopg.connect(schema) as dump:
+        dump.execute("SELECT count(*) FROM contents_0").fetchall()
+        while at.published.row.number == 2:
+            at.accept(report(at, rng))
+            at.close_if_full()
+        for _ in range(at.published.row.wanted):
+            at.accept(report(at, rng))
+        assert not at.close_if_full()
+        assert at.published.row.number == 3
+    assert at.close_if_full()
+    run_to_the_end(at, rng)
+    assert total(at) == at.declared.total
+
+
+@pytest.mark.parametrize("model", ["local", "central"])
+def test_the_writers_turn_is_free_while_a_round_is_counted(schema, tmp_path, rng, model):
+    file = declared(tmp_path, CENTRAL if model == "central" else SAMPLED, number=40)
+    at, other = coordinator(file, schema), coordinator(file, schema)
+    run_to_round(at, rng, 2)
+    other.refresh()
+    for _ in range(at.published.row.wanted):
+        at.accept(report(at, rng))
+    answers = []
+
+    def come(reached):
+        if reached in ("close: frozen", "close: read", "close: released"):
+            (answer,) = other.accept_all([other.check(json.dumps(report(other, rng)).encode())])
+            answers.append((getattr(answer, "code", answer), other.close_if_full()))
+
+    at.point = come
+    assert at.close_if_full()
+    assert answers == [("closed" if model == "central" else Accepted(2), False)] * 3
+    at.point = lambda _name: None
+    run_to_the_end(at, rng)
+    assert total(at) == at.declared.total == at.published.row.served

@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import sqlite3
 from pathlib import Path
 
 import pytest
 from tests.study.service.small_studies import ASKED, SAMPLED, TOKENS, coordinator, declared, report
 
+from discreet.cli import main
 from discreet.ledger.chain import canonical
 from discreet.study.service import rounds
+from discreet.study.service.purging import purge
 from discreet.study.service.reports import token_digest
+from discreet.study.service.study_files import places_of
 from discreet.study.service.wire_messages import Refused
 
 
@@ -78,3 +82,59 @@ def test_a_counted_id_is_not_counted_again_whatever_comes_under_it(tmp_path, rng
         at.accept(json.dumps(sent[0]).encode(), tokens[1])
     link.close()
     at.stop()
+
+
+def test_a_purge_erases_what_a_closing_could_not_and_forgets_who_sent_what(tmp_path, rng, monkeypatch, capsys):
+    """A process that dies after it has published leaves contents behind, and so does whoever reads on."""
+    at = coordinator(file := declared(tmp_path, SAMPLED, TOKENS))
+    tokens, tried = [secrets.token_hex(8) for _ in range(12)], possible(at)
+    link = at.database.connect()
+    with link.writing():
+        rounds.add_tokens(link, [token_digest(token) for token in tokens])
+    link.close()
+    monkeypatch.setattr(at, "_erase", lambda: None)
+    sent = []
+    for token in tokens[:3]:
+        sent.append((report(at, rng), token))
+        at.accept(json.dumps(sent[-1][0]).encode(), token)
+    at._close(None)
+    assert found(tmp_path, tried)
+    done = purge(at.declared, at.database)
+    assert (done.erased, done.unlinked) == (at.published.row.served, 0)
+    monkeypatch.undo()
+    at.end()
+    at.stop()
+    stored = [token_digest(token).encode() for token in tokens[:3]]
+    assert who(tmp_path) == {token_digest(token) for token in tokens[:3]}
+    with pytest.raises(SystemExit) as stop:
+        main(["study", "purge", str(file)])
+    assert not stop.value.code
+    assert "forgotten for 3 reports" in capsys.readouterr().out
+    assert who(tmp_path) == set()
+    assert not found(tmp_path, tried)
+    files = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    assert all(files.count(digest) <= 2 for digest in stored)  # in the list of the invited and its index
+    again = coordinator(file)
+    for body, token in sent:
+        assert again.accept(json.dumps(body).encode(), token).round == body["round"]  # known by its id
+    with pytest.raises(Refused, match="not one of the study's"):
+        again.accept(json.dumps(sent[0][0]).encode(), "nobody's")
+    again.stop()
+
+
+def who(folder: Path) -> set[str]:
+    """Whose tokens stand with a report."""
+    with sqlite3.connect(places_of(folder / "small.toml").database) as raw:
+        return {token for (token,) in raw.execute("SELECT token FROM reports WHERE token IS NOT NULL")}
+
+
+def test_a_purge_of_another_study_or_of_none_is_refused(tmp_path, capsys):
+    file = declared(tmp_path, SAMPLED)
+    for say in ("is not there", "does not hold this study"):
+        with pytest.raises(SystemExit) as stop:
+            main(["study", "purge", str(file)])
+        assert stop.value.code == 2
+        assert say in " ".join(capsys.readouterr().err.split())
+        if say == "is not there":
+            coordinator(file).stop()
+        file.write_text(file.read_text().replace("number = 12", "number = 13"))

@@ -206,7 +206,9 @@ class Admission:
 
     def _answer(self, report: Incoming) -> Answer:
         known = self._known.get(report.id)
-        if self._study.invited and (report.token not in self._used or (known is not None and known[2] != report.token)):
+        if self._study.invited and (
+            report.token not in self._used or (known is not None and known[2] not in (None, report.token))
+        ):
             return Refused("token", "this token is not one of the study's")
         if known is not None:
             return (

@@ -247,6 +247,18 @@ def left_to_erase(link: Link) -> bool:
     return at is not None and not at.closing and link.row(f"SELECT 1 FROM {_contents(at.lot + 1)} LIMIT 1") is not None
 
 
+def number_left_to_erase(link: Link) -> int:
+    """How many reports these are: all are looked through."""
+    if not left_to_erase(link) or (at := standing(link)) is None:
+        return 0
+    return int(link.rows(f"SELECT count(*) FROM {_contents(at.lot + 1)}")[0][0])
+
+
+def forget_senders(link: Link) -> int:
+    """Forget which token has sent which report; gives how many there were. Only once no report is taken any more."""
+    return int(link.run("UPDATE reports SET token = NULL WHERE token IS NOT NULL").rowcount)
+
+
 def erase(link: Link) -> None:
     """Remove contents and fingerprints of reports that were counted; their ids stay. SQLite: some of them.
 

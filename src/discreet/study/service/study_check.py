@@ -7,11 +7,12 @@ a device pays is measured with the device's own code on messages as the coordina
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from discreet.base.errors import Unsupported
 from discreet.client.exact import Tape
@@ -19,6 +20,7 @@ from discreet.client.reports import pick, read_round, report_of, shuffled_messag
 from discreet.client.sealing import sealed
 from discreet.client.study import read_study as read_for_device
 from discreet.mechanisms.deployable import check_shippable
+from discreet.mechanisms.schedule import sizes
 from discreet.mechanisms.sums.accumulator import SecureNoise
 from discreet.recipes.calibrate import Calibration, calibrate
 from discreet.recipes.registry import build
@@ -103,6 +105,37 @@ def instead_of(mechanism: Mechanism) -> tuple[str, str] | None:
     except Unsupported as refusal:
         return usual.recipe, str(refusal)
     return usual.recipe, "it cannot be composed over the reports of one participant"
+
+
+class Lateness(NamedTuple):
+    """How many people have to take a policy, how many hours that takes, and which share of them reports too late."""
+
+    people: float
+    hours: float
+    share: float
+
+
+def lateness(mechanism: Mechanism, per_hour: float) -> Lateness | None:
+    """What to expect where rounds take no late reports, if so many people an hour take a policy; None: they do.
+
+    A device reports at a moment drawn from the window W. Of people who come at a rate r, r t^2 / (2 W) have reported t
+    after their round has opened, as long as t < W, and r (t - W / 2) after it: the round closes when that is its size.
+    Who has taken its policy by then and not reported is late. If people come as a Poisson process, the mean time until
+    the n-th report of a round that is over within W is sqrt(2 W / r) Gamma(n + 1/2) / Gamma(n), and of a much longer
+    one n / r + W / 2. Closings take no time.
+    """
+    study = mechanism.study
+    if study.model == "local":
+        return None
+    window, rate = float(study.window), per_hour / 3600
+    wanted = sizes(mechanism.privatizer.schedule, study.total)
+    seconds = sum(
+        math.sqrt(2 * window / rate) * math.exp(math.lgamma(n + 0.5) - math.lgamma(n))
+        if 2 * n <= rate * window
+        else n / rate + window / 2
+        for n in wanted
+    )
+    return Lateness(rate * seconds, seconds / 3600, max(0.0, 1 - sum(wanted) / (rate * seconds)))
 
 
 def noise_of(mechanism: Mechanism) -> Calibration:
