@@ -23,7 +23,7 @@ from discreet.cli.usage import UsageError, is_help, missing_command, repeated_ch
 COMMANDS = {
     "demo": "discreet.cli.demo",
     "simulate": "discreet.cli.simulate",
-    "compare": "discreet.cli.compare",
+    "compare": "discreet.cli.simulate",
     "rehearse": "discreet.cli.rehearse",
     "calibrate": "discreet.cli.promises",
     "audit": "discreet.cli.promises",
@@ -34,7 +34,7 @@ COMMANDS = {
     "plan": "discreet.cli.plan",
     "check": "discreet.cli.train",
     "train": "discreet.cli.train",
-    "verify": "discreet.cli.verify",
+    "verify": "discreet.cli.promises",
     "show": "discreet.cli.show",
     "apply": "discreet.cli.apply",
     "evaluate": "discreet.cli.evaluate",

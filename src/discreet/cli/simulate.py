@@ -1,4 +1,7 @@
-"""``discreet simulate``: many runs of one learner in one world under one privacy target."""
+"""``discreet simulate``: many runs of one learner in one world under one privacy target.
+
+``discreet compare``: results that were kept with ``simulate --save``, side by side.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typer
 
 from discreet.base.errors import InvalidInput
 from discreet.cli import options as o
-from discreet.cli.output import check_outputs, print_facts, write_json
+from discreet.cli.output import check_outputs, print_facts, print_table, write_json
 
 if TYPE_CHECKING:
     from discreet.simulation.result import OfflineResult, SimulationResult
@@ -97,3 +100,29 @@ def _refuse(why: str, options: dict[str, Any]) -> None:
     for name, given in options.items():
         if given is not None:
             raise InvalidInput(f"{name} does nothing here, because {why}: leave it out")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that simulate --save wrote.")],
+    label: Annotated[
+        list[str] | None, typer.Option(help="A name for each of them, in the same order; may be repeated.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of all intervals of differences together.")] = 0.95,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw them in one picture (.png, .svg, .pdf).", rich_help_panel="Output"),
+    ] = None,
+    json: o.JsonFile = None,
+) -> None:
+    """Compare saved results: regrets, and differences from the first that are paired run by run."""
+    check_outputs(json_file=json, plot=plot, inputs=[("DIR", path) for path in runs])
+    from discreet.simulation.comparison import comparison_of
+    from discreet.simulation.result import load_result
+
+    found = comparison_of([load_result(folder) for folder in runs], label, confidence)
+    write_json(json, found.as_dict())
+    if plot is not None:
+        found.plot(plot)
+    columns, rows = found.table()
+    print_table(columns, rows, right=columns[1:4])
+    typer.echo(found.note())

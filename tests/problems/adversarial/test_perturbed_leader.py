@@ -37,7 +37,7 @@ from discreet.problems.adversarial.perturbed_leader import (
 )
 from discreet.recipes.registry import build
 from discreet.simulation.block_loop import run_blocks
-from discreet.worlds.planning.paule_mandel import shrink_nested
+from discreet.worlds.planning.shrinkage import shrink_nested
 
 LAYERS = Layers((1, 2, 3, 1), actions=2)
 RNG = np.random.default_rng(5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.base.scientific import optimize
-from discreet.worlds.planning.paule_mandel import onto_simplex, shrink_nested, shrink_rows, signal_variance
+from discreet.worlds.planning.shrinkage import onto_simplex, shrink_nested, shrink_rows, signal_variance
 
 RNG = np.random.default_rng(3)
 

@@ -206,22 +206,30 @@ class LayeredVisits(LaidOut):
 
 
 @dataclass(frozen=True)
-class ObservedLosses(LaidOut):
-    """The losses on the path, zero elsewhere: what bandit feedback shows."""
+class _OfPairs(LaidOut):
+    """Losses in cells of pairs: what the parts are called, and whether losses are rounded to bits."""
 
     shape: LayeredShape
     rounded: bool = True
-    name: ClassVar[str] = "observed-losses"
+    parts: ClassVar[tuple[str, ...]]
 
     @property
     def layout(self) -> Pairs:
-        """One cell for each (x, a)."""
-        return Pairs(self.shape, ("observed_losses",))
+        """One cell for each (x, a) in every part."""
+        return Pairs(self.shape, self.parts)
 
     @property
     def statistics(self) -> frozenset[str]:
-        """Observed losses, and transitions where there are none to count."""
+        """What the parts are, and transitions where there are none to count."""
         return self.layout.statistics
+
+
+@dataclass(frozen=True)
+class ObservedLosses(_OfPairs):
+    """The losses on the path, zero elsewhere: what bandit feedback shows."""
+
+    name: ClassVar[str] = "observed-losses"
+    parts: ClassVar[tuple[str, ...]] = ("observed_losses",)
 
     def sensitivity(self) -> Sensitivity:
         """At most that of counts of visits: a loss is at most one."""
@@ -233,17 +241,11 @@ class ObservedLosses(LaidOut):
 
 
 @dataclass(frozen=True)
-class LossBits(LaidOut):
-    """How often each pair was visited with a lost bit and with one that was not."""
+class LossBits(_OfPairs):
+    """How often each pair was visited with a lost bit and with one that was not: all zeros first, then all ones."""
 
-    shape: LayeredShape
-    rounded: bool = True
     name: ClassVar[str] = "loss-bits"
-
-    @property
-    def layout(self) -> Pairs:
-        """Two cells for each (x, a): all zeros first, then all ones."""
-        return Pairs(self.shape, ("zeros", "observed_losses"))
+    parts: ClassVar[tuple[str, ...]] = ("zeros", "observed_losses")
 
     @property
     def statistics(self) -> frozenset[str]:
@@ -266,23 +268,12 @@ class LossBits(LaidOut):
 
 
 @dataclass(frozen=True)
-class SignedLosses(LaidOut):
+class SignedLosses(_OfPairs):
     """For every visit of a pair one up if the bit of the loss is lost and one down if it is not."""
 
-    shape: LayeredShape
-    rounded: bool = True
     name: ClassVar[str] = "signed-losses"
+    parts: ClassVar[tuple[str, ...]] = ("signed_losses",)
     signed: ClassVar[bool] = True  # one down is a count, too
-
-    @property
-    def layout(self) -> Pairs:
-        """One cell for each (x, a)."""
-        return Pairs(self.shape, ("signed_losses",))
-
-    @property
-    def statistics(self) -> frozenset[str]:
-        """Signed losses, and transitions where there are none to count."""
-        return self.layout.statistics
 
     def sensitivity(self) -> Sensitivity:
         """At each step one cell by two, or two cells by one: the first is worse for L2, and both have the same L1."""
@@ -297,22 +288,11 @@ class SignedLosses(LaidOut):
 
 
 @dataclass(frozen=True)
-class LossTable(LaidOut):
+class LossTable(_OfPairs):
     """The whole table of one user: what full information shows. Records without a table cannot be encoded."""
 
-    shape: LayeredShape
-    rounded: bool = True
     name: ClassVar[str] = "loss-table"
-
-    @property
-    def layout(self) -> Pairs:
-        """One cell for each (x, a)."""
-        return Pairs(self.shape, ("losses",))
-
-    @property
-    def statistics(self) -> frozenset[str]:
-        """Losses, and transitions where there are none to count."""
-        return self.layout.statistics
+    parts: ClassVar[tuple[str, ...]] = ("losses",)
 
     def sensitivity(self) -> Sensitivity:
         """Every cell may move by at most one."""

@@ -14,7 +14,7 @@ where a signal stands out that is lost in every single cell.
 
 **Losses** of a pair may drift: a random walk is tracked through all blocks (:func:`track`), which gives its sum L over
 all users so far and the deviation sigma of that sum, also where the pair was hardly visited. Sums are drawn to those of
-their state and of their layer (:mod:`discreet.worlds.planning.paule_mandel`): an action that was not seen must not look
+their state and of their layer (:mod:`discreet.worlds.planning.shrinkage`): an action that was not seen must not look
 worse than a good one that was.
 
 **Policy**, backward from the last layer, in every state by itself, however rarely one is planned to be there:
@@ -68,7 +68,7 @@ from discreet.learners.base import HoldsPolicy, Problem
 from discreet.mechanisms.release import ESTIMATES, Release
 from discreet.problems.adversarial.layers import Layers, occupancy, pair_occupancy
 from discreet.problems.adversarial.learners import deployed, layers_of
-from discreet.worlds.planning.paule_mandel import onto_simplex, shrink_nested, shrink_rows
+from discreet.worlds.planning.shrinkage import onto_simplex, shrink_nested, shrink_rows
 
 _TINY = 1e-12
 
