@@ -30,7 +30,8 @@ from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
-from discreet.mechanisms.messages.survey import ItemLaw, Report
+from discreet.mechanisms.messages.survey import ItemLaw
+from discreet.mechanisms.messages.survey import Report as Report
 from discreet.mechanisms.trajectories import Trajectories
 
 
