@@ -30,8 +30,8 @@ from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.messages import asked_first_visit, sampled_item, shuffled_item
 from discreet.mechanisms.messages.answered_bits import ResponseChannel, ResponseRun
-from discreet.mechanisms.messages.device_answers import true_answer
-from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.messages.device_reports import true_answer
+from discreet.mechanisms.messages.survey import Report
 from discreet.mechanisms.moments import linear_statistics as linear
 from discreet.mechanisms.sums import blocks, tree
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
@@ -582,10 +582,10 @@ MUTANTS = (
            returns(KaryRandomizedResponse, "randomize_securely", lambda self, item: np.asarray(item)), shape=POOLED,
            options=KARY),
     Mutant("simulated answers about first visits are true", ASKED, SAMPLERS, returns(
-        asked_first_visit, "draw_answers", lambda channel, truths, asked, generator: truths.copy()), shape=POOLED,
+        asked_first_visit, "answers_of", lambda channel, truths, asked, generator: truths.copy()), shape=POOLED,
         options=UNARY),
     Mutant("simulated lies come only from users who were there", ASKED, SAMPLERS,
-           method(asked_first_visit, "draw_answers", _only_of_visitors), shape=POOLED, options=KARY),
+           method(asked_first_visit, "answers_of", _only_of_visitors), shape=POOLED, options=KARY),
     Mutant("simulated coins ask about some rows more than about others", ASKED, SAMPLERS,
            method(AskedFirstVisit, "arrays", _more_of_the_last), shape=POOLED),
     # Thresholds, rounding and linear answers.

@@ -15,7 +15,7 @@ from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import true_answer
+from discreet.mechanisms.messages.device_reports import true_answer
 from discreet.privacy.sensitivity import Sensitivity
 
 SHAPES = [(2, 2, 1), (2, 2, 2), (2, 2, 3), (3, 2, 5), (6, 2, 20), (4, 3, 12)]

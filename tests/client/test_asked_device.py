@@ -27,9 +27,9 @@ from discreet.mechanisms.counts.encoder import Context, reward_bit
 from discreet.mechanisms.counts.first_visit_question import AskedFirstVisit
 from discreet.mechanisms.mechanism import asked_rows
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import count_answers, randomize_answer
-from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.messages.device_reports import randomize_answer
 from discreet.mechanisms.messages.questions import weights_of
+from discreet.mechanisms.messages.survey import Report
 from discreet.mechanisms.trajectories import Trajectories
 
 FALSE_ALARM = 1e-9  # of each comparison; real entropy
@@ -203,7 +203,7 @@ def test_answers_are_those_of_the_server_byte_by_byte(monkeypatch, response):
         said = "".join(map(str, sent.message)) if "bits" in report else int(sent.message[0])
         assert said == report["bits" if "bits" in report else "answer"]
         counted = np.array([int(bit) for bit in report["bits"]] if "bits" in report else [report["answer"]])
-        count_answers(channel_of(study), server_policy(stated), [[Report(question, counted)]])
+        channel_of(study).count(server_policy(stated), [[Report(question, counted)]])
 
 
 def trajectory(study, record) -> Trajectories:

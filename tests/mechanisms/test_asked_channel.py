@@ -21,10 +21,10 @@ from discreet.base.shape import Shape
 from discreet.base.streams import COINS, USERS, generator, stream
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun, _largest, _variance, draw_answers
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun, _largest, _variance, answers_of
 from discreet.mechanisms.messages.asked_first_visit import quietest_answers as quietest
-from discreet.mechanisms.messages.device_answers import count_answers, draw_question, randomize_answer, true_answer
-from discreet.mechanisms.messages.device_reports import Report
+from discreet.mechanisms.messages.device_reports import draw_question, randomize_answer, true_answer
+from discreet.mechanisms.messages.survey import Report
 from discreet.mechanisms.release import Request
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
@@ -166,13 +166,13 @@ def test_simulated_answers_have_the_law_of_devices(response, about, which):
     record, answer = ANSWERS[which][0], ANSWERS[which][1 + about]
     encoder, law, rng = a_channel.encoder, a_channel.law_of(about), np.random.default_rng(which)
     sent = [[randomize_answer(a_channel, record, 4 + about, rng)] for _ in range(users)]
-    answers, asked = count_answers(a_channel, POLICY, sent)
+    answers, asked = a_channel.count(POLICY, sent)
     assert asked[2, about] == asked.sum() == users
     table = encoder.successors if about == SUCCESSOR else encoder.bits
     truths = np.zeros(encoder.layout.size)
     if answer < law.items - 1:
         table(truths)[answer, 2] = users
-    drawn = draw_answers(a_channel, truths, asked, rng)
+    drawn = answers_of(a_channel, truths, asked, rng)
     for found in (answers, drawn):
         assert not np.delete(table(found), 2, axis=1).any()
         counts = table(found)[:, 2]
@@ -192,7 +192,7 @@ def test_a_real_answer_needs_no_seed_and_decodes(response):
         assert report.step == question
         said = np.flatnonzero(report.message) if len(report.message) > 1 else report.message
         assert set(said.tolist()) <= {answer}
-        run.add_reports(*count_answers(a_channel, POLICY, [[report]]), 1, Context(POLICY))
+        run.add_reports(*a_channel.count(POLICY, [[report]]), 1, Context(POLICY))
     assert run.estimates()["visits"].values[0, 1, 0] == pytest.approx(1.0, abs=1e-6)
     with pytest.raises(Unsupported, match="no tally of clear answers exists"):
         run.add(np.zeros(a_channel.encoder.size), 1, Context(POLICY))
@@ -295,7 +295,7 @@ def test_a_run_that_is_saved_goes_on_as_if_nothing_had_happened(response):
     run, other = run_of(a_channel), run_of(a_channel)
     for number in range(3):
         asked = rng.integers(0, 9, (6, 2)).astype(float)
-        answers = draw_answers(a_channel, np.zeros(a_channel.encoder.layout.size), asked, rng)
+        answers = answers_of(a_channel, np.zeros(a_channel.encoder.layout.size), asked, rng)
         run.add_reports(answers, asked, int(asked.sum()), Context(POLICY))
         saved = run.save()
         assert not saved.secret

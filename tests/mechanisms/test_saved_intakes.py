@@ -25,14 +25,14 @@ from discreet.mechanisms.additive import Channel
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import draw_question, randomize_answer
 from discreet.mechanisms.messages.device_reports import (
-    Report,
-    count_messages,
+    draw_question,
     pick_steps,
+    randomize_answer,
     randomize_record,
     tally_records,
 )
+from discreet.mechanisms.messages.survey import Report
 from discreet.mechanisms.release import Layer, Request
 from discreet.mechanisms.schedule import Equal, EveryEpisode
 from discreet.mechanisms.session import Privatizer
@@ -306,7 +306,7 @@ def test_pushed_reports_are_what_a_session_would_have_counted():
     messages = reported(channel, True, SWIM, RIGHT, 40, 5)
     received = privatizer.collect(TOTAL).receive([(RIGHT, messages)])
     run_by_hand = channel.start(SWIM.shape, SimulatedNoise(tape()), True)
-    counts, asked = count_messages(channel, RIGHT, messages)
+    counts, asked = channel.count(RIGHT, messages)
     run_by_hand.add_reports(counts, asked, 40, Context(RIGHT))
     for name, estimate in run_by_hand.estimates().items():
         assert estimate.values.tobytes() == received[name].values.tobytes()

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from discreet.audit.likelihoods import ItemTranscript
+from discreet.audit.likelihoods import MessageTranscript
 from discreet.base.errors import InvalidInput
 from discreet.base.streams import NOISE, stream
 from discreet.noise import KaryRandomizedResponse, shuffled_histogram
@@ -199,7 +199,7 @@ def test_likelihood_ratios_are_those_of_a_real_batch(epsilon):
         (0, exact),
         (1, sum(laws[1][s] for s, m in laws[0].items() if m > math.exp(epsilon) * laws[1][s])),
     ):
-        ratios = ItemTranscript(law).sample(side, 40_000, draws)[:, 0]
+        ratios = MessageTranscript(law.log_ratios).sample(side, 40_000, draws)[:, 0]
         found, deviation = (ratios > epsilon).mean(), math.sqrt(expected * (1 - expected) / 40_000)
         assert abs(found - expected) < 5 * deviation
         assert abs(found - 1.2 * expected) > 5 * deviation

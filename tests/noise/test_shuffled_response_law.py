@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from discreet.audit.likelihoods import ResponseTranscript
+from discreet.audit.likelihoods import response_transcript
 from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.shape import Shape
 from discreet.base.streams import COINS, stream
@@ -189,7 +189,7 @@ def test_the_ratios_of_an_audit_are_those_of_the_law():
     zero, one = answered([0] * 5, q), answered([1, 0, 0, 0, 0], q)
     expected = [float(np.dot(own, np.log(zero / one))) for own in (zero, one)]
     for side in (0, 1):
-        ratios = ResponseTranscript(law, 3).sample(side, trials, stream(3, side, COINS))
+        ratios = response_transcript(law, 3).sample(side, trials, stream(3, side, COINS))
         error = ratios.std() / np.sqrt(trials)
         assert abs(ratios.mean() - 3 * expected[side]) < 5 * error
         assert abs(ratios.mean() - 2 * expected[side]) > 5 * error

@@ -16,7 +16,7 @@ from discreet.base.shape import Shape
 from discreet.base.streams import COINS, USERS, generator, stream
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.mechanisms.messages.device_reports import count_reports, pick_steps, randomize_record
+from discreet.mechanisms.messages.device_reports import pick_steps, randomize_record
 from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
@@ -53,7 +53,7 @@ def test_messages_and_tallies_give_the_same_law(response, steps):
     n, rng = 3000, np.random.default_rng(1)
     picks = [pick_steps(a_channel, rng) for _ in range(n)]
     sent = [report for pick in picks for report in randomize_record(a_channel, RECORD, POLICY, pick, rng)]
-    reports, asked = count_reports(a_channel, POLICY, sent)
+    reports, asked = a_channel.count_unchecked(a_channel.asks(POLICY), [sent])
     assert asked.sum() == n * steps
     domain = a_channel.domain(POLICY, masked=True)
     items = np.zeros(a_channel.encoder.table)

@@ -38,10 +38,10 @@ from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR
 from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel, respond
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import randomize_answer
-from discreet.mechanisms.messages.device_reports import Report, randomize_item, randomize_record
+from discreet.mechanisms.messages.device_reports import randomize_answer, randomize_item, randomize_record
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.messages.survey import Report
 from discreet.mechanisms.release import Layer
 from discreet.mechanisms.sparse import SparseChannel
 from discreet.mechanisms.sums.accumulator import SimulatedNoise

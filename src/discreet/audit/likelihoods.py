@@ -17,8 +17,9 @@ noise that each side would need. The mixtures are computed by the code that runs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,7 +37,6 @@ from discreet.mechanisms.sums.matrix import Matrix, Mixing, Unmixing
 from discreet.mechanisms.sums.tree import Tree, TreeArrays
 from discreet.mechanisms.trajectories import Trajectories
 from discreet.noise import DiscreteLaplace, GridGaussian, Laplace, RandomizedResponse, add_noise
-from discreet.noise.shuffled_histogram import ShuffledItems
 from discreet.noise.shuffled_randomized_response import ShuffledResponse
 from discreet.papers.published_mechanism import Part
 from discreet.privacy.profiles import GaussianProfile
@@ -197,44 +197,28 @@ class MatrixTranscript:
 
 
 @dataclass(frozen=True)
-class ResponseTranscript:
-    """The bits of one batch with one user replaced: what an audit compares."""
+class MessageTranscript:
+    """What users' messages become with one of them replaced, by a law that can say its own log-likelihood ratios."""
 
-    law: ShuffledResponse
-    moves: int
+    ratios: Callable[[int, int, np.random.Generator], Floats]  # of a side and so many trials
     known: bool = True
 
     def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        """Log-likelihood ratios of numbers of ones."""
-        rng = np.random.default_rng(int(next_word(draws)))
-        return self.law.log_ratios(self.moves, side, trials, rng)[:, None]
+        """Log-likelihood ratios of numbers of ones, or of whole histograms."""
+        return self.ratios(side, trials, np.random.default_rng(int(next_word(draws))))[:, None]
 
 
-@dataclass(frozen=True)
-class ItemTranscript:
-    """The histogram of one batch of items with one user replaced."""
-
-    law: ShuffledItems
-    known: bool = True
-
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        """Log-likelihood ratios of whole histograms."""
-        rng = np.random.default_rng(int(next_word(draws)))
-        return self.law.log_ratios(side, trials, rng)[:, None]
+def response_transcript(law: ShuffledResponse, moves: int) -> MessageTranscript:
+    """The bits of one batch, of which so many may flip."""
+    return MessageTranscript(partial(law.log_ratios, moves))
 
 
-@dataclass(frozen=True)
-class BitTranscript:
+def bit_transcript(epsilon: float) -> MessageTranscript:
     """The answer to a bit that the two users have differently: its log-likelihood ratio is + or - epsilon."""
-
-    epsilon: float
-    known: bool = True
-
-    def sample(self, side: int, trials: int, draws: Stream) -> Floats:
-        """Log-likelihood ratios of answers."""
-        rng = np.random.default_rng(int(next_word(draws)))
-        answers = RandomizedResponse(self.epsilon).randomize(np.full((trials, 1), 1.0 - side), rng)
-        return np.asarray(self.epsilon * (2.0 * answers - 1.0))
+    law = RandomizedResponse(epsilon)
+    return MessageTranscript(
+        lambda side, trials, rng: np.asarray(epsilon * (2.0 * law.randomize(np.full(trials, 1.0 - side), rng) - 1.0))
+    )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages import sampled_item, shuffled_item
 from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_answers import randomize_answer
+from discreet.mechanisms.messages.device_reports import randomize_answer
 from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise

@@ -26,9 +26,8 @@ from discreet.base.policies import Policy
 from discreet.base.types import Integers
 from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel, ResponseChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.messages.survey import Survey
 from discreet.mechanisms.moments.linear_statistics import LinearChannel
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sparse import SparseChannel
@@ -178,16 +177,11 @@ def _playable(privatizer: Privatizer, number: int, seed: int, built: int) -> Pla
 def _answer_laws(channel: AnyChannel, privatizer: Privatizer) -> Iterable[Any]:
     if isinstance(channel, OneBitChannel | AnsweredBitsChannel):
         return [channel.law]
-    if isinstance(channel, ResponseChannel):
+    if isinstance(channel, ResponseChannel | ItemChannel):
         return [channel.law.response]
-    if isinstance(channel, ItemChannel):
-        return [channel.law.response]
-    if isinstance(channel, ReportChannel):
-        shape = privatizer.shape
-        domain = channel.domain(Policy(_first_actions(privatizer)), privatizer.masked)
-        return dict.fromkeys(channel.law_at(domain, h) for h in (0, shape.horizon - 1))
-    if isinstance(channel, AskedChannel):
-        return channel.laws
+    if isinstance(channel, Survey):  # the questions that differ most come first and last
+        laws = channel.laws_of(Policy(_first_actions(privatizer)), privatizer.masked)
+        return dict.fromkeys((laws[0], laws[-1]))
     return [channel.law.noise] if isinstance(channel, SparseChannel) else []
 
 

@@ -20,13 +20,13 @@ import numpy as np
 from discreet.audit.binomial_audit import Charge, Pair
 from discreet.audit.likelihoods import (
     AdditiveTranscript,
-    BitTranscript,
-    ItemTranscript,
     LayerTranscript,
     MatrixTranscript,
-    ResponseTranscript,
+    MessageTranscript,
     RewardNodes,
     Together,
+    bit_transcript,
+    response_transcript,
 )
 from discreet.audit.neighbours import shift_sensitivity, worst_pair
 from discreet.base.policies import Policy
@@ -148,7 +148,7 @@ def _(channel: FocusedChannel) -> Profile:
 
 @likelihood_of.register
 def _(channel: ResponseChannel) -> Pair:
-    return ResponseTranscript(channel.counted(channel.block), channel.sensitivity().cells)
+    return response_transcript(channel.counted(channel.block), channel.sensitivity().cells)
 
 
 @profile_of.register
@@ -158,7 +158,7 @@ def _(channel: ResponseChannel) -> Profile:
 
 @likelihood_of.register
 def _(channel: ItemChannel) -> Pair:
-    return ItemTranscript(channel.law)
+    return MessageTranscript(channel.law.log_ratios)
 
 
 @profile_of.register
@@ -184,7 +184,7 @@ def _(channel: ReportChannel | AskedChannel) -> Profile:
 
 @likelihood_of.register
 def _(channel: OneBitChannel) -> Pair:
-    return BitTranscript(channel.law.shipped_epsilon)  # the tables of the two users differ in every entry
+    return bit_transcript(channel.law.shipped_epsilon)  # the tables of the two users differ in every entry
 
 
 @profile_of.register

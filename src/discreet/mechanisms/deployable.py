@@ -17,8 +17,7 @@ from discreet.mechanisms.bandit import ArmRewardsChannel
 from discreet.mechanisms.continual import ContinualChannel
 from discreet.mechanisms.focused import FocusedChannel
 from discreet.mechanisms.mechanism import AnyChannel, MessageChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.survey import Survey
 from discreet.mechanisms.schedule import SameUsers
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.shuffled import ShuffledChannel
@@ -55,14 +54,12 @@ def check_shippable(privatizer: Privatizer, reports_per_user: int = 1, needs: fr
 
 def _check_local(privatizer: Privatizer, needs: frozenset[str]) -> None:
     (channel, *others) = privatizer.channels
-    if others or not isinstance(channel, ReportChannel | AskedChannel):
+    if others or not isinstance(channel, Survey):
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no randomiser for devices yet: take recipe 'local/sampled-step' or "
             "'local/asked-first-visit'"
         )
-    if isinstance(channel, AskedChannel):
-        return  # a question names its action, whoever has drawn it
-    if MIXED in needs and not channel.own_actions:
+    if MIXED in needs and not channel.takes_own_actions:
         raise Unsupported(
             "this learner mixes actions, and nobody but a device knows which one it has drawn: set own_actions = true "
             "in the options of the recipe, or take the learner 'ucbvi', 'obi' or 'psrl'"

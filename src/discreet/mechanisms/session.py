@@ -31,11 +31,10 @@ from discreet.base.types import Floats, Integers, NDArray
 from discreet.mechanisms.continual import ContinualChannel
 from discreet.mechanisms.counts.encoder import Context, Encoder, check_tally
 from discreet.mechanisms.mechanism import AnyChannel, MessageChannel, MessageRun, WidthOf
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel, AskedRun
-from discreet.mechanisms.messages.device_answers import count_answers
-from discreet.mechanisms.messages.device_reports import Report, count_items, count_messages
-from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.device_reports import count_items
 from discreet.mechanisms.messages.shuffled_item import ItemRun
+from discreet.mechanisms.messages.survey import Report, Survey, SurveyRun
 from discreet.mechanisms.moved import moved_by, moved_in
 from discreet.mechanisms.release import (
     ESTIMATES,
@@ -264,7 +263,7 @@ class Intake:
         """
         counted = []
         for policy, messages in groups:
-            counts, asked = self._count(policy, messages)
+            counts, asked = self._collecting().channel.count(policy, messages, masked=self.privatizer.masked)
             counted.append((policy, len(messages), counts, asked))
         self._check_left(sum(users for _policy, users, _counts, _asked in counted))
         for policy, users, counts, asked in counted:
@@ -310,17 +309,11 @@ class Intake:
     def question_weights(self, policy: AnyPolicy) -> tuple[int, ...] | None:
         """How likely each (state, action) is to be asked about next; None where nobody is asked such questions."""
         run = self._runs[0]
-        return run.weights(policy) if isinstance(run, AskedRun) else None
+        return run.weights(policy) if isinstance(run, SurveyRun) else None
 
-    def _count(self, policy: AnyPolicy, messages: Sequence[Sequence[Report]]) -> tuple[Floats, Floats]:
-        run, masked = self._collecting(), self.privatizer.masked
-        if isinstance(run, AskedRun):
-            return count_answers(run.channel, policy, messages, masked=masked)
-        return count_messages(run.channel, policy, messages, masked=masked)
-
-    def _collecting(self) -> ReportRun | AskedRun:
+    def _collecting(self) -> SurveyRun:
         run = self._runs[0]
-        if not self._collects or not isinstance(run, ReportRun | AskedRun):
+        if not self._collects or not isinstance(run, SurveyRun):
             raise Unsupported("messages are received where devices add the noise: open the intake with collect")
         return run
 
@@ -417,8 +410,8 @@ def _check_collected(privatizer: Privatizer) -> None:
             f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take "
             "'shuffle/sampled-item' or one of the recipes 'shuffle/...-randomised-response'"
         )
-    kinds = [type(channel) for channel in privatizer.channels]
-    if privatizer.guarantee.model != "local" or kinds not in ([ReportChannel], [AskedChannel]):
+    (channel, *others) = privatizer.channels
+    if privatizer.guarantee.model != "local" or others or not isinstance(channel, Survey):
         raise Unsupported(
             f"recipe {privatizer.recipe!r} has no messages that a device randomises by itself: take the recipe "
             "'local/asked-first-visit' or 'local/sampled-step', or take_in where a trusted curator adds the noise"

@@ -19,7 +19,8 @@ from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages.answered_bits import AnsweredBitsChannel
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel, quietest_answers
-from discreet.mechanisms.messages.sampled_item import RESPONSES, ReportChannel
+from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.survey import RESPONSES
 from discreet.mechanisms.schedule import EveryEpisode, Growing, Schedule
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.sums.blocks import Total

@@ -11,7 +11,7 @@ import pytest
 import discreet
 from discreet.audit.audit import audit
 from discreet.audit.binomial_audit import Charge, audit_pairs
-from discreet.audit.likelihoods import ResponseTranscript
+from discreet.audit.likelihoods import response_transcript
 from discreet.audit.neighbours import worst_pair
 from discreet.audit.trials import FixedUsers, WholeSession, likelihood_of, profile_of
 from discreet.base.errors import InvalidInput, Unsupported
@@ -282,7 +282,7 @@ def test_a_batch_with_the_p_of_the_formula_is_convicted():
     law, moves = batch_by_formula(20_000, 6)
     true = law.profile(moves).epsilon(1e-5)
     assert true == pytest.approx(4.08, abs=0.01)
-    finding = audit_pairs([Charge(ResponseTranscript(law, moves.cells), 1.0, 1e-5)], trials=100_000, seed=0)
+    finding = audit_pairs([Charge(response_transcript(law, moves.cells), 1.0, 1e-5)], trials=100_000, seed=0)
     assert 1.0 < finding.lower_bound < true
 
 

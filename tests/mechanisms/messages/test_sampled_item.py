@@ -14,7 +14,7 @@ from discreet.base.policies import Mixture, Policy, StochasticPolicy, uniform_po
 from discreet.base.shape import Shape
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.mechanisms.messages.device_reports import count_reports, items_of, pick_steps, randomize_record
+from discreet.mechanisms.messages.device_reports import pick_steps, randomize_record
 from discreet.mechanisms.messages.sampled_item import ReportChannel, ReportRun, draw_reports
 from discreet.mechanisms.sums.accumulator import SecureNoise, SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
@@ -54,21 +54,25 @@ def test_every_pair_of_items_is_told_apart_by_epsilon_at_most(response, steps, e
     assert channel.shipped_epsilon == pytest.approx(epsilon, rel=1e-9)
 
 
+def sizes(channel, policy):
+    return tuple(law.items for law in channel.asks(policy).laws)
+
+
 def test_devices_that_draw_actions_report_them():
     """Then the items are all pairs that the policy plays, as the client numbers them; nothing changes else."""
     half = StochasticPolicy([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])
     drawn, public = (ReportChannel(SampledStep(SHAPE), 1.0, "kary", own) for own in (True, False))
-    assert items_of(drawn, half) == (3 * 2 * 2, 3 * 2)
-    assert items_of(drawn, POLICY) == items_of(public, POLICY)
+    assert sizes(drawn, half) == (3 * 2 * 2, 3 * 2)
+    assert sizes(drawn, POLICY) == sizes(public, POLICY)
     assert (drawn.domain(half, masked=True).shares[0] == np.array([[1, 1], [1, 0]]) / 12).all()
     (sent,) = randomize_record(drawn, RECORD, half, [0])
     assert 0 <= sent.message[0] < 12
     with pytest.raises(Unsupported, match="own_actions"):
-        items_of(public, half)
+        sizes(public, half)
     with pytest.raises(Unsupported, match="own_actions"):
         randomize_record(public, RECORD, half, [0])
     with pytest.raises(InvalidInput, match="must have an action"):
-        items_of(drawn, StochasticPolicy([[[0.5, 0.5]]]))
+        sizes(drawn, StochasticPolicy([[[0.5, 0.5]]]))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 30.0])
@@ -88,7 +92,7 @@ def test_device_and_server_agree_about_items_that_the_policy_never_plays():
     channel = ReportChannel(SampledStep(SHAPE, 2), 40.0, "kary")  # next to no lies
     for masked in (True, False):
         reports = randomize_record(channel, RECORD, POLICY, [0, 1], masked=masked)
-        counts, _ = count_reports(channel, POLICY, reports, masked=masked)
+        counts, _ = channel.count_unchecked(channel.asks(POLICY, masked), [reports])
         assert counts[0, 0, 0, 1, 1] == 1  # state 0, action 0, then state 1, reward 1
         assert counts.sum() == 2
 
@@ -140,7 +144,7 @@ def test_calibrate_knows_the_noise():
 def test_a_real_report_needs_no_seed_and_decodes():
     channel = ReportChannel(SampledStep(SHAPE, 2), 60.0, "kary")
     reports = randomize_record(channel, RECORD, POLICY, [0, 1])
-    counts, asked = count_reports(channel, POLICY, reports)
+    counts, asked = channel.count_unchecked(channel.asks(POLICY), [reports])
     assert asked.tolist() == [1, 1]
     assert counts[0, 0, 0, 1, 1] == counts[1, 1, 0, 2, 0] == 1  # epsilon 30 a report: a lie has a probability of 1e-12
     run = ReportRun(channel, SHAPE, SecureNoise(), masked=True)
@@ -154,12 +158,12 @@ def test_a_record_that_ended_is_hidden_like_any_other():
     ended = Trajectories(RECORD.states, RECORD.actions, RECORD.rewards, np.array([1]))
     declared = ReportChannel(SampledStep(SHAPE, 1, early_end=True), 40.0, "kary")
     (report,) = randomize_record(declared, ended, POLICY, [1])
-    counts, asked = count_reports(declared, POLICY, [report])
+    counts, asked = declared.count_unchecked(declared.asks(POLICY), [[report]])
     assert (counts.sum(), asked.sum()) == (0, 1)  # the report says "ended", and counts nowhere
     silent = ReportChannel(SampledStep(SHAPE, 1), 40.0, "kary")
     rng = np.random.default_rng(0)
     sent = [randomize_record(silent, ended, POLICY, [1], rng)[0] for _ in range(400)]
-    counts, _ = count_reports(silent, POLICY, sent)
+    counts, _ = silent.count_unchecked(silent.asks(POLICY), [sent])
     assert counts[1].sum() == 400
     assert (counts[1][silent.domain(POLICY, True).cells[1]] > 60).all()  # even over four items: 100 each
 

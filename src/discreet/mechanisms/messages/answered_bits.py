@@ -43,7 +43,6 @@ from typing import Any
 import numpy as np
 
 from discreet.base.errors import Unsupported
-from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.mechanisms.counts.encoder import Context, Encoder
@@ -52,6 +51,7 @@ from discreet.mechanisms.counts.joint_histogram import JointHistogram
 from discreet.mechanisms.counts.three_tables import ThreeTables
 from discreet.mechanisms.counts.two_tables import TwoTables
 from discreet.mechanisms.mechanism import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf, asked_rows, row_shape
+from discreet.mechanisms.messages.survey import EPOCH, DecodedRun
 from discreet.mechanisms.release import UNMIXED, Estimate, Layer, MixedBlocks
 from discreet.mechanisms.shuffled import layer_rows, shuffle
 from discreet.mechanisms.sums.accumulator import DeviceNoise, NoiseSource, coins_of
@@ -71,7 +71,6 @@ _FORMS: dict[type, tuple[str, bool]] = {
     ThreeTables: ("tables", False),
     FirstVisitTables: ("tables", True),
 }
-_EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
 
 
 @dataclass(frozen=True)
@@ -204,9 +203,10 @@ class ResponseChannel(Tabular):
         return self.shape.homogeneous and not self.encoder.shape.homogeneous
 
 
-class ResponseRun(PlainRun):
+class ResponseRun(DecodedRun):
     """Decoded numbers of ones, added up over batches."""
 
+    KEPT = ("values", "variance", "step")
     _channel: ResponseChannel
 
     def __init__(self, channel: ResponseChannel, noise: NoiseSource, masked: bool) -> None:
@@ -238,27 +238,9 @@ class ResponseRun(PlainRun):
         self._variance += law.variance * rows
         self._step = np.maximum(self._step, rows * law.response.p / (law.response.p - law.response.q))
 
-    def save(self) -> Saved:
-        """Decoded counts and their noise: devices have answered falsely before anything arrived, so none is secret."""
-        return nothing_secret(values=self._values, variance=self._variance, step=self._step)
-
-    def load(self, saved: Saved) -> None:
-        """Go on from these counts."""
-        self._values, self._variance, self._step = (
-            saved.public[name].copy() for name in ("values", "variance", "step")
-        )
-
     def estimates(self) -> dict[str, Estimate]:
         """Steps are pooled here, after the shuffler; rewards in levels are means of their cells."""
-        channel = self._channel
-        estimates = {}
-        for name, statistic in channel.encoder.marginals(self._values).items():
-            scale = channel.encoder.levels**2 if name == "rewards" else 1
-            values, noise = statistic.values.copy(), self._variance * statistic.cells / scale
-            if channel._pools:
-                values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
-            estimates[name] = Estimate(values, noise)
-        return estimates
+        return _estimates(self._channel.encoder, self._values, self._variance, pools=self._channel._pools)
 
     def width_now(self) -> WidthOf:
         """Bernstein's bound: how far ones and zeros answer away from their mean, whoever holds which."""
@@ -278,9 +260,9 @@ class ResponseRun(PlainRun):
 
         def radius(statistic: str, failure_probability: float) -> Floats:
             noise = variance[statistic]
-            epoch = np.floor(np.log(np.maximum(noise / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(_EPOCH)) + 1.0
+            epoch = np.floor(np.log(np.maximum(noise / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(EPOCH)) + 1.0
             share = np.log(2 * (epoch + 1) * (epoch + 2) / failure_probability)
-            return _bernstein(_EPOCH * noise, step, share)
+            return _bernstein(EPOCH * noise, step, share)
 
         return radius
 
@@ -356,15 +338,8 @@ class AnsweredBitsRun(PlainRun):
 
     def estimates(self) -> dict[str, Estimate]:
         """Exact variances, steps added up where they are pooled."""
-        variance, pooled = self._channel.bit_variance, self._shape.homogeneous
-        estimates = {}
-        for name, statistic in self._encoder.marginals(self._values).items():
-            noise = variance * self._bits * statistic.cells
-            values = statistic.values.copy()
-            if pooled:
-                values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
-            estimates[name] = Estimate(values, noise)
-        return estimates
+        variance = self._channel.bit_variance * self._bits
+        return _estimates(self._encoder, self._values, variance, pools=self._shape.homogeneous)
 
     def width_now(self) -> WidthOf:
         """Hoeffding's bound on a sum of answered bits, each of range 1 / (p - q)."""
@@ -382,6 +357,18 @@ def _round_below(users: int) -> int:
     """The largest number up to this one with at most four binary digits before its zeros: at least 8/9 of it."""
     zeros = max(0, users.bit_length() - 4)
     return users >> zeros << zeros
+
+
+def _estimates(encoder: Encoder, cells: Floats, variance: Floats, *, pools: bool) -> dict[str, Estimate]:
+    """The statistics of decoded cells; ``variance`` is that of one cell of each row. ``pools``: steps are added up."""
+    estimates = {}
+    for name, statistic in encoder.marginals(cells).items():
+        scale = encoder.levels**2 if name == "rewards" else 1
+        values, noise = statistic.values.copy(), variance * statistic.cells / scale
+        if pools:
+            values, noise = values.sum(axis=0, keepdims=True), noise.sum(axis=0, keepdims=True)
+        estimates[name] = Estimate(values, noise)
+    return estimates
 
 
 def _bernstein(variance: Floats, step: Floats, log: Any) -> Floats:

@@ -22,36 +22,47 @@ inequalities with n alone, which is public: they hold whoever has visited what.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from discreet.base.errors import check_name
+from discreet.base.errors import InvalidInput, check_name
 from discreet.base.policies import AnyPolicy
-from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.first_visit_question import BIT, SUCCESSOR, AskedFirstVisit
-from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf, asked_rows
+from discreet.mechanisms.mechanism import RadiusOf, WidthOf, asked_rows
 from discreet.mechanisms.messages.questions import likely_visits, weights_of
-from discreet.mechanisms.messages.sampled_item import EPOCH, RESPONSES, STATISTICS
+from discreet.mechanisms.messages.survey import (
+    RESPONSES,
+    STATISTICS,
+    Asks,
+    DecodedRun,
+    ItemLaw,
+    Report,
+    Survey,
+    bernstein,
+    check_policy,
+    draw_answers,
+    even,
+    fits,
+    law_of,
+    message_by,
+)
 from discreet.mechanisms.release import Estimate
 from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
-from discreet.noise import KaryRandomizedResponse, UnaryEncoding
-from discreet.privacy.messages import BitPerItem, Message, SampledItems
+from discreet.noise import UnaryEncoding
+from discreet.privacy.messages import Message
 
 _ANSWERS_ABOUT_BITS = 3  # zero, one, none
 _CLOSER = 0.5  # of the variance that even questions would leave: those that are drawn go where little is known
 
-AnswerLaw = KaryRandomizedResponse | UnaryEncoding
-
 
 @dataclass(frozen=True)
-class AskedChannel(Tabular):
+class AskedChannel(Survey):
     """First visits that are asked about; successors are sent by ``response`` ("kary" or "unary"), bits k-ary."""
 
     encoder: AskedFirstVisit
@@ -61,14 +72,14 @@ class AskedChannel(Tabular):
     def __post_init__(self) -> None:
         check_name("response", self.response, RESPONSES)
 
-    def law_of(self, question: int) -> AnswerLaw:
+    def law_of(self, question: int) -> ItemLaw:
         """The law by which a question is answered: ``SUCCESSOR`` or ``BIT``."""
         if question == BIT:
-            return _law("kary", self.epsilon, _ANSWERS_ABOUT_BITS)
-        return _law(self.response, self.epsilon, self.encoder.shape.states + 1)
+            return law_of("kary", self.epsilon, _ANSWERS_ABOUT_BITS)
+        return law_of(self.response, self.epsilon, self.encoder.shape.states + 1)
 
     @property
-    def laws(self) -> tuple[AnswerLaw, AnswerLaw]:
+    def laws(self) -> tuple[ItemLaw, ItemLaw]:
         """Those of the two questions."""
         return self.law_of(SUCCESSOR), self.law_of(BIT)
 
@@ -79,16 +90,46 @@ class AskedChannel(Tabular):
 
     def message_of(self, question: int) -> Message:
         """What an answer to a question is, by the fractions that are really used, for a certificate."""
-        law = self.law_of(question)
-        return BitPerItem(1, law.lie) if isinstance(law, UnaryEncoding) else SampledItems(1, ((law.items, law.lie),))
+        return message_by([self.law_of(question)])
+
+    def laws_of(self, policy: AnyPolicy, masked: bool) -> tuple[ItemLaw, ...]:
+        """Those of the two questions, whatever the policy is."""
+        return self.laws
+
+    def form(self, masked: bool) -> dict[str, Any]:
+        """An answer to one question."""
+        return {"kind": "asked-first-visit", "response": self.response, "masked": masked}
+
+    def empty(self) -> tuple[Floats, Floats]:
+        """The cells of answers, and two questions for each row."""
+        return np.zeros(self.encoder.layout.size), np.zeros((self.encoder.rows, 2))
+
+    def asks(self, policy: AnyPolicy, masked: bool = True) -> Asks:
+        """Both questions about every row, of which those that the policy can play are asked about."""
+        encoder = self.encoder
+        check_policy(encoder.shape, policy)
+        may = np.repeat(asked_rows(encoder.shape, Context(policy), masked).reshape(-1), 2)
+        cells = np.arange(encoder.layout.size)
+        moves, bits = encoder.successors(cells).T, encoder.bits(cells).T
+        places = tuple(place for both in zip(moves, bits, strict=True) for place in both)
+        return Asks(self.laws * encoder.rows, places, may)
+
+    def check(self, asks: Asks, message: Sequence[Report]) -> None:
+        """Refuse another number of answers, other questions, other answers."""
+        if len(message) != 1:
+            raise InvalidInput(f"a message is one answer, got {len(message)}")
+        ((question, sent),) = message
+        if type(question) is not int or not 0 <= question < len(asks.laws) or not asks.may[question]:
+            raise InvalidInput("a message answers one question about a state and action that this policy can play")
+        law = asks.laws[question]
+        unary = isinstance(law, UnaryEncoding)
+        if not fits(sent, *((law.items, 1) if unary else (1, law.items - 1))):
+            what = f"{law.items} bits" if unary else f"one answer in 0..{law.items - 1}"
+            raise InvalidInput(f"a message has {what} to question {question}")
 
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> AskedRun:
         """Begin a run."""
         return AskedRun(self, shape, noise, masked)
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        """Two blocks: every user adds noise of her own, so the number of blocks does not matter."""
-        return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks
 
     def noise_per_row(self) -> float:
         """Per user and (state, action) that the policy plays, in units of the first visits of all users.
@@ -107,9 +148,10 @@ class AskedChannel(Tabular):
         return float(_CLOSER * total)
 
 
-class AskedRun(PlainRun):
+class AskedRun(DecodedRun):
     """Decoded answers, summed over users, and how many were asked which question."""
 
+    KEPT = ("cells", "asked")
     _channel: AskedChannel
 
     @property
@@ -141,7 +183,7 @@ class AskedRun(PlainRun):
             "the answers in with add_reports",
         )
         truths, asked = self._channel.encoder.split(tally)
-        self.add_reports(draw_answers(self._channel, truths, asked, generator), asked, users, context)
+        self.add_reports(answers_of(self._channel, truths, asked, generator), asked, users, context)
 
     def add_reports(self, answers: Floats, asked: Floats, users: int, context: Context) -> None:
         """Take in how often each answer was given, and how many were asked either question about each row."""
@@ -152,14 +194,6 @@ class AskedRun(PlainRun):
             table /= law.p - law.q
         self._cells += decoded
         self._asked += asked
-
-    def save(self) -> Saved:
-        """Decoded answers and who was asked: devices have randomised what they come from, so nothing is secret."""
-        return nothing_secret(cells=self._cells, asked=self._asked)
-
-    def load(self, saved: Saved) -> None:
-        """Go on from these counts."""
-        self._cells, self._asked = saved.public["cells"].copy(), saved.public["asked"].copy()
 
     def estimates(self) -> dict[str, Estimate]:
         """Decoded counts of answers, with the part of their variance that is public."""
@@ -195,13 +229,7 @@ class AskedRun(PlainRun):
             # Who counts cells may count too many, and a sum of many k-ary answers can be surer than one of few.
             summed = (cells,) if always else range(1, max(1, cells) + 1)
             variance, step = asked[:, question] * max(_largest(law, c) for c in summed), _step(law, cells)
-            log, factor = np.full(len(asked), math.log(2 / failure_probability)), 1.0
-            if (
-                always
-            ):  # as in discreet.mechanisms.messages.sampled_item: variances are cut into epochs, each with its own part
-                epoch = np.floor(np.log(np.maximum(variance / step**2, 1.0)) / math.log(EPOCH)) + 1.0
-                log, factor = log + np.log((epoch + 1) * (epoch + 2)), EPOCH
-            return np.asarray(np.sqrt(2 * factor * log * variance) + step * log / 3).reshape(rows)
+            return bernstein(variance, step, failure_probability, always=always).reshape(rows)
 
         return bound
 
@@ -216,20 +244,15 @@ class AskedRun(PlainRun):
 _CELLS = {"visits": (BIT, 2), "rewards": (BIT, 1), "transitions": (SUCCESSOR, 1), "followed": (SUCCESSOR, 0)}
 
 
-def draw_answers(channel: AskedChannel, truths: Floats, asked: Floats, generator: np.random.Generator) -> Floats:
+def answers_of(channel: AskedChannel, truths: Floats, asked: Floats, generator: np.random.Generator) -> Floats:
     """How often each answer is given, drawn exactly in law from the tally of clear ones; cost independent of users."""
     answers, encoder = np.zeros(channel.encoder.layout.size), channel.encoder
     for question, law in enumerate(channel.laws):
         table = encoder.successors if question == SUCCESSOR else encoder.bits
         users, known = asked[:, question].astype(np.int64), table(truths).astype(np.int64)
         everybody = np.concatenate([known, [users - known.sum(axis=0)]])  # the last answer is "none"
-        if isinstance(law, UnaryEncoding):
-            said = generator.binomial(everybody, law.p) + generator.binomial(users - everybody, law.q)
-        else:
-            kept = generator.binomial(everybody, law.p - law.q)
-            even = np.full(law.items, 1.0 / law.items)
-            said = kept + generator.multinomial(users - kept.sum(axis=0), even).T
-        table(answers)[...] = said[:-1]
+        shares = None if isinstance(law, UnaryEncoding) else even(law.items)
+        table(answers)[...] = draw_answers(everybody, users, law.p, law.q, shares, generator)[:-1]
     return answers
 
 
@@ -239,7 +262,7 @@ def quietest_answers(encoder: AskedFirstVisit, epsilon: float, response: str | N
     return min(channels, key=lambda channel: channel.noise_per_row())
 
 
-def _variance(law: AnswerLaw, cells: int, have: bool) -> float:
+def _variance(law: ItemLaw, cells: int, have: bool) -> float:
     """The variance of a decoded sum of cells for one user who has, or has not, one of these answers."""
     if isinstance(law, UnaryEncoding):
         bits = cells * law.q * (1 - law.q) + have * (law.p * (1 - law.p) - law.q * (1 - law.q))
@@ -248,15 +271,10 @@ def _variance(law: AnswerLaw, cells: int, have: bool) -> float:
     return chance * (1 - chance) / (law.p - law.q) ** 2
 
 
-def _largest(law: AnswerLaw, cells: int) -> float:
+def _largest(law: ItemLaw, cells: int) -> float:
     return max(_variance(law, cells, have) for have in (False, True))
 
 
-def _step(law: AnswerLaw, cells: int) -> float:
+def _step(law: ItemLaw, cells: int) -> float:
     """How far one answer can move a decoded sum of cells."""
     return (cells if isinstance(law, UnaryEncoding) else 1) / (law.p - law.q)
-
-
-@lru_cache(maxsize=4096)
-def _law(response: str, epsilon: float, answers: int) -> AnswerLaw:
-    return KaryRandomizedResponse(epsilon, answers) if response == "kary" else UnaryEncoding(epsilon, answers)

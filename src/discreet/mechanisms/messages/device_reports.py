@@ -1,12 +1,11 @@
-"""What a user's device runs in the local model: her record in, randomised reports out. It knows nothing else.
+"""What a user's device runs: her record in, one randomised answer out. It knows nothing else.
 
-The public context is the policy, the channel and the steps that public coins picked for her. ``randomize_record`` draws
-from the operating system's entropy; with a generator it is a simulation. ``count_reports`` is the server's side: it
-turns reports into the counts that :meth:`~discreet.mechanisms.messages.sampled_item.ReportRun.add_reports` decodes.
-``count_messages`` does the same for whole messages, one of each user, and first refuses any that no device sends.
-
-Behind a shuffler a device sends one item: ``randomize_item`` makes it, and ``count_items`` counts those of a batch for
-:meth:`~discreet.mechanisms.messages.shuffled_item.ItemRun.add_batch`.
+The public context is the policy, the mechanism, and what public coins picked for her: some steps
+(``randomize_record``), or one question (``randomize_answer``), a number: 2 r + 0 asks where her first visit of row
+r = state * actions + action led, 2 r + 1 which reward bit it brought. Behind a shuffler a device sends one item
+(``randomize_item``). All of them draw from the operating system's entropy; with a generator it is a simulation. What
+arrives is refused or counted by :class:`~discreet.mechanisms.messages.survey.Survey`, items of a batch by
+``count_items``.
 
 In the central model nothing is randomised on a device: ``tally_records`` adds up the encodings of the records that a
 trusted curator holds, once she has checked that they lie in the declared domain.
@@ -14,37 +13,41 @@ trusted curator holds, once she has checked that they lie in the declared domain
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import chain
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from discreet.base.errors import InvalidInput, Unsupported
-from discreet.base.policies import AnyPolicy, Policy, StochasticPolicy
+from discreet.base.policies import AnyPolicy, Policy
 from discreet.base.shape import Shape
 from discreet.base.streams import Stream
 from discreet.base.types import Floats, Integers
 from discreet.base.validation import check_count
 from discreet.mechanisms.counts.encoder import Context, Encoder, encode_all, reward_bit
-from discreet.mechanisms.messages.sampled_item import Domain, ReportChannel
+from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
+from discreet.mechanisms.messages.asked_first_visit import AskedChannel
+from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.messages.survey import ItemLaw
+from discreet.mechanisms.messages.survey import Report as Report
 from discreet.mechanisms.trajectories import Trajectories
-
-
-class Report(NamedTuple):
-    """What leaves the device for one picked step: an item (k-ary) or one bit per item (unary)."""
-
-    step: int
-    message: Integers
 
 
 def pick_steps(channel: ReportChannel, coins: np.random.Generator) -> list[int]:
     """The steps that a user is asked about: public, and drawn before she acts."""
     horizon, steps = channel.encoder.shape.horizon, channel.encoder.steps
     return sorted(int(h) for h in coins.choice(horizon, steps, replace=False))
+
+
+def draw_question(weights: Sequence[int], coins: np.random.Generator) -> int:
+    """The question that a user is asked: public, and drawn before she acts."""
+    shares = np.array(weights, np.float64)
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
+        raise InvalidInput("weights of questions are numbers that are not negative, nor all zero")
+    row = int(coins.choice(len(shares), p=shares / shares.sum()))
+    return 2 * row + int(coins.integers(2))
 
 
 def randomize_record(
@@ -60,83 +63,43 @@ def randomize_record(
 
     ``masked`` is the privatizer's: whether items are only what the policy can play. The server must say the same.
     """
-    if len(record) != 1:
-        raise InvalidInput(f"a device holds one user's record, got {len(record)}")
-    check_records(channel.encoder.shape, record)
-    _check_followed(channel, policy)
+    _check_one(channel.encoder.shape, record)
+    asks = channel.asks(policy, masked)
     if len(set(steps)) != len(steps) or len(steps) != channel.encoder.steps:
         raise InvalidInput(f"this channel asks about {channel.encoder.steps} different steps, got {list(steps)}")
-    domain = channel.domain(policy, masked=masked)
-    positions = _positions(domain)
-    seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)
-    coins: Stream = np.array([seed], np.uint64)  # for rounding rewards only, which is not what privacy rests on
+    coins, cells = _coins(generator), math.prod(channel.encoder.table[1:])
     reports = []
     for h in steps:
         check_count("step", h, at_least=0)
-        law = channel.law_at(domain, h)
-        item = _item(channel, record, positions[h], h, coins)
+        law, item = asks.laws[h], _item(channel, record, asks.places[h] - h * cells, h, coins)
         if item is None:  # ended, and nobody declared that records may end: an even lie hides it
-            item = secrets.randbelow(law.items) if generator is None else int(generator.integers(law.items))
-        sent = law.randomize_securely(item) if generator is None else law.randomize(item, generator)
-        reports.append(Report(h, np.atleast_1d(sent)))
+            item = _below(law.items, generator)
+        reports.append(Report(h, _sent(law, item, generator)))
     return reports
 
 
-def count_reports(
-    channel: ReportChannel, policy: AnyPolicy, reports: Iterable[Report], *, masked: bool = True
-) -> tuple[Floats, Floats]:
-    """How often each cell was reported by users under one policy, and how many were asked at each step."""
-    table = channel.encoder.table
-    counts, asked = np.zeros((table[0], int(np.prod(table[1:])))), np.zeros(table[0])
-    positions = _positions(channel.domain(policy, masked=masked))
-    for h, message in reports:
-        asked[h] += 1
-        items = np.flatnonzero(message) if channel.response == "unary" else message
-        cells = positions[h]
-        counts[h, cells[items[items < len(cells)]]] += 1  # an item past the cells says that the record had ended
-    return counts.reshape(table), asked
+def randomize_answer(
+    channel: AskedChannel, record: Trajectories, question: int, generator: np.random.Generator | None = None
+) -> Report:
+    """The answer of one user to a question; without a generator, from the operating system's entropy."""
+    _check_one(channel.encoder.shape, record)
+    if type(question) is not int or not 0 <= question < 2 * channel.encoder.rows:
+        raise InvalidInput(f"a question is a number in 0..{2 * channel.encoder.rows - 1}, got {question!r}")
+    answer = true_answer(channel, record, question, _coins(generator))
+    return Report(question, _sent(channel.law_of(question % 2), answer, generator))
 
 
-def check_message(channel: ReportChannel, policy: AnyPolicy, message: Sequence[Report], *, masked: bool = True) -> None:
-    """Refuse a message that no device makes under this policy: other steps, other items, other numbers of bits."""
-    items, asked = items_of(channel, policy, masked), [report.step for report in message]
-    if len(asked) != channel.encoder.steps or not all(type(h) is int and 0 <= h < len(items) for h in asked):
-        raise InvalidInput(f"a message is about {channel.encoder.steps} of the steps 0..{len(items) - 1}")
-    if asked != sorted(set(asked)):
-        raise InvalidInput("a message names each of its steps once, in order")
-    unary = channel.response == "unary"
-    for h, sent in message:
-        least, most, size = (0, 1, items[h]) if unary else (0, items[h] - 1, 1)
-        if sent.shape != (size,) or sent.dtype.kind not in "iu" or int(sent.min()) < least or int(sent.max()) > most:
-            what = f"{items[h]} bits" if unary else f"one item in 0..{items[h] - 1}"
-            raise InvalidInput(f"a message has {what} at step {h} under this policy")
-
-
-@lru_cache(maxsize=64)
-def items_of(channel: ReportChannel, policy: AnyPolicy, masked: bool = True) -> tuple[int, ...]:
-    """How many items a user can report at each step under a policy."""
-    _check_followed(channel, policy)
-    shape = channel.encoder.shape
-    table = (shape.horizon, shape.states)
-    if isinstance(policy, StochasticPolicy):
-        fits = policy.probabilities.shape == (*table, shape.actions)
-    else:
-        fits = isinstance(policy, Policy) and policy.actions.shape == table and policy.actions.max() < shape.actions
-    if not fits:
-        raise InvalidInput(
-            f"a policy must have an action below {shape.actions} for {shape.horizon} steps and {shape.states} states"
-        )
-    return tuple(step.items for step in channel.domain(policy, masked=masked).steps)
-
-
-def count_messages(
-    channel: ReportChannel, policy: AnyPolicy, messages: Sequence[Sequence[Report]], *, masked: bool = True
-) -> tuple[Floats, Floats]:
-    """The counts of whole messages, one of each user; all of them are checked before any is counted."""
-    items_of(channel, policy, masked)
-    for message in messages:
-        check_message(channel, policy, message, masked=masked)
-    return count_reports(channel, policy, chain.from_iterable(messages), masked=masked)
+def true_answer(channel: AskedChannel, record: Trajectories, question: int, coins: Stream) -> int:
+    """What a record answers to a question, before it is randomised; the last answer is "none"."""
+    shape, length = channel.encoder.shape, int(record.lengths[0])
+    (row, about), none = divmod(question, 2), channel.law_of(question % 2).items - 1
+    visited = np.flatnonzero(record.states[0, :length] * shape.actions + record.actions[0, :length] == row)
+    if not len(visited):
+        return none
+    h = int(visited[0])
+    if about == SUCCESSOR:
+        return int(record.states[0, h + 1]) if h + 1 < length else none
+    return int(reward_bit(float(record.rewards[0, h]), shape.rewards[0], shape.reward_span, coins))
 
 
 def randomize_item(
@@ -152,31 +115,22 @@ def randomize_item(
 
     The step is drawn here and told to nobody: that all steps are equally likely is part of the promise.
     """
-    if len(record) != 1:
-        raise InvalidInput(f"a device holds one user's record, got {len(record)}")
-    check_records(channel.encoder.shape, record)
+    _check_one(channel.encoder.shape, record)
     if not isinstance(policy, Policy):
         raise Unsupported("draw the actions of a stochastic policy or mixture with public coins before the user acts")
     items = channel.items(policy, masked)
     law = channel.response(users, items.number)
-
-    def below(number: int) -> int:
-        return secrets.randbelow(number) if generator is None else int(generator.integers(number))
-
     shape = channel.encoder.shape
-    h = below(shape.horizon)
-    seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)
-    coins: Stream = np.array([seed], np.uint64)  # for rounding rewards only, which is not what privacy rests on
+    h, coins = _below(shape.horizon, generator), _coins(generator)
     cells = np.flatnonzero(items.cells[0 if shape.groups == 1 else h])
     item = _item(channel, record, cells, h, coins)
     if item == len(cells):
         item = items.number - 1  # the record had ended
     elif item is None:  # no item of the policy's: an even one hides that
-        item = below(items.number)
+        item = _below(items.number, generator)
     elif shape.groups > 1:
         item += int(items.cells[:h].sum())
-    sent = law.randomize_securely(item) if generator is None else law.randomize(item, generator)
-    return int(sent)
+    return int(_sent(law, item, generator)[0])
 
 
 def count_items(channel: ItemChannel, policy: AnyPolicy, messages: Sequence[int], *, masked: bool = True) -> Floats:
@@ -223,19 +177,25 @@ def check_records(shape: Shape, records: Trajectories) -> None:
         raise InvalidInput("a record has a reward that is no finite number")
 
 
-def _check_followed(channel: ReportChannel, policy: AnyPolicy) -> None:
-    """Refuse policies whose actions a device would draw by itself where the server does not expect that."""
-    if isinstance(policy, Policy) or (channel.own_actions and isinstance(policy, StochasticPolicy)):
-        return
-    raise Unsupported(
-        "devices report under policies that say one action, and with own_actions=True under stochastic ones: take "
-        "those, or draw the actions with public coins before the user acts"
-    )
+def _check_one(shape: Shape, record: Trajectories) -> None:
+    if len(record) != 1:
+        raise InvalidInput(f"a device holds one user's record, got {len(record)}")
+    check_records(shape, record)
 
 
-def _positions(domain: Domain) -> list[Integers]:
-    """For each step the cells that items stand for, in the order of the items."""
-    return [np.flatnonzero(cells) for cells in domain.cells]
+def _coins(generator: np.random.Generator | None) -> Stream:
+    """For rounding rewards only, which is not what privacy rests on."""
+    seed = generator.integers(2**64, dtype=np.uint64) if generator is not None else secrets.randbits(64)
+    return np.array([seed], np.uint64)
+
+
+def _below(number: int, generator: np.random.Generator | None) -> int:
+    return secrets.randbelow(number) if generator is None else int(generator.integers(number))
+
+
+def _sent(law: ItemLaw, item: int, generator: np.random.Generator | None) -> Integers:
+    """What leaves the device."""
+    return np.atleast_1d(law.randomize_securely(item) if generator is None else law.randomize(item, generator))
 
 
 def _item(

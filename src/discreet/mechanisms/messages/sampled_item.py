@@ -32,28 +32,38 @@ pure epsilon. The probabilities are the fractions that are really sent, and epsi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.base.errors import InvalidInput, Unsupported
 from discreet.base.policies import AnyPolicy, Mixture, Policy, StochasticPolicy
-from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.mechanisms.mechanism import PlainRun, RadiusOf, Tabular, WidthOf
+from discreet.mechanisms.mechanism import RadiusOf, WidthOf
+from discreet.mechanisms.messages.survey import (
+    STATISTICS,
+    Asks,
+    DecodedRun,
+    ItemLaw,
+    Report,
+    Survey,
+    bernstein,
+    check_policy,
+    draw_answers,
+    even,
+    fits,
+    law_of,
+    message_by,
+)
 from discreet.mechanisms.release import Estimate
 from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
-from discreet.noise import KaryRandomizedResponse, UnaryEncoding
-from discreet.privacy.messages import BitPerItem, BoundedReports, Message, SampledItems
-
-STATISTICS = ("visits", "transitions", "rewards")
-RESPONSES = ("kary", "unary")
-EPOCH = 1.5  # how much the variance grows between two looks of a bound that holds always
+from discreet.privacy.messages import BoundedReports, Message
 
 
 class Step(NamedTuple):
@@ -81,7 +91,7 @@ class Domain(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReportChannel(Tabular):
+class ReportChannel(Survey):
     """Sampled steps, each item sent by ``response`` ("kary" or "unary") with its part of ``epsilon``."""
 
     encoder: SampledStep
@@ -106,9 +116,7 @@ class ReportChannel(Tabular):
         sizes = self._sizes()
         if sizes is None:
             return BoundedReports(self.encoder.steps, self.epsilon / self.encoder.steps)
-        if self.response == "unary":
-            return BitPerItem(self.encoder.steps, max(self._law(items).lie for items in sizes))
-        return SampledItems(self.encoder.steps, tuple((items, self._law(items).lie) for items in sizes))
+        return message_by([self._law(items) for items in sizes], self.encoder.steps)
 
     def _sizes(self) -> list[int] | None:
         """All numbers of items that a domain can have; None where they are too many."""
@@ -122,10 +130,6 @@ class ReportChannel(Tabular):
     def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ReportRun:
         """Begin a run."""
         return ReportRun(self, shape, noise, masked)
-
-    def shortcut(self, blocks: list[int]) -> list[int]:
-        """Two blocks: every user adds noise of her own, so the number of blocks does not matter."""
-        return [blocks[0], sum(blocks[1:])] if len(blocks) > 1 else blocks  # noise is counted by users
 
     def noise_per_row(self) -> float:
         """Per user and (state, action), for a policy that plays it at every step and visits all states alike.
@@ -191,9 +195,50 @@ class ReportChannel(Tabular):
         cells = pairs[:, :, :, None, None] & slots[:, None, None, :, None] & np.ones(2, np.bool_)
         return Domain(steps, cells, per_item / sizes[:, None, None])
 
-    def law_at(self, domain: Domain, h: int) -> KaryRandomizedResponse | UnaryEncoding:
+    def law_at(self, domain: Domain, h: int) -> ItemLaw:
         """The law by which an item of step ``h`` is sent."""
         return self._law(domain.steps[h].items)
+
+    def laws_of(self, policy: AnyPolicy, masked: bool) -> tuple[ItemLaw, ...]:
+        """One for each step."""
+        return tuple(self._law(step.items) for step in self.domain(policy, masked).steps)
+
+    def form(self, masked: bool) -> dict[str, Any]:
+        """Items of some steps."""
+        how = {"steps": self.encoder.steps, "response": self.response, "masked": masked}
+        return {"kind": "sampled-items", **how, "early_end": self.encoder.early_end}
+
+    @property
+    def takes_own_actions(self) -> bool:
+        """Only where an action is part of the item."""
+        return self.own_actions
+
+    def empty(self) -> tuple[Floats, Floats]:
+        """A table of cells for each step."""
+        return np.zeros(self.encoder.table), np.zeros(self.encoder.table[0])
+
+    def asks(self, policy: AnyPolicy, masked: bool = True) -> Asks:
+        """The items of every step; refused for policies whose actions a device would draw, and nobody expects that."""
+        if not isinstance(policy, Policy) and not (self.own_actions and isinstance(policy, StochasticPolicy)):
+            raise Unsupported(
+                "devices report under policies that say one action, and with own_actions=True under stochastic ones: "
+                "take those, or draw the actions with public coins before the user acts"
+            )
+        check_policy(self.encoder.shape, policy)
+        return _asks(self, policy, masked)
+
+    def check(self, asks: Asks, message: Sequence[Report]) -> None:
+        """Refuse other steps, other items, other numbers of bits."""
+        asked, last = [report.step for report in message], len(asks.laws) - 1
+        if len(asked) != self.encoder.steps or not all(type(h) is int and 0 <= h <= last for h in asked):
+            raise InvalidInput(f"a message is about {self.encoder.steps} of the steps 0..{last}")
+        if asked != sorted(set(asked)):
+            raise InvalidInput("a message names each of its steps once, in order")
+        for h, sent in message:
+            items, unary = asks.laws[h].items, self.response == "unary"
+            if not fits(sent, *((items, 1) if unary else (1, items - 1))):
+                what = f"{items} bits" if unary else f"one item in 0..{items - 1}"
+                raise InvalidInput(f"a message has {what} at step {h} under this policy")
 
     def _steps_for(self, action_in_item: bool) -> list[Step]:
         """The steps of a policy that can play anything: the largest domains there are."""
@@ -209,13 +254,21 @@ class ReportChannel(Tabular):
         law = self._law(items)
         return Step(law.p, law.q, items)
 
-    def _law(self, items: int) -> KaryRandomizedResponse | UnaryEncoding:
-        return _law(self.response, self.epsilon / self.encoder.steps, items)
+    def _law(self, items: int) -> ItemLaw:
+        return law_of(self.response, self.epsilon / self.encoder.steps, items)
 
 
-class ReportRun(PlainRun):
+@lru_cache(maxsize=64)
+def _asks(channel: ReportChannel, policy: AnyPolicy, masked: bool) -> Asks:
+    domain, cells = channel.domain(policy, masked), math.prod(channel.encoder.table[1:])
+    places = tuple(np.flatnonzero(own) + h * cells for h, own in enumerate(domain.cells))
+    return Asks(tuple(channel.law_at(domain, h) for h in range(len(places))), places, np.ones(len(places), np.bool_))
+
+
+class ReportRun(DecodedRun):
     """Decoded counts of reports, summed over users."""
 
+    KEPT = ("values", "variance", "one_cell", "largest")
     _channel: ReportChannel
 
     @property
@@ -268,17 +321,8 @@ class ReportRun(PlainRun):
             self._values[name] += statistic.values
         self._count_noise(domain, users)
 
-    def save(self) -> Saved:
-        """Decoded counts and their variances: devices have randomised what they come from, so nothing is secret."""
-        sums = {**self._values, **{f"variance.{name}": table for name, table in self._variance.items()}}
-        return nothing_secret(**sums, one_cell=self._one_cell, largest=self._largest)
-
-    def load(self, saved: Saved) -> None:
-        """Go on from these counts."""
-        public = saved.public
-        self._values = {name: public[name].copy() for name in STATISTICS}
-        self._variance = {name: public[f"variance.{name}"].copy() for name in STATISTICS}
-        self._one_cell, self._largest = public["one_cell"].copy(), public["largest"].copy()
+    def weights(self, policy: AnyPolicy) -> None:
+        """Steps are asked about, and all alike."""
 
     def estimates(self) -> dict[str, Estimate]:
         """Decoded counts, with the part of their variance that is public."""
@@ -346,7 +390,9 @@ def report_width(one_cell: Floats, visits: Floats, largest: Floats, *, always: b
         empty = cells_summed * (single - squared) if unary else cells_summed * single - cells_summed**2 * squared
         step = largest * (cells_summed if unary else 1)
         per_visit = largest * (2 if unary else 1)
-        return _with_visits(np.maximum(empty, 0.0), per_visit, visits, step, failure_probability, always)
+        return bernstein(
+            np.maximum(empty, 0.0), step, failure_probability, always=always, per_visit=per_visit, visits=visits
+        )
 
     return width
 
@@ -361,23 +407,21 @@ def draw_reports(
     given = items.sum(axis=(1, 2, 3, 4))
     items = np.where(domain.cells, items, 0.0)
     reports = np.zeros(items.shape)
-    for h, step in enumerate(domain.steps):
-        cells = domain.cells[h]
-        truths = items[h][cells].astype(np.int64)
+    ends = channel.encoder.early_end
+    for h, (step, cells) in enumerate(zip(domain.steps, domain.cells, strict=True)):
+        truths, users = items[h][cells].astype(np.int64), int(asked[h])
         if channel.response == "unary":
-            missing = 0 if channel.encoder.early_end else int(asked[h]) - int(truths.sum())
-            truths = truths + generator.multinomial(missing, np.full(truths.size, 1.0 / truths.size))
-            others = int(asked[h]) - truths
-            reports[h][cells] = generator.binomial(truths, step.truth) + generator.binomial(others, step.lie)
+            missing = 0 if ends else users - int(truths.sum())
+            truths = truths + generator.multinomial(missing, even(truths.size))
+            reports[h][cells] = draw_answers(truths, users, step.truth, step.lie, None, generator)
             continue
-        kept = generator.binomial(truths, step.weight)
-        said = int(generator.binomial(int(asked[h] - given[h]), step.weight)) if channel.encoder.early_end else 0
         share = np.broadcast_to(domain.shares[h][:, :, None, None], cells.shape)[cells]
         # Rounding must not push the sum above one, and what is left over is the "ended" symbol.
         share = share / max(1.0, share.sum())
-        left = int(asked[h]) - int(kept.sum()) - said
-        lies = generator.multinomial(left, np.append(share, max(0.0, 1 - share.sum())))
-        reports[h][cells] = kept + lies[:-1]
+        shares = np.append(share, max(0.0, 1 - share.sum()))
+        truths = np.append(truths, int(asked[h] - given[h])) if ends else truths
+        said = draw_answers(truths, users, step.truth, step.lie, shares, generator)
+        reports[h][cells] = said[: len(share)]
     return reports
 
 
@@ -397,32 +441,5 @@ def action_weights(shape: Shape, policy: AnyPolicy) -> Floats:
     return np.asarray(weights)
 
 
-def _with_visits(
-    empty: Floats, per_visit: Floats, visits: Floats, step: Floats, failure_probability: float, always: bool
-) -> Floats:
-    """A bound w on the error of a count whose variance is ``empty`` + ``per_visit`` times its own true value.
-
-    The true value is at most ``visits`` + w, which makes w the root of a quadratic. ``always`` peels: the variance is
-    cut into epochs that grow by a constant factor, and epoch j gets 1 / ((j+1)(j+2)) of the failure probability.
-    """
-    log = np.full(visits.shape, math.log(2 / failure_probability))
-    factor = 1.0
-    if always:
-        factor = EPOCH
-        known = empty + per_visit * np.maximum(visits, 0.0)
-        epoch = np.floor(np.log(np.maximum(known / np.maximum(step, 1e-100) ** 2, 1.0)) / math.log(EPOCH)) + 1.0
-        log = log + np.log((epoch + 1) * (epoch + 2))
-    jump = step * log / 3
-    slope = factor * log * per_visit
-    # w = sqrt(2 factor log (empty + per_visit (visits + w))) + jump
-    inside = 2 * factor * log * (empty + per_visit * (np.maximum(visits, 0.0) + jump))
-    return np.asarray(jump + slope + np.sqrt(slope**2 + inside))
-
-
 def _per_step(values: list[float]) -> Floats:
     return np.asarray(values)[:, None, None, None, None]
-
-
-@lru_cache(maxsize=4096)
-def _law(response: str, epsilon: float, items: int) -> KaryRandomizedResponse | UnaryEncoding:
-    return KaryRandomizedResponse(epsilon, items) if response == "kary" else UnaryEncoding(epsilon, items)

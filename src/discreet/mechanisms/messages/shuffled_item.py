@@ -37,13 +37,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.base.policies import AnyPolicy, Policy
-from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import ArrayLike, Floats, Integers, Mask
 from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.sampled_step import SampledStep
-from discreet.mechanisms.mechanism import MessageTerms, PlainRun, RadiusOf, Tabular, WidthOf
-from discreet.mechanisms.messages.sampled_item import STATISTICS, action_weights, report_width
+from discreet.mechanisms.mechanism import MessageTerms, RadiusOf, Tabular, WidthOf
+from discreet.mechanisms.messages.sampled_item import action_weights, report_width
+from discreet.mechanisms.messages.survey import STATISTICS, DecodedRun, draw_answers, even
 from discreet.mechanisms.release import UNMIXED, Estimate, MixedBlocks
 from discreet.mechanisms.sums.accumulator import NoiseSource, coins_of
 from discreet.noise.randomized_response import KaryRandomizedResponse
@@ -193,9 +193,10 @@ class ItemChannel(Tabular):
         return Items(cells, int(cells.sum()) + self.encoder.early_end)
 
 
-class ItemRun(PlainRun):
+class ItemRun(DecodedRun):
     """Decoded counts of items, added up over batches."""
 
+    KEPT = ("values", "variance", "one_cell", "largest")
     _channel: ItemChannel
 
     def __init__(self, channel: ItemChannel, shape: Shape, noise: NoiseSource, masked: bool) -> None:
@@ -254,18 +255,6 @@ class ItemRun(PlainRun):
         sent[items.cells] = counts[: int(items.cells.sum())]
         self.add_batch(sent, int(counts.sum()), context.policy, planned=users)
 
-    def save(self) -> Saved:
-        """Decoded counts and their variances: devices have randomised what they come from, so nothing is secret."""
-        variances = {f"variance.{name}": table for name, table in self._variance.items()}
-        return nothing_secret(values=self._values, **variances, one_cell=self._one_cell, largest=self._largest)
-
-    def load(self, saved: Saved) -> None:
-        """Go on from these counts."""
-        public = saved.public
-        self._values = public["values"].copy()
-        self._variance = {name: public[f"variance.{name}"].copy() for name in STATISTICS}
-        self._one_cell, self._largest = public["one_cell"].copy(), public["largest"].copy()
-
     def estimates(self) -> dict[str, Estimate]:
         """Decoded counts, with the part of their variance that is public."""
         values = {
@@ -302,10 +291,9 @@ def draw_messages(
     ended = items.number - len(truths)
     if ended:
         truths = np.append(truths, users - int(clear.sum()))
-    kept = generator.binomial(truths, law.p - law.q)
-    lies = generator.multinomial(users - int(kept.sum()), np.full(items.number, 1.0 / items.number))
+    said = draw_answers(truths, users, law.p, law.q, even(items.number), generator)
     sent = np.zeros(cells.shape)
-    sent[cells] = (kept + lies)[: len(truths) - ended]
+    sent[cells] = said[: len(truths) - ended]
     return sent
 
 

@@ -30,8 +30,8 @@ from discreet.mechanisms.counts.encoder import Context
 from discreet.mechanisms.counts.first_visit_question import SUCCESSOR
 from discreet.mechanisms.mechanism import asked_rows
 from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.device_reports import Report, items_of
 from discreet.mechanisms.messages.sampled_item import ReportChannel
+from discreet.mechanisms.messages.survey import Report
 from discreet.mechanisms.trajectories import Trajectories
 from discreet.study.service import rounds
 from discreet.study.service.chain_heads import Mark, check_nothing_lost
@@ -75,7 +75,7 @@ class ReportFormat:
         if isinstance(channel, AskedChannel):
             sizes = tuple(law.items for law in channel.laws)
             return RoundRules(sizes, asked_rows(self._shape, Context(policy), masked).reshape(-1))
-        return RoundRules(items_of(channel, policy, masked), None)
+        return RoundRules(tuple(law.items for law in channel.asks(policy, masked).laws), None)
 
     def pack(self, report: Items | Bits | Answered | Record, rules: RoundRules) -> bytes:
         """The bytes that are kept of a report; refused if no device sends it in such a round."""

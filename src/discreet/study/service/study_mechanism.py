@@ -196,22 +196,7 @@ class Mechanism:
             return {"kind": "record"}
         if self.study.shuffled:
             return self.messages.form(self.privatizer.masked) | {"early_end": self.study.early_end}
-        channel = self.channel
-        if isinstance(channel, AskedChannel):
-            return {
-                "kind": "asked-first-visit",
-                "response": channel.response,
-                "masked": self.privatizer.masked,
-                "epsilon": self.part.epsilon,
-            }
-        return {
-            "kind": "sampled-items",
-            "steps": channel.encoder.steps,
-            "response": channel.response,
-            "masked": self.privatizer.masked,
-            "early_end": channel.encoder.early_end,
-            "epsilon": self.part.epsilon,
-        }
+        return self.channel.form(self.privatizer.masked) | {"epsilon": self.part.epsilon}
 
     def laws(self, policy: AnyPolicy, users: int) -> list[dict[str, Any]]:
         """How a device randomises under a policy, in a round of so many users: a function of what is public.
@@ -221,11 +206,7 @@ class Mechanism:
         """
         if self.study.shuffled:
             return [{"items": items, "lie": str(lie)} for items, lie in self.terms(policy, users).laws]
-        channel = self.channel
-        if isinstance(channel, AskedChannel):
-            return [{"items": law.items, "lie": str(law.threshold)} for law in channel.laws]
-        domain = channel.domain(policy, self.privatizer.masked)
-        laws = (channel.law_at(domain, h) for h in range(self.study.shape.horizon))
+        laws = self.channel.laws_of(policy, self.privatizer.masked)
         return [{"items": law.items, "lie": str(law.threshold)} for law in laws]
 
     @property
