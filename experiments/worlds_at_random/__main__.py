@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
     run.add_argument("learner", help="such as ucbvi or ucbvi,reward_scale=.1")
     run.add_argument("--worlds", type=int, default=60, help="how many of the seeds")
     run.add_argument("--runs", type=int, default=1, help="of each world")
-    run.add_argument("--tag", default="", help="what to call this version of the code")
+    run.add_argument("--tag", default="", help="what to call this version of the code, such as no-undecided")
     compare.add_argument("learners", nargs=2)
     compare.add_argument("--tags", nargs=2, default=("", ""))
     for each in (run, compare):
