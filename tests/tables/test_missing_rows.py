@@ -146,6 +146,6 @@ def test_on_the_command_line_it_is_exit_code_3(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as stopped:
         main(["train", "visits.csv", *options.split(), "--out", "policy.json", "--receipt", "receipt.json"])
     assert stopped.value.code == 3
-    assert "check the declarations (first step, states" in capsys.readouterr().err
+    assert "check the declarations (first step; states" in capsys.readouterr().err
     assert not (tmp_path / "policy.json").exists()
     assert not (tmp_path / "receipt.json").exists()
