@@ -185,11 +185,15 @@ def with_the_noise_of(louder, channel):
     return replace(channel, law=louder.law)
 
 
-LONGER = {TABULAR: (SHAPE, replace(SHAPE, horizon=3)), LAYERED: (LAYERS, layered_shape((1, 2, 2, 1), 2))}
+LONGER = {
+    TABULAR: [(SHAPE, replace(SHAPE, horizon=3))],
+    LAYERED: [(LAYERS, layered_shape((1, 2, 2, 1), 2))],
+    DATA_SET: [(SHAPE, None), (Shape(2, 2, 2), None)],  # three trajectories in place of two
+}
 MOVING = [
-    (recipe, *LONGER.get(problem, (SHAPE, None)))
-    for problem in (*LONGER, DATA_SET)
-    for recipe in recipes("central", problem)
+    (recipe, *shapes)
+    for problem, found in LONGER.items()
+    for recipe, shapes in product(recipes("central", problem), found)
     if recipe.encoder != "arm-rewards" and "published" not in recipe.name and "apvi" not in recipe.name
 ]
 
@@ -197,8 +201,8 @@ MOVING = [
 @pytest.mark.parametrize(("recipe", "shape", "longer"), MOVING, ids=lambda part: getattr(part, "name", ""))
 def test_a_law_is_promised_for_what_a_user_moves_under_it(recipe, shape, longer):
     """A bandit of two steps at epsilon 1/2 and one of four steps at 1 have the same noise, and not the same promise."""
-    few = made(recipe, 1.0, shape)
-    many = made(recipe, 1.0, longer) if longer else made(recipe, 1.0, shape, per_user=2)
+    few = made(recipe, 1.0, shape) if longer else made(recipe, 1.0, shape, per_user=2)
+    many = made(recipe, 1.0, longer) if longer else made(recipe, 1.0, shape, per_user=3)
     replace(few, guarantee=loose(few.guarantee)).take_in(SecureNoise(), 30)
     channels = tuple(map(with_the_noise_of, few.channels, many.channels))
     wrong = replace(many, channels=channels, guarantee=loose(few.guarantee))

@@ -8,7 +8,7 @@ alternatives the worst counts. Continuous laws, which are for simulation only, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -42,11 +42,7 @@ ByLaw = dict[Facts, Moved]
 
 def moved_in(channels: Iterable[AnyChannel]) -> ByLaw:
     """What the channels say; laws of devices and of linear questions are not looked at."""
-    found = ([pair for pair in _hidden(channel) if pair[0].variance > 0] for channel in channels)
-    return _together(
-        _one_of({facts_of(law): _norms(moves_of(moves)) if law.discrete else Moved()} for law, moves in own)
-        for own in found
-    )
+    return _merged((_merged(_hidden(channel), _either) for channel in channels), _both)
 
 
 def moved_by(reason: Reason) -> ByLaw:
@@ -55,11 +51,26 @@ def moved_by(reason: Reason) -> ByLaw:
     law, moves = said.get("law"), said.get("moves")
     if isinstance(law, Facts) and isinstance(moves, Facts):
         return {law: _norms(moves)}
-    found = (_one_of if kind in ("one-of", "shuffled") else _together)(map(moved_by, reason.premises))
+    found = _merged(map(moved_by, reason.premises), _either if kind in ("one-of", "shuffled") else _both)
     if kind != "group":
         return found
-    trajectories, once = of_kind(int, said["trajectories"]), said.get("once")
-    return {law: _of_several(moved, trajectories, once) for law, moved in found.items()}
+    several, once = of_kind(int, said["trajectories"]), said.get("once")
+    return {law: _of_several(moved, several, once) for law, moved in found.items()}
+
+
+def _hidden(channel: AnyChannel) -> Iterator[ByLaw]:
+    """The laws that a curator draws for a channel, and what one user moves under each in all releases together."""
+    inner = channel.rewards if isinstance(channel, ArmRewardsChannel) else channel
+    pairs: Iterable[tuple[StatedLaw, Sensitivity]] = ()
+    if isinstance(inner, FocusedChannel):
+        pairs = zip(inner.laws, map(inner.encoder.sensitivity, inner.rows), strict=True)
+    elif isinstance(inner, Channel | ContinualChannel):
+        pairs = ((inner.law, inner.accumulator.sensitivity(inner.encoder.sensitivity())),)
+    elif isinstance(inner, SparseChannel):
+        pairs = ((inner.law, inner.encoder.sensitivity()),)
+    for law, moves in pairs:
+        if law.variance > 0:
+            yield {facts_of(law): _norms(moves_of(moves)) if law.discrete else Moved()}
 
 
 def _norms(moves: Facts) -> Moved:
@@ -75,29 +86,16 @@ def _of_several(moved: Moved, m: int, once: Fact) -> Moved:
     return Moved(cells, cells, min(cells, 1.0))
 
 
-def _together(parts: Iterable[ByLaw]) -> ByLaw:
-    """Statistics that one user is in, all of them."""
-    found: ByLaw = {}
-    for law, (l1, l2_squared, linf) in chain.from_iterable(part.items() for part in parts):
-        before = found.get(law, Moved())
-        found[law] = Moved(before.l1 + l1, before.l2_squared + l2_squared, max(before.linf, linf))
-    return found
-
-
-def _one_of(parts: Iterable[ByLaw]) -> ByLaw:
-    """Statistics of which only one is released."""
+def _merged(parts: Iterable[ByLaw], add: Callable[[Moved, Moved], Moved]) -> ByLaw:
     found: ByLaw = {}
     for law, moved in chain.from_iterable(part.items() for part in parts):
-        found[law] = Moved(*map(max, moved, found.get(law, moved)))
+        found[law] = add(found[law], moved) if law in found else moved
     return found
 
 
-def _hidden(channel: AnyChannel) -> Iterator[tuple[StatedLaw, Sensitivity]]:
-    """The laws that a curator draws for a channel, and what one user moves under each in all releases together."""
-    if isinstance(channel, FocusedChannel):
-        yield from zip(channel.laws, map(channel.encoder.sensitivity, channel.rows), strict=True)
-    inner = channel.rewards if isinstance(channel, ArmRewardsChannel) else channel
-    if isinstance(inner, Channel | ContinualChannel):
-        yield inner.law, inner.accumulator.sensitivity(inner.encoder.sensitivity())
-    elif isinstance(inner, SparseChannel):
-        yield inner.law, inner.encoder.sensitivity()
+def _both(one: Moved, other: Moved) -> Moved:
+    return Moved(one.l1 + other.l1, one.l2_squared + other.l2_squared, max(one.linf, other.linf))
+
+
+def _either(one: Moved, other: Moved) -> Moved:
+    return Moved(*map(max, one, other))
