@@ -278,7 +278,7 @@ def train(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
     jury.check(privatizer, budget, safe)
-    everybody = known is None and everybody_judges(judge, holdout, data.declaration, privatizer)
+    everybody = everybody_judges(judge, holdout, data.declaration, privatizer, known is not None)
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
