@@ -22,6 +22,16 @@ Holdout: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Clip: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--clip",
+        metavar="auto",
+        help="auto: a tenth of epsilon buys an interval that outcomes of one step are clipped to, so that a wide "
+        "--rewards costs little.",
+        rich_help_panel="Privacy",
+    ),
+]
 Judge: TypeAlias = Annotated[
     str | None,
     typer.Option(

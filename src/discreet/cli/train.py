@@ -80,6 +80,7 @@ def train(
     ] = None,
     holdout: holdout_options.Holdout = None,
     judge: holdout_options.Judge = None,
+    clip: holdout_options.Clip = None,
     behaviour: holdout_options.Behaviour = None,
     returns: holdout_options.Returns = None,
     safe: holdout_options.Safe = False,
@@ -136,7 +137,7 @@ def train(
     with reserve(_sizes(opened, out, receipt, safe or learner == "apvi")) as (room, *more):
         fit = run(
             opened, learner, epsilon=epsilon, delta=delta, rho=rho, recipe=recipe, features=table_of_features,
-            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, judge=judge,
+            options=knobs, ledger=ledger, dataset=dataset, sampler=sampler, holdout=holdout, judge=judge, clip=clip,
             behaviour=behaviour, returns=returns, safe=safe, split=split_file, progress=True,
         )  # fmt: skip
         for other in more:
@@ -155,6 +156,7 @@ def train(
             *([] if facts["evaluation"] is not None else worth_words(facts["values"])),
             *kept_words(facts["values"]),
             *present_words(facts["values"]),
+            *([("clip", facts["declared"]["clip"])] if "clip" in facts["declared"] else []),
             ("assumed", assumed_words(facts["declared"])),
             *([("EVENT LEVEL", EVENT_LEVEL)] if facts["declared"]["event_level"] else []),
         ]

@@ -13,8 +13,8 @@ For values V of the successors, m = P V, a row of n visits whose counts have noi
     variance  k^2 e^2 + (1 - k)^2 (prior + variance of the group's own estimate),
 
 and rewards the same with sums of rewards; where slacks are released, with the spread that they show
-(:mod:`discreet.learners.outcome_means`). R^2 / 4 is for rows of few visits, which look surer than they are. Where
-steps are pooled, the score of the behaviour is the mean of its actions' (:func:`_mixed`).
+(:mod:`discreet.worlds.planning.outcome_means`). R^2 / 4 is for rows of few visits, which look surer than they are.
+Where steps are pooled, the score of the behaviour is the mean of its actions' (:func:`_mixed`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
-from discreet.learners.outcome_means import Outcomes, outcomes_of
 from discreet.mechanisms.release import Release
 from discreet.worlds.planning.count_projection import project_counts
+from discreet.worlds.planning.outcome_means import Outcomes, outcomes_of
 from discreet.worlds.planning.reward_units import end_value, value_limits
 from discreet.worlds.planning.shrinkage import behaviour_shares, on_simplex, shares_kept, spread_of_rows
 
@@ -160,7 +160,7 @@ def _rewards(release: Release, visits: Floats, noise: Floats, behaviour: Floats)
     overall = np.clip(sums.sum() / max(1.0, visits.sum()), 0.0, 1.0)
     everywhere = Means(np.full(visits.shape[:2], overall), np.zeros(visits.shape[:2]))
     if "slacks" in release.statistics:
-        rows = outcomes_of(release, visits.shape)
+        rows = outcomes_of(release.statistics, visits.shape)
         of_states = _with_spread(rows.added(2), everywhere)
         return of_states, _with_spread(rows, Means(*(table[:, :, None] for table in of_states)))
     states = _means(sums.sum(axis=2), spread.sum(axis=2), visits.sum(axis=2), noise.sum(axis=2), everywhere)

@@ -26,7 +26,7 @@ JUDGES = ("everybody", "nobody")
 
 
 def everybody_judges(
-    judge: str | None, holdout: float | None, declaration: Declaration, privatizer: Privatizer
+    judge: str | None, holdout: float | None, declaration: Declaration, privatizer: Privatizer, known: bool
 ) -> bool:
     """Whether everybody judges: as asked, or by default where that is possible. Public things decide."""
     if judge is not None:
@@ -35,7 +35,7 @@ def everybody_judges(
             raise InvalidInput(f"holdout={holdout:g} says who judges: leave judge={judge!r} out")
     if judge == "nobody" or holdout is not None:
         return False
-    why = _why_not(declaration, privatizer)
+    why = "rewards are known, so nothing is released of them" if known else _why_not(declaration, privatizer)
     if why and judge == "everybody":
         raise Unsupported(f"everybody cannot judge here, because {why}: give holdout=, or leave judge= out")
     return not why

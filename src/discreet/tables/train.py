@@ -61,6 +61,7 @@ from discreet.tables.holdout_evaluation import (
     without_judgement,
 )
 from discreet.tables.policy_arrays import AnyBehaviour, policy_table
+from discreet.tables.private_clip import bought_clip, check_clip, epsilon_left, of_both
 from discreet.tables.read.columns import Declaration
 from discreet.tables.read.table import Table, TableUsers
 from discreet.tables.read.user_subsets import PartUsers
@@ -186,6 +187,7 @@ def train(
     recipe_options: Mapping[str, Any] | None = None,
     holdout: float | None = None,
     judge: str | None = None,
+    clip: str | None = None,
     behaviour: AnyBehaviour | None = None,
     returns: tuple[float, float] | None = None,
     safe: bool = False,
@@ -215,6 +217,8 @@ def train(
             ``fit.difference`` are then intervals in the units of the table.
         judge: "everybody": the table of one step that is learned from judges, too, at no further cost (the default of
             one step without ``holdout``); "nobody".
+        clip: "auto": a tenth of epsilon buys an interval that outcomes of one step are clipped to, so that a wide range
+            of rewards costs little; everything that is said is then about clipped outcomes.
         behaviour: The policy that users followed (a policy, its file, "uniform", or probabilities (A,), (S, A) or
             (H, S, A)), which makes intervals far narrower, and which ``apvi`` falls back on instead of the released one
             where nothing is surer to be better.
@@ -269,6 +273,11 @@ def train(
     people: TableUsers | PartUsers = TableUsers(data) if jury.people is None else jury.counted_users()
     users = data.users() if jury.split is None else jury.split.learned_from
     target = Central(epsilon, delta, rho, recipe, check_options("recipe_options", recipe_options))
+    if clip is not None:
+        options_apart = {"rho": rho is not None, "a ledger": ledger is not None, "holdout": holdout is not None,
+                         "returns": returns is not None, "known_rewards": known is not None}  # fmt: skip
+        check_clip(clip, data, options_apart)
+        target = replace(target, epsilon=epsilon_left(epsilon or 0.0))
     if recipe == "auto" and not recipe_options and known is None and getattr(chosen, "penalty", "") == "noise":
         target = replace(target, recipe=recipe_for(target, data.shape, data.declaration.per_user))
         if target.recipe != "auto" and judge != "nobody" and "penalty_scale" not in (options or {}):
@@ -278,9 +287,16 @@ def train(
         chosen, target, data.shape, users, known=known is not None, per_user=data.declaration.per_user
     )
     jury.check(privatizer, budget, safe)
-    everybody = known is None and everybody_judges(judge, holdout, data.declaration, privatizer)
+    everybody = everybody_judges(judge, holdout, data.declaration, privatizer, known is not None)
     cells = sum(part.cells for channel in privatizer.channels for part in channel.mechanisms())
     check_memory(sum(channel.encoder.size for channel in privatizer.channels if isinstance(channel, Channel)))
+    clipped = None
+    if clip is not None and epsilon is not None:
+        clipped = bought_clip(data, epsilon, users, SecureNoise(sampler=sampler))
+        range_declared, data = data.shape.rewards, clipped.data
+        people = TableUsers(data)
+        jury = Jury.asked_for(data, holdout=None, behaviour=behaviour, returns=None, safe=safe, confidence=confidence)
+        privatizer = privatizer_for(chosen, target, data.shape, users, per_user=data.declaration.per_user)
     problem, coins, bought = Problem(data.shape, users), np.full(1, _COINS, np.uint64), None
 
     def planned(session: Session | StoredAnswers) -> Planned:
@@ -333,6 +349,8 @@ def train(
         made, promise = _made(noise), found.release.guarantee
         if judgement is not None and jury.split is not None:
             promise = of_both_parts(promise, judgement.guarantee, (users, jury.split.held_out), promise)
+    if clipped is not None:
+        promise = of_both(clipped.guarantee, promise, delta)
     presence = presence_of(data.shape, found.release, users)
     if presence.may_be_empty:
         kept = "" if bought is None else ", and the ledger keeps the release"
@@ -348,6 +366,8 @@ def train(
     facts = training_facts(data, chosen, privatizer, promise, found.policy, users, known is None)
     present = present_facts(data.shape, found.release, users, data.declaration.per_user)
     facts["values"] = {**found.meaning, "present": present}
+    if clipped is not None:
+        facts["declared"] |= {"rewards": list(range_declared), "clip": clipped.words}
     facts |= {
         **made,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

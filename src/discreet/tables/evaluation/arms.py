@@ -34,10 +34,10 @@ import numpy as np
 
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
-from discreet.learners.outcome_means import Outcomes, outcomes_of
 from discreet.mechanisms.release import Release
 from discreet.tables.evaluation.interval import Interval
 from discreet.tables.evaluation.verdict import Causes, Verdict, verdict_of
+from discreet.worlds.planning.outcome_means import Outcomes, outcomes_of
 from discreet.worlds.planning.shrinkage import behaviour_shares
 
 MOST_CELLS = 64  # state-action pairs: with more a hold-out has far narrower intervals
@@ -79,7 +79,7 @@ def judged_by_everybody(
     confidence: float = 0.95,
 ) -> ByEverybody:  # fmt: skip
     """Judge a policy (S, A) by the release that it may have been learned from; ``behaviour`` (S, A) if declared."""
-    rows = Outcomes(*(table[0] for table in outcomes_of(release, (1, shape.states, shape.actions))))
+    rows = Outcomes(*(table[0] for table in outcomes_of(release.statistics, (1, shape.states, shape.actions))))
     total, deviation = float(rows.visits.sum()), math.sqrt(float(rows.visit_noise.sum()))
     known = rows.visits > np.maximum(_FEWEST, _DEVIATIONS * np.sqrt(rows.visit_noise))
     means, middle = np.where(known, rows.means, 0.0), rows.added(1).means

@@ -10,13 +10,13 @@ from discreet.base.policies import Policy
 from discreet.base.shape import Shape
 from discreet.base.streams import stream
 from discreet.learners.base import Problem
-from discreet.learners.outcome_means import outcomes_of
 from discreet.mechanisms.counts.encoder import encode
 from discreet.mechanisms.sums.accumulator import SimulatedNoise
 from discreet.mechanisms.trajectories import Trajectories
 from discreet.recipes.outcomes import best_law, recipe_for
 from discreet.recipes.registry import build
 from discreet.simulation.data_sets import learn
+from discreet.worlds.planning.outcome_means import outcomes_of
 
 SHAPE = Shape(1, 4, 1, False, (0.0, 1500.0))
 
@@ -68,7 +68,7 @@ def test_a_spread_is_that_of_the_row_and_not_below_it():
     for seed in range(20):
         _, release, patients = learned("offline/outcomes-laplace", seed, epsilon=8.0)
         true = np.array([patients.outcomes[patients.arms == a].std() for a in range(4)])
-        shown.append(np.sqrt(outcomes_of(release, (1, 1, 4)).spread().ravel()) * 750 / true)
+        shown.append(np.sqrt(outcomes_of(release.statistics, (1, 1, 4)).spread().ravel()) * 750 / true)
     assert np.mean(shown) == pytest.approx(1.0, abs=0.1)
     assert np.mean(np.array(shown) < 0.87) < 0.05
 

@@ -12,12 +12,12 @@ because a spread that noise made too small makes everything look surer than it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from discreet.base.types import Floats
-from discreet.mechanisms.release import Release
 from discreet.worlds.planning.shrinkage import shares_kept, spread_of_rows
 
 _LEAST = 2.0**-22  # the variance of rounding to a grid of 1 / 1024, at most
@@ -65,11 +65,11 @@ class Outcomes(NamedTuple):
         return np.clip(common + kept * (own - common), np.maximum(common / 4, _LEAST), 1.0)
 
 
-def outcomes_of(release: Release, rows: tuple[int, ...]) -> Outcomes:
+def outcomes_of(statistics: Mapping[str, tuple[Floats, Floats]], rows: tuple[int, ...]) -> Outcomes:
     """The rows (groups, states, actions) of a release with visits and rewards."""
-    found = {name: release[name] for name in ("visits", "rewards", "slacks") if name in release.statistics}
-    values = {name: estimate.values.reshape(rows) for name, estimate in found.items()}
-    noise = {name: np.broadcast_to(estimate.variance, rows) for name, estimate in found.items()}
+    found = {name: statistics[name] for name in ("visits", "rewards", "slacks") if name in statistics}
+    values = {name: estimate[0].reshape(rows) for name, estimate in found.items()}
+    noise = {name: np.broadcast_to(estimate[1], rows) for name, estimate in found.items()}
     sums = 2 * values["rewards"] - values["visits"]
     nothing = np.full(rows, np.nan)
     return Outcomes(
