@@ -208,8 +208,12 @@ def test_a_policy_of_other_edges_is_not_judged():
     near = declared(states=(STAGES, Bins([0, 40, 60.50000001, float("inf")])))  # its labels read alike
     assert near.state_labels == declared().state_labels
     assert policy_table("the policy", policy_for(declared()), declared()).shape == (3, 9, 4)
-    with pytest.raises(InvalidInput, match="by other rules"):
-        policy_table("the policy", policy_for(declared()), near)
+    weeks = replace(declared(), first_step=0, steps=("8", "16", "24"))
+    back = replace(weeks, steps=("24", "16", "8"))
+    assert policy_table("the policy", policy_for(weeks), weeks).shape == (3, 9, 4)
+    for policy, table in ((policy_for(declared()), near), (policy_for(weeks), back)):
+        with pytest.raises(InvalidInput, match="by other rules"):
+            policy_table("the policy", policy, table)
 
 
 def test_training_writes_the_rules_of_its_table(tmp_path):

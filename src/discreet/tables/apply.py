@@ -58,8 +58,9 @@ def written(declaration: Declaration) -> dict[str, Any]:
 
 
 def same_values(columns: Mapping[str, Any]) -> Any:
-    """What two policies must agree in to be about the same states and actions; columns may have other names."""
-    return [columns.get("states"), columns.get("actions")]
+    """What two policies must agree in to be about the same situations; columns may have other names."""
+    steps = columns.get("steps")
+    return [columns.get("states"), columns.get("actions"), list(steps) if isinstance(steps, tuple) else steps]
 
 
 def _plain(part: Part) -> Any:

@@ -82,12 +82,17 @@ class Family:
         rows = [(row[0], self.name(user), *row[2:]) for user, own in self.rows.items() for row in own]
         self.rng.shuffle(rows)
         source, form = getattr(self, "_" + ("text" if self.form in TEXT else self.form.replace(" ", "_")))(rows)
-        return data.read(
-            source, user="u", episode="e", step="t", state="s", action="a", reward="r",
-            next_state="n" if self.next_state else None, states=self.states, actions=self.actions,
-            horizon=self.horizon, per_user=self.per_user, homogeneous=self.pooled, early_end=self.early_end,
-            missing=self.missing, **form, **declared,
-        )  # fmt: skip
+        usual = {
+            "user": "u", "episode": "e", "step": "t", "state": "s", "action": "a", "reward": "r",
+            "next_state": "n" if self.next_state else None, "states": self.states, "actions": self.actions,
+            "horizon": self.horizon, "per_user": self.per_user, "homogeneous": self.pooled,
+            "early_end": self.early_end, "missing": self.missing,
+        }  # fmt: skip
+        return data.read(source, **{**usual, **form, **self.more(), **declared})
+
+    def more(self) -> dict:
+        """What else is declared, or otherwise."""
+        return {}
 
     def _path(self, ending: str):
         return self.folder / f"rows-{self.form.replace(' ', '-')}-{next(self.version)}.{ending}"
@@ -140,6 +145,31 @@ class Family:
 
     def _engine(self, rows):
         return in_engine(as_text(rows) if self.text else self._arrow_table(rows)), {}
+
+
+class OneStep(Family):
+    """Tables of one step, of units with many rows, or whose rows are the units."""
+
+    def __init__(self, seed: int, form: str, folder, cap: int | None) -> None:
+        self.cap = cap
+        super().__init__(seed, form, folder)
+
+    def upload(self) -> list[tuple[str, ...]]:
+        self.horizon = 1
+        return [self._row() for _ in range(1 if self.cap is None else self.rng.randint(1, 2 * self.cap + 3))]
+
+    def more(self) -> dict:
+        if self.cap is None:
+            return {"user": None, "episode": None, "per_user": 1}
+        return {"cap": self.cap, "episode": None, "per_user": 1}
+
+
+class Named(Family):
+    """Missing as a level of states, and steps that have labels or elapse."""
+
+    def more(self) -> dict:
+        steps = data.Elapsed(0.7, -0.5) if self.states % 2 else [str(step) for step in range(self.horizon)]
+        return {"missing_level": ["s"], "next_state": None, "steps": steps}
 
 
 def as_text(rows):

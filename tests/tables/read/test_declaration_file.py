@@ -158,6 +158,8 @@ def test_plan_takes_the_shape_of_the_file(tmp_path, file, command):
     one, other = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
     assert one == other
     assert "--states was given" in command("plan", "--declaration", str(file()), "--states", "2", *asked, "-")[2]
+    capped = str(file(BODY.replace('missing = "drop"', "cap = 3")))
+    assert "plan is for one trajectory" in command("plan", "--declaration", capped, *asked, "-")[2]
     assert "--horizon is missing" in command("plan", "--states", "2", "--actions", "2", *asked, "-")[2]
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hostile import FORMS, Family, as_text, check_chain, in_engine
+from hostile import FORMS, Family, Named, OneStep, as_text, check_chain, in_engine
 
 import discreet.data as data
 from discreet.data import Csv
-from discreet.tables.read import csv_records, grouping
+from discreet.tables.read import csv_records, grouping, per_user
 
 LENGTH = 15
 
@@ -44,6 +44,33 @@ def test_one_user_moves_no_more_than_is_stated_in_many_tables(tmp_path, form, re
         for file in tmp_path.iterdir():
             file.unlink()
     assert moved > 30 * LENGTH / 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_new_kinds_of_tables_move_no_more_than_is_stated(tmp_path, form, request):
+    """Units with many rows, rows as units, levels for missing cells, steps by name or time: two chains of each."""
+    if form == "parts":
+        request.getfixturevalue("small_parts")
+    moved = 0
+    for seed in range(2):
+        families = [Named(seed, form, tmp_path), OneStep(seed, form, tmp_path, None)]
+        if form != "engine":  # which draws no lots
+            families.append(OneStep(seed, form, tmp_path, 1 + seed))
+        moved += sum(check_chain(family, LENGTH // 2, seed) for family in families)
+    assert moved > LENGTH // 2
+
+
+def test_lots_that_others_move_are_convicted(tmp_path, monkeypatch):
+    """The wrong twin: a row's lot knows how many users there are before her, as a draw by position would."""
+    honest = per_user._drawn
+
+    def by_position(values, begins, lots, rules):
+        return honest(values, begins, np.cumsum(values[begins[:-1]]).astype(np.uint64), rules)
+
+    monkeypatch.setattr(per_user, "_drawn", by_position)
+    with pytest.raises(AssertionError):
+        sum(check_chain(OneStep(seed, "arrow", tmp_path, 1), LENGTH, seed) for seed in range(8))
 
 
 def test_a_reader_that_guesses_is_convicted(tmp_path, monkeypatch):

@@ -99,8 +99,10 @@ def keywords(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def shape_of(fields: Mapping[str, Any], where: str) -> Shape:
     """How many states, actions and steps a declaration has."""
-    said = keywords(fields)
-    sizes = {}
+    said, sizes = keywords(fields), {}
+    for name in ("cap", "per_user"):
+        if said.get(name, 1) != 1:
+            raise InvalidInput(f"{where} declares {name} = {said[name]}, and plan is for one trajectory of every user")
     for name in ("state", "action"):
         if name not in said:
             raise InvalidInput(f"{where} declares no {name}: write [[{name}]] with its column and domain")
