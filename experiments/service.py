@@ -215,9 +215,15 @@ async def _come(port: int, bodies: list[bytes], rate: float, seed: int = 0) -> l
     begun = time.perf_counter()
 
     async def one(body: bytes, moment: float) -> None:
-        reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
+        text = b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        while True:
+            reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(text)
+                answer = await reader.readuntil(b"\r\n\r\n")
+                break
+            except (asyncio.IncompleteReadError, ConnectionError):  # it was idle for long: the same is sent again
+                writer.close()
         length = next(int(line[15:]) for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length"))
         await reader.readexactly(length)
         found.append((moment, time.perf_counter() - begun - moment, answer.startswith(b"HTTP/1.1 200")))
