@@ -3,6 +3,7 @@
     python -m experiments.service                   # throughput on SQLite, and on PostgreSQL where it is installed
     python -m experiments.service --connections 256 # more devices at once: groups that are committed together grow
     python -m experiments.service --memory 1000000  # resident memory while so many reports pass through a coordinator
+    python -m experiments.service --open 200000     # devices that do not wait, while a round of so many closes
 
 The *bare* endpoint is what anybody would write first with the same framework: parse the message, insert one row,
 commit, answer. It has the same durability (WAL, ``synchronous=FULL``), and checks nothing. *Never synced* is the same
@@ -11,6 +12,10 @@ sockets sends messages that were made beforehand. All are measured in turn, seve
 rate, which depends on what else the machine does, and of the processor time that a server spends on a report. Each
 connection waits for its answer before it sends again, so a group has at most as many reports as a worker has
 connections: two workers commit groups of half the size, one after the other.
+
+With ``--open`` devices do not wait for each other: they come as a Poisson process at a share of the rate that the bare
+endpoint of the same run stores, and a report's time counts from the moment at which it was due, so that a service that
+stands still is seen by everybody who comes meanwhile.
 """
 
 from __future__ import annotations
@@ -199,6 +204,100 @@ def throughput(
     }
 
 
+async def _come(port: int, bodies: list[bytes], rate: float, seed: int = 0) -> list[tuple[float, float, bool]]:
+    """Messages that are due at moments of a Poisson process, whatever became of those before.
+
+    Gives for each when it was due, how many seconds later it was answered, and whether it was accepted.
+    """
+    due = np.cumsum(np.random.default_rng(seed).exponential(1 / rate, len(bodies)))
+    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    found: list[tuple[float, float, bool]] = []
+    begun = time.perf_counter()
+
+    async def one(body: bytes, moment: float) -> None:
+        text = b"POST /v1/reports HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        while True:
+            reader, writer = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(text)
+                answer = await reader.readuntil(b"\r\n\r\n")
+                break
+            except (asyncio.IncompleteReadError, ConnectionError):  # it was idle for long: the same is sent again
+                writer.close()
+        length = next(int(line[15:]) for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length"))
+        await reader.readexactly(length)
+        found.append((moment, time.perf_counter() - begun - moment, answer.startswith(b"HTTP/1.1 200")))
+        idle.append((reader, writer))
+
+    tasks = []
+    for body, moment in zip(bodies, due, strict=True):
+        await asyncio.sleep(max(0.0, begun + moment - time.perf_counter()))
+        tasks.append(asyncio.create_task(one(body, float(moment))))
+    await asyncio.gather(*tasks)
+    for _, writer in idle:
+        writer.close()
+    return found
+
+
+def percentiles(found: list[tuple[float, float, bool]]) -> dict[str, float]:
+    """How many, the share that was accepted, and milliseconds until the answer."""
+    seconds = [1000 * taken for _, taken, _ in found]
+    p50, p99 = np.percentile(seconds, [50, 99]) if seconds else (np.nan, np.nan)
+    accepted = statistics.fmean(ok for _, _, ok in found) if found else np.nan
+    return {"reports": len(found), "accepted": accepted, "p50_ms": float(p50), "p99_ms": float(p99)}
+
+
+def open_loop(waiting: int, share: float, seconds: float) -> dict[str, dict[str, float]]:
+    """Reports that are due whether or not the service keeps up: with few who wait, with many, and while these close."""
+    import sqlite3
+
+    from discreet.study.service import rounds
+    from discreet.study.service.declaration import read_study
+    from discreet.study.service.study_database import Database
+    from discreet.study.service.study_files import places_of
+
+    found = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        file = declared(folder, 50_000_000)
+        command = ["-m", "uvicorn", "--factory", "experiments.service:bare", "--no-access-log", "--log-level", "error"]
+        settings = {_BARE: str(folder / "bare.db"), _SYNCED: "FULL"}
+        port, _ = stack.enter_context(running(command, **settings))
+        taken, _ = asyncio.run(_send(port, messages("-", 1000)))
+        rate = share * 1000 / taken
+        many = int(rate * seconds)
+        found["bare"] = percentiles(asyncio.run(_come(port, messages("-", many), rate)))
+        command = ["-c", "from discreet.cli import main; main()", "serve", str(file)]
+        port, _ = stack.enter_context(running(command))
+        study, link = read_study(file).hash, Database(places_of(file).database).connect()
+        stack.callback(link.close)
+        link.run("UPDATE rounds SET wanted = 40000000")
+        asyncio.run(_send(port, messages(study, 500)))
+        found["service"] = percentiles(asyncio.run(_come(port, messages(study, many), rate)))
+        said = [json.loads(body) for body in messages(study, waiting)]
+        for first in range(0, waiting, 5000):
+            rows = [
+                rounds.ReportRow(
+                    each["id"], 1, secrets.token_hex(32), None,
+                    json.dumps({"items": each["report"]["items"], "steps": each["report"]["steps"]}).encode(),
+                ) for each in said[first : first + 5000]
+            ]  # fmt: skip
+            with link.writing():
+                rounds.add_reports(link, rows, 1)
+        found[f"service, {waiting:,} wait"] = percentiles(asyncio.run(_come(port, messages(study, many), rate)))
+        link.run("UPDATE rounds SET wanted = 1 WHERE number = 1")  # it closes at the next look
+        begun = time.perf_counter()
+        last = asyncio.run(_come(port, messages(study, many), rate))
+        with sqlite3.connect(places_of(file).database) as look:
+            while (closed := look.execute("SELECT max(number) FROM rounds").fetchone()[0]) < 2:
+                time.sleep(0.1)
+        assert closed >= 2
+        found[f"service, {waiting:,} close"] = percentiles(last)
+        took = time.perf_counter() - begun
+        print(f"{rate:.0f} reports/s are due, {share:g} of what bare stores; the closing was over within {took:.1f} s")
+    return found
+
+
 def _schema(address: str, name: str) -> str:
     import psycopg
 
@@ -249,12 +348,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each server")
     parser.add_argument("--connections", type=int, default=_CONNECTIONS, help="devices that send at once")
     parser.add_argument("--memory", type=int, default=0, help="measure memory over so many reports instead")
+    parser.add_argument("--open", type=int, default=0, help="devices that do not wait, and so many that are counted")
+    parser.add_argument("--share", type=float, default=0.5, help="of what the bare endpoint stores, with --open")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement, with --open")
     parser.add_argument("--postgres", action="store_true", help="start a PostgreSQL server and measure on it, too")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found: object
     if given.memory:
         found = memory(given.memory)
+    elif given.open:
+        found = apart = open_loop(given.open, given.share, given.seconds)
+        usual = apart["service"]["p99_ms"]
+        for name, row in apart.items():
+            words = f"{row['reports']:7.0f} due, {row['accepted']:.3f} accepted, p50 {row['p50_ms']:7.1f} ms, p99 "
+            print(f"{name:32}{words}{row['p99_ms']:7.1f} ms ({row['p99_ms'] / usual:.2f} of the service)")
     else:
         with ExitStack() as stack:
             address = None

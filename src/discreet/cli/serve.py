@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from discreet.worlds.tabular import TabularWorld
 
 _REHEARSAL = "Rehearsal"
+_SWITCH = 0.0005  # seconds until a thread that counts lets one go on that answers; each statement of SQL waits for it
 
 
 def serve(
@@ -110,6 +112,7 @@ def worker() -> ASGIApp:
     from discreet.study.service.study_files import operator_token, places_of
 
     settings, log = told("serve")
+    sys.setswitchinterval(_SWITCH)
     file = Path(settings["study"])
     coordinator = open_coordinator(file, settings["db"])
     limits = replace(usual_limits(coordinator), rate=settings["rate"])

@@ -55,6 +55,7 @@ from discreet.study.service.wire_messages import Accepted, BatchAccepted, Refuse
 
 MOST_HEADS = 100  # of one answer
 _END, _PAUSE = 600.0, 0.05  # seconds that ending a study waits for others, and between two attempts
+_BETWEEN = 0.002  # seconds between two pieces that are erased, for others to have their turn
 _MOST_RULES = 512  # rounds whose rules are kept at hand
 
 
@@ -352,6 +353,7 @@ class Coordinator:
             some = False
             while closing.erase(link, self._desk):
                 some = True
+                time.sleep(_BETWEEN)
             if some and self.declared.model == "local":  # others are sealed
                 link.forget()
 

@@ -16,7 +16,7 @@ from discreet.study.service.study_database import Link
 GIVEN_UP = ("abandoned", "lost")  # rounds that take no late reports, and whose reports nobody looks for
 FORGOTTEN = ""  # the fingerprint of a report that was counted: it is known by its id alone
 ABANDONED = -1  # the lot of reports that no closing may count
-_ERASED = 5000  # rows that SQLite erases at once, while nobody can write
+_ERASED = 1000  # rows that SQLite erases at once, while nobody can write
 _BRIEFLY = 100  # milliseconds that erasing waits for whoever reads
 _ROUND = "SELECT number, policy, head, public_key, wanted, served, opened, closed, how FROM rounds"
 
@@ -270,7 +270,7 @@ def erase(link: Link) -> None:
         return
     table = _contents(at.lot + 1)
     if link.sqlite:
-        link.run(f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} LIMIT {_ERASED})")
+        link.run(f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY id LIMIT {_ERASED})")
     else:
         link.run(f"SET LOCAL lock_timeout TO {_BRIEFLY}")  # intake waits behind it
         link.run(f"TRUNCATE {table}")
