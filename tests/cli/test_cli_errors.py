@@ -90,7 +90,7 @@ def test_a_learner_that_needs_what_no_recipe_releases_is_refused(discreet, monke
     monkeypatch.setitem(LEARNERS._entries, "hungry", Named(Hungry, "needs the weather", "a test"))
     outcome = discreet("simulate", *CENTRAL, "--learner", "hungry")
     assert outcome.code == 2
-    assert "does not release weather, which the learner needs" in outcome.err
+    assert "the learner needs 'weather', and no central recipe that fits here releases it" in outcome.err
 
 
 @pytest.mark.parametrize(

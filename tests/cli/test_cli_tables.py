@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
 
 import pytest
 
+from discreet.cli import tables, train
 from discreet.cli.train import check_line
 
 COLUMNS = ("--user", "who", "--step", "when", "--state", "s", "--action", "a", "--reward", "r")
@@ -214,3 +216,18 @@ def test_labels_that_cannot_be_are_refused(discreet, tmp_path, labels, said):
     outcome = discreet("check", str(tmp_path / "arms.csv"), *names, "--actions", labels)
     assert outcome.code == 2
     assert said in outcome.err
+
+
+def test_options_of_a_table_are_declared_once_and_a_command_may_have_its_own():
+    def judge(policy: str, *, state: int = 7, declared: tables.Declared, rest: bool = False) -> None:
+        seen.append((policy, state, declared["user"], "state" in declared, rest))
+
+    seen: list[object] = []
+    command = tables.with_table(judge)
+    found = inspect.signature(command).parameters
+    assert [*found][:3] == ["policy", "state", "user"]
+    assert [*found][-1] == "rest"
+    assert found["state"].default == 7
+    assert found.keys() - {"policy", "rest"} == inspect.signature(train.check).parameters.keys() - {"data"}
+    command("p", **{name: option.default for name, option in found.items() if name != "policy"})
+    assert seen == [("p", 7, None, False, False)]

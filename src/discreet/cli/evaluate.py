@@ -15,8 +15,10 @@ from discreet.cli.output import check_outputs, print_facts, print_promise, write
 _DATA, _WORLD = "Data", "World"
 
 
+@tables.with_table
 def evaluate(
     policy: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy that discreet saved (.json, .npz).")],
+    *,
     data: Annotated[
         str | None,
         typer.Option(
@@ -27,37 +29,8 @@ def evaluate(
         str | None,
         typer.Option("--world", help="A name from discreet worlds, instead of data.", rich_help_panel=_WORLD),
     ] = None,
-    user: tables.User = None,
-    step: tables.Step = None,
-    state: Annotated[
-        list[str] | None, typer.Option("--state", help="The column of states, or several.", rich_help_panel=_DATA)
-    ] = None,
-    action: Annotated[
-        list[str] | None, typer.Option("--action", help="The column of actions, or several.", rich_help_panel=_DATA)
-    ] = None,
-    reward: tables.Reward = None,
-    episode: tables.Episode = None,
-    next_state: tables.NextState = None,
-    states: tables.States = None,
-    actions: tables.Actions = None,
-    horizon: tables.Horizon = None,
-    rewards: tables.Rewards = (0.0, 1.0),
-    missing_reward: tables.MissingReward = None,
-    missing: tables.Missing = "end",
-    per_user: tables.PerUser = 1,
-    cap: tables.Cap = None,
+    declared: tables.Declared,
     homogeneous: o.Homogeneous = None,
-    early_end: tables.EarlyEnd = True,
-    first_step: tables.FirstStep = 0,
-    table: tables.TableName = None,
-    csv: tables.CsvForm = None,
-    days: tables.Days = None,
-    origin: tables.Origin = None,
-    steps: tables.Steps = None,
-    every: tables.Every = None,
-    missing_level: tables.MissingLevel = None,
-    declaration: tables.DeclarationFile = None,
-    partition: tables.Partition = None,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
     rho: o.Rho = None,
@@ -97,24 +70,20 @@ def evaluate(
     if (data is None) == (world is None):
         raise InvalidInput("give --data, a table whose users judge the policy, or --world, a world that is known")
     if world is not None:
+        user = declared["user"]
         asked = {"--user": user, "--epsilon": epsilon, "--rho": rho, "--behaviour": behaviour, "--split": split}
         for name, value in {**asked, "--plot": plot, "--ledger": ledger, "--key": key}.items():
             if value is not None:
                 raise InvalidInput(f"{name} is for tables, and a world is known exactly: leave it out, or give --data")
         shorthands = {
-            "states": _number("states", states), "actions": _number("actions", actions), "horizon": horizon,
+            **{name: _number(name, declared[name]) for name in ("states", "actions")},
+            "horizon": declared["horizon"],
             "instance": instance,
-        }  # fmt: skip
+        }
         _in_world(policy, world, shorthands, world_option, homogeneous, json)
         return
     assert data is not None
-    opened = tables.open_table(
-        data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
-        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        missing=missing, per_user=per_user, cap=cap, homogeneous=bool(homogeneous), early_end=early_end,
-        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition, steps=steps,
-        every=every, missing_level=missing_level, declaration=declaration,
-    )  # fmt: skip
+    opened = tables.open_table(data, homogeneous=bool(homogeneous), **declared)
     from discreet.tables.evaluate import HOLDOUT
     from discreet.tables.evaluate import evaluate as run
     from discreet.tables.receipt import signed_facts

@@ -3,7 +3,10 @@ share, and the table that they describe."""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -185,6 +188,60 @@ Partition: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--partition", help="A column in names of folders such as site=3.", rich_help_panel=_DATA),
 ]
+
+
+Declared: TypeAlias = dict[str, Any]  # what the options of a table say, by their names
+
+
+def _options(
+    *,
+    user: User = None,
+    state: State = None,
+    action: Action = None,
+    step: Step = None,
+    reward: Reward = None,
+    episode: Episode = None,
+    next_state: NextState = None,
+    states: States = None,
+    actions: Actions = None,
+    horizon: Horizon = None,
+    rewards: Rewards = (0.0, 1.0),
+    missing_reward: MissingReward = None,
+    missing: Missing = "end",
+    per_user: PerUser = 1,
+    cap: Cap = None,
+    homogeneous: Homogeneous = False,
+    early_end: EarlyEnd = True,
+    first_step: FirstStep = 0,
+    table: TableName = None,
+    csv: CsvForm = None,
+    days: Days = None,
+    origin: Origin = None,
+    steps: Steps = None,
+    every: Every = None,
+    missing_level: MissingLevel = None,
+    declaration: DeclarationFile = None,
+    partition: Partition = None,
+) -> None:
+    """The options of a table: every command that declares one has them all, here and nowhere else."""
+
+
+def with_table(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of a table in place of ``declared``, but for those that it declares itself."""
+    own = inspect.signature(command, eval_str=True).parameters
+    shared = inspect.signature(_options, eval_str=True).parameters
+    more = [option for name, option in shared.items() if name not in own]
+    first, *rest = own.values()
+    listed = [each for name in rest for each in (more if name.name == "declared" else [name])]
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **given: Any) -> None:
+        command(*arguments, declared={option.name: given.pop(option.name) for option in more}, **given)
+
+    parameters = [first, *(option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in listed)]
+    vars(run).update(__signature__=inspect.Signature(parameters))
+    run.__annotations__ = {option.name: option.annotation for option in parameters}
+    return run
 
 
 def open_table(

@@ -25,37 +25,12 @@ _MOST_ROWS = 40  # of a policy, as train prints it; show prints all
 _SPARE = 1 << 16  # bytes: headers, and what a receipt says whatever the sizes
 
 
+@tables.with_table
 def train(
     data: tables.Source,
     *,
-    user: tables.User = None,
-    state: tables.State = None,
-    action: tables.Action = None,
+    declared: tables.Declared,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The policy (.json, .npz).", rich_help_panel=_OUTPUT)],
-    step: tables.Step = None,
-    reward: tables.Reward = None,
-    episode: tables.Episode = None,
-    next_state: tables.NextState = None,
-    states: tables.States = None,
-    actions: tables.Actions = None,
-    horizon: tables.Horizon = None,
-    rewards: tables.Rewards = (0.0, 1.0),
-    missing_reward: tables.MissingReward = None,
-    missing: tables.Missing = "end",
-    per_user: tables.PerUser = 1,
-    cap: tables.Cap = None,
-    homogeneous: tables.Homogeneous = False,
-    early_end: tables.EarlyEnd = True,
-    first_step: tables.FirstStep = 0,
-    table: tables.TableName = None,
-    csv: tables.CsvForm = None,
-    days: tables.Days = None,
-    origin: tables.Origin = None,
-    steps: tables.Steps = None,
-    every: tables.Every = None,
-    missing_level: tables.MissingLevel = None,
-    declaration: tables.DeclarationFile = None,
-    partition: tables.Partition = None,
     learner: Annotated[str, typer.Option(help="apvi, vapvi or pevi.", rich_help_panel="Learning")] = "apvi",
     option: Annotated[
         list[str] | None,
@@ -104,12 +79,12 @@ def train(
         receipt,
         [
             ("DATA", data),
-            *_given("--states", states),
-            *_given("--actions", actions),
+            *_given("--states", declared["states"]),
+            *_given("--actions", declared["actions"]),
             ("--features", features),
             ("--ledger", ledger),
             ("--behaviour", behaviour),
-            ("--declaration", declaration),
+            ("--declaration", declared["declaration"]),
             ("--key", key),
         ],
     )
@@ -123,14 +98,6 @@ def train(
     from discreet.tables.receipt_words import EVENT_LEVEL, assumed_words, kept_words, present_words, worth_words
     from discreet.tables.train import train as run
 
-    declared: dict[str, Any] = {
-        "user": user, "step": step, "state": state, "action": action, "reward": reward, "episode": episode,
-        "next_state": next_state, "states": states, "actions": actions, "horizon": horizon, "rewards": rewards,
-        "missing_reward": missing_reward, "missing": missing, "per_user": per_user, "cap": cap,
-        "homogeneous": homogeneous, "early_end": early_end, "first_step": first_step, "table": table, "csv": csv,
-        "days": days, "origin": origin, "steps": steps, "every": every,
-        "missing_level": missing_level, "declaration": declaration, "partition": partition,
-    }  # fmt: skip
     opened = tables.open_table(data, **declared)
     signing = holdout_options.signing_key(key, receipt)  # before noise is drawn
     knobs, table_of_features = options.learner_options(learner, option), _features(features)
@@ -173,36 +140,11 @@ def train(
     print_promise(facts)
 
 
+@tables.with_table
 def check(
     data: tables.Source,
     *,
-    user: tables.User = None,
-    state: tables.State = None,
-    action: tables.Action = None,
-    step: tables.Step = None,
-    reward: tables.Reward = None,
-    episode: tables.Episode = None,
-    next_state: tables.NextState = None,
-    states: tables.States = None,
-    actions: tables.Actions = None,
-    horizon: tables.Horizon = None,
-    rewards: tables.Rewards = (0.0, 1.0),
-    missing_reward: tables.MissingReward = None,
-    missing: tables.Missing = "end",
-    per_user: tables.PerUser = 1,
-    cap: tables.Cap = None,
-    homogeneous: tables.Homogeneous = False,
-    early_end: tables.EarlyEnd = True,
-    first_step: tables.FirstStep = 0,
-    table: tables.TableName = None,
-    csv: tables.CsvForm = None,
-    days: tables.Days = None,
-    origin: tables.Origin = None,
-    steps: tables.Steps = None,
-    every: tables.Every = None,
-    missing_level: tables.MissingLevel = None,
-    declaration: tables.DeclarationFile = None,
-    partition: tables.Partition = None,
+    declared: tables.Declared,
 ) -> None:
     """Count, for the owner of the data, every row that a release would repair silently. NOT private.
 
@@ -213,13 +155,7 @@ def check(
     from discreet.tables.read.table_check import check as run
     from discreet.tables.receipt_words import EVENT_LEVEL
 
-    opened = tables.open_table(
-        data, user=user, step=step, state=state, action=action, reward=reward, episode=episode, next_state=next_state,
-        states=states, actions=actions, horizon=horizon, rewards=rewards, missing_reward=missing_reward,
-        missing=missing, per_user=per_user, cap=cap, homogeneous=homogeneous, early_end=early_end,
-        first_step=first_step, table=table, csv=csv, days=days, origin=origin, partition=partition, steps=steps,
-        every=every, missing_level=missing_level, declaration=declaration,
-    )  # fmt: skip
+    opened = tables.open_table(data, **declared)
     report = run(opened)
     print_table(["count", "finding"], [[f"{count:,}", what] for what, count in report.findings])
     for remedy in report.remedies:
