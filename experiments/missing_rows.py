@@ -183,8 +183,8 @@ def repetition(name: str, number: int) -> dict[str, float]:
     kind, rate, policy, users, epsilon, declared = parsed(name)
     rng = np.random.default_rng([2026, number, *name.encode()])
     if policy == "power":
-        world = _fixed(kind, rate)
-        acted = _four_deviations(name)
+        world = fixed(kind, rate)
+        acted = four_deviations(name)
     else:
         world = damaged(kind, rate, rng)
         acted = policy_of(policy, world)
@@ -203,15 +203,15 @@ def repetition(name: str, number: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _fixed(kind: str, rate: float) -> Damaged:
+def fixed(kind: str, rate: float) -> Damaged:
     return damaged(kind, rate, np.random.default_rng([7, int(1000 * rate)]))
 
 
 @cache
-def _four_deviations(name: str) -> Floats:
+def four_deviations(name: str) -> Floats:
     """The policy whose true difference is four deviations of its estimate, by pilots: from the worst up to there."""
     kind, rate, _, users, epsilon, declared = parsed(name)
-    world, rng = _fixed(kind, rate), np.random.default_rng([11, *name.encode()])
+    world, rng = fixed(kind, rate), np.random.default_rng([11, *name.encode()])
     acted = policy_of("power", world, 0.5)
     for pilots in (20, 60):
         found = [judged(world, kind, rate, acted, users, epsilon, declared, rng) for _ in range(pilots)]
