@@ -296,22 +296,14 @@ def _answers_tested(name: str, found: Iterable[float], law: Any) -> Tested:
 def _(channel: ReportChannel, shape: Shape, masked: bool, seed: int) -> Tested:
     rng = np.random.default_rng((seed, 9))
     domain = channel.domain(Policy(np.zeros((shape.horizon, shape.states), np.int64)), masked)
-    found = []
+    found = list[float]()
     for h in range(shape.horizon):
         law, cells = channel.law_at(domain, h), np.flatnonzero(domain.cells[h])
         items, asked = np.zeros(domain.cells.shape), np.zeros(shape.horizon)
         items[h].flat[cells[0]] = asked[h] = SIMULATED  # everybody has the same item
         sent = sampled_item.draw_reports(channel, domain, items, asked, rng)[h].ravel()[cells]
-        if channel.response == "unary":
-            found += [
-                chi_square(np.array([SIMULATED - ones, ones]), np.array([1 - chance, chance]))
-                for ones, chance in zip(sent, [law.p, *[law.q] * (len(sent) - 1)], strict=True)
-            ]
-            continue
-        masses = np.array([law.p, *[law.q] * (len(sent) - 1)])
-        if channel.encoder.early_end:
-            sent, masses = np.append(sent, SIMULATED - sent.sum()), np.append(masses, law.q)
-        found.append(chi_square(sent, masses))
+        said = sent if channel.response == "unary" else sent[: law.items - 1]
+        found += _given_tests(law, 0, np.append(SIMULATED, said))
     return _answers_tested("the simulated reports of a session", found, law)
 
 
@@ -387,10 +379,8 @@ def _(channel: ItemChannel, shape: Shape, masked: bool, seed: int) -> Tested:
     law, clear = channel.response(channel.block, items.number), np.zeros(items.cells.shape)
     clear.flat[np.flatnonzero(items.cells)[0]] = SIMULATED  # everybody has the same item
     sent = shuffled_item.draw_messages(law, items, clear, SIMULATED, rng)[items.cells]
-    masses = np.array([law.p, *[law.q] * (len(sent) - 1)])
-    if channel.encoder.early_end:
-        sent, masses = np.append(sent, SIMULATED - sent.sum()), np.append(masses, law.q)
-    return _answers_tested("the simulated messages of a batch", [chi_square(sent, masses)], law)
+    tests = _given_tests(law, 0, np.append(SIMULATED, sent[: law.items - 1]))
+    return _answers_tested("the simulated messages of a batch", tests, law)
 
 
 @try_session.register(AnsweredBitsChannel)

@@ -39,9 +39,8 @@ from discreet.mechanisms.counts.encoder import Context, Encoder, encode
 from discreet.mechanisms.focused import FocusedChannel
 from discreet.mechanisms.mechanism import AnyChannel
 from discreet.mechanisms.messages.answered_bits import ResponseChannel
-from discreet.mechanisms.messages.asked_first_visit import AskedChannel
-from discreet.mechanisms.messages.sampled_item import ReportChannel
 from discreet.mechanisms.messages.shuffled_item import ItemChannel
+from discreet.mechanisms.messages.survey import Survey
 from discreet.mechanisms.release import Request
 from discreet.mechanisms.session import Privatizer
 from discreet.mechanisms.shuffled import ShuffledChannel
@@ -176,9 +175,8 @@ def _(channel: ArmRewardsChannel) -> Profile | None:
     return profile_of(channel.rewards)
 
 
-@profile_of.register(ReportChannel)
-@profile_of.register(AskedChannel)
-def _(channel: ReportChannel | AskedChannel) -> Profile:
+@profile_of.register
+def _(channel: Survey) -> Profile:
     return PureProfile(channel.shipped_epsilon)
 
 

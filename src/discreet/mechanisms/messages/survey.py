@@ -34,7 +34,8 @@ from discreet.base.saved_arrays import Saved, nothing_secret
 from discreet.base.shape import Shape
 from discreet.base.types import Floats, Integers, Mask, NDArray
 from discreet.mechanisms.counts.encoder import Context
-from discreet.mechanisms.mechanism import PlainRun, Tabular
+from discreet.mechanisms.mechanism import ChannelRun, PlainRun, Tabular
+from discreet.mechanisms.sums.accumulator import NoiseSource
 from discreet.noise import KaryRandomizedResponse, UnaryEncoding
 from discreet.privacy.messages import BitPerItem, Message, SampledItems
 
@@ -66,10 +67,25 @@ class Asks(NamedTuple):
 class Survey(Tabular):
     """Public questions to each user, drawn before she acts; answers are randomised one by one."""
 
+    encoder: Any
+
+    def start(self, shape: Shape, noise: NoiseSource, masked: bool) -> ChannelRun:
+        """Begin a run."""
+        raise NotImplementedError
+
+    def noise_per_row(self) -> float:
+        """The noise variance in all counts of one (state, action), per user."""
+        raise NotImplementedError
+
     @property
     def takes_own_actions(self) -> bool:
         """Whether devices may draw actions that nobody else knows: yes, where a question names its action."""
         return True
+
+    @property
+    def shipped_epsilon(self) -> float:
+        """The loss of a whole message, certified from the probabilities that are really used."""
+        raise NotImplementedError
 
     def asks(self, policy: AnyPolicy, masked: bool = True) -> Asks:
         """What devices can be asked under a policy."""
