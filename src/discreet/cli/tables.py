@@ -362,7 +362,7 @@ def _domain(name: str, text: str) -> int | list[str] | Bins:
     if "." in text:
         raise InvalidInput(f"--{name}: there is no file of labels {shortened(text)}: write one label per line")
     raise InvalidInput(
-        f"--{name} takes a whole number, labels such as 1,2,3 or a file with one per line, got {shortened(text)}"
+        f"--{name} takes a whole number, labels such as 1,2,3, or a file with one label per line, got {shortened(text)}"
     )
 
 

@@ -17,8 +17,8 @@ from discreet.tables.read.columns import MISSING
 ADDS_UP = "This epsilon adds to those of earlier releases about the same people, and to those of later ones."
 _SEEN = "what was released"
 EVENT_LEVEL = (
-    "Whoever has several rows is protected in each of them, and not as a whole: where a column says whose a row is, "
-    "name it (--user)."
+    "Whoever has several rows is protected in each of them, and not as a whole; intervals and bounds take rows to be "
+    "independent, which those of one person need not be: where a column says whose a row is, name it (--user)."
 )
 
 

@@ -232,6 +232,7 @@ def test_a_receipt_says_what_a_unit_is(tmp_path, command):
     assert (code, "EVENT LEVEL" in out) == (0, True), err
     page = (tmp_path / "r.html").read_text()
     assert "EVENT LEVEL" in page
+    assert "take rows to be independent" in page
     assert "any one row (event level: not all rows of a person)" in page
     assert "One person:" not in page
 
