@@ -17,7 +17,7 @@ from discreet.mechanisms.session import Privatizer
 from discreet.noise import DiscreteGaussian, DiscreteLaplace
 from discreet.tables.evaluation.arms import MOST_CELLS, judged_by_everybody, may_judge, method_words
 from discreet.tables.evaluation.return_bounds import Limits
-from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND
+from discreet.tables.evaluation.verdict import ASSUMES, ESTIMAND, READ_OFF
 from discreet.tables.holdout_evaluation import Judgement
 from discreet.tables.policy_arrays import policy_table
 from discreet.tables.read.columns import Declaration
@@ -81,7 +81,7 @@ def judgement_of(
         "users": users,
         "judged": {"users": found.judged, "deviation": found.deviation},
         "estimand": ESTIMAND,
-        "assumes": ASSUMES,
+        "assumes": READ_OFF if behaviour is None else ASSUMES,
         "behaviour_declared": behaviour is not None,
         "returns": [float(limits.worst[0]), float(limits.best[0])],
         "split": None,

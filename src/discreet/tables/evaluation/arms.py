@@ -36,7 +36,7 @@ from discreet.base.shape import Shape
 from discreet.base.types import Floats, Mask
 from discreet.mechanisms.release import Release
 from discreet.tables.evaluation.interval import Interval
-from discreet.tables.evaluation.verdict import Causes, Verdict, verdict_of
+from discreet.tables.evaluation.verdict import ASSUMES, READ_OFF, Causes, Verdict, verdict_of
 from discreet.worlds.planning.outcome_means import Outcomes, outcomes_of
 from discreet.worlds.planning.shrinkage import behaviour_shares
 
@@ -111,7 +111,7 @@ def judged_by_everybody(
     # A quarter of the range is wide or narrow as outcomes spread: a range may be declared as wide as one likes.
     wide = span * min(1.0, 2 * float(np.sqrt(rows.spread().max())))
     causes = Causes(span * difference.blind, span * difference.noise, span * sampling, wide, min(shown, 1.0))
-    found = verdict_of(intervals[2], causes, absent)
+    found = verdict_of(intervals[2], causes, absent, READ_OFF if behaviour is None else ASSUMES)
     words = found.reason.replace("so few held-out users", "so few users")
     worth_of, usual_worth, gain = intervals
     return ByEverybody(worth_of, usual_worth, gain, Verdict(found.word, words), difference.critical, total, deviation)
