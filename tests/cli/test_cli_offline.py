@@ -106,7 +106,7 @@ def test_check_is_loud_and_says_that_it_is_not_private(discreet, rows):
         (("--learner", "ucbvi"), "apvi"),
         (("--out", "nowhere/policy.json"), "does not exist"),
         (("--out", "policy.txt"), ".json or .npz"),
-        (("--states", "two"), "labels such as 1,2,3 or a file with one per line"),
+        (("--states", "two"), "labels such as 1,2,3, or a file with one label per line"),
         (("--option", "penalty"), "name=value"),
         (("--option", "bonus=1"), "option of learner apvi"),
         (("--sampler", "numpy"), "sampler must be 'discreet' or 'opendp'"),

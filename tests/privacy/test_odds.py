@@ -152,7 +152,7 @@ def test_sentences_are_about_the_factor_that_is_printed():
 
 def facts(epsilon: float, delta: float, beyond: float) -> dict:
     guarantee = {"epsilon": epsilon, "delta": delta, "exceeded": beyond, "epsilon_at": []}
-    return {"guarantee": guarantee, "declared": {"users": 10}}
+    return {"guarantee": guarantee, "declared": {"users": 10, "event_level": False, "cap": None}}
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "beyond"), [(1.0, 0.0, 0.0), (2.0, 1e-6, 1.1e-5)])

@@ -34,6 +34,14 @@ class BeliefUCBVI(UCBVI):
         chance: How many deviations by chance are added; they grow with the logarithm of users.
         noise: How many deviations by noise.
         doubt: How many deviations count against a row when a policy is recommended.
+        reward_scale: This one and those below count only where it is UCBVI: scale of the bonus for rewards.
+        spread_scale: Scale of the bonus for the deviation of what follows.
+        range_scale: Scale of the bonus for the range of what follows.
+        noise_scale: How many deviations of noise are added.
+        threshold: Counts below this many deviations of noise are taken for zero.
+        patience: How much longer a row is tried that noise may have made look bad.
+        arm_scale: In bandits: takes the place of ``reward_scale``.
+        arm_noise: In bandits: takes the place of ``noise_scale``.
 
     Examples:
         >>> import discreet
