@@ -298,7 +298,7 @@ def test_who_has_no_outcome_is_not_counted_where_there_is_one_step(tmp_path, mad
     elif made == "parquet":
         frame.write_parquet(tmp_path / "rows.parquet")
     else:
-        source = pytest.importorskip("ibis").duckdb.connect().create_table("visits", frame.to_arrow())
+        source = pytest.importorskip("ibis").memtable(frame.to_arrow())
     named = {"user": "u", "state": "a", "action": "a", "reward": "r", "states": 2, "actions": 2, "horizon": 1}
     counts = lambda **how: data.read(source, **named, **how).joint_counts(levels=2)  # noqa: E731
     complete = counts()
