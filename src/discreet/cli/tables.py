@@ -104,7 +104,8 @@ MissingReward: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--missing-reward",
-        help="What a missing reward counts as; 0 by default, or the end of the range next to it.",
+        help="What a missing reward counts as; 0 by default, or the end of the range next to it. With one step "
+        "a user without it is not counted unless this is given.",
         rich_help_panel=_DATA,
     ),
 ]

@@ -63,7 +63,8 @@ def bought_clip(data: Table, epsilon: float, users: int, noise: NoiseSource) -> 
     counts = noisy(tally, law, 1, noise)
     low, high = interval_of(encoder, counts, math.sqrt(law.variance))
     promise = from_mechanism(law, encoder.sensitivity(), delta=0.0, name=encoder.name, cells=encoder.size)
-    missing = min(max(data.declaration.missing_reward or 0.0, low), high)
+    declared = data.declaration.missing_reward
+    missing = None if declared is None else min(max(declared, low), high)
     shape = replace(data.shape, rewards=(low, high))
     clipped = replace(data.declaration, shape=shape, missing_reward=missing)
     inside = _inside(encoder, low, high)

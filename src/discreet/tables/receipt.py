@@ -101,7 +101,7 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
         rules.append(f"of several rows for one {_listed(keys)} the one with the smallest {_listed(values)} is kept")
     if columns.reward is not None and levels is not None:
         rules.append(
-            f"rewards are clipped to the declared range, missing ones count as {declaration.missing_reward:g}, and "
+            f"rewards are clipped to the declared range, {declaration.without_reward()}, and rewards are "
             f"rounded at random, without bias, to {levels} levels"
         )
     rules.append(MISSING[declaration.missing])

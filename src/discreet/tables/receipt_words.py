@@ -12,7 +12,7 @@ from discreet.base.notebook import counted
 from discreet.privacy.odds import bound_words, delta_words, factor, likely, odds_words
 from discreet.privacy.words import rounded_up
 from discreet.tables.evaluation.split import Split
-from discreet.tables.read.columns import MISSING
+from discreet.tables.read.columns import MISSING, missing_reward_words
 
 ADDS_UP = "This epsilon adds to those of earlier releases about the same people, and to those of later ones."
 _SEEN = "what was released"
@@ -196,7 +196,7 @@ def assumed_words(declared: Mapping[str, Any]) -> str:
         [
             declared["steps"],
             ends if declared["early_end"] else "every record has all its steps",
-            f"a missing reward counts as {declared['missing_reward']:g}",
+            missing_reward_words(declared["missing_reward"]),
             MISSING[declared["missing"]],
             *_numbers_words(declared),
             *([f"at most {counted(cap, 'row')} of one user count, drawn by lot"] if cap is not None else []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 
@@ -283,3 +284,29 @@ def test_repeated_identifiers_are_left_out_and_no_others(kind):
         assert set(kept.to_pylist()) == set(ids[3:]) - {None}
         if longest == 40 and not pa.types.is_floating(kind):
             assert len(kept) <= 300
+
+
+@pytest.mark.parametrize("made", ["csv", "parquet", "ibis"])
+def test_who_has_no_outcome_is_not_counted_where_there_is_one_step(tmp_path, made):
+    """Complete cases: a missing outcome was worth 0, and a school's mean of 922 came out as 840."""
+    ids, arms = np.arange(400), np.arange(400) % 2
+    outcome = np.where(ids % 5 == 0, np.nan, 1.0)
+    frame = polars.DataFrame({"u": ids, "a": arms, "r": outcome}).with_columns(polars.col("r").fill_nan(None))
+    source: object = tmp_path / f"rows.{made}"
+    if made == "csv":
+        frame.write_csv(tmp_path / "rows.csv")
+    elif made == "parquet":
+        frame.write_parquet(tmp_path / "rows.parquet")
+    else:
+        source = pytest.importorskip("ibis").memtable(frame.to_arrow())
+    named = {"user": "u", "state": "a", "action": "a", "reward": "r", "states": 2, "actions": 2, "horizon": 1}
+    counts = lambda **how: data.read(source, **named, **how).joint_counts(levels=2)  # noqa: E731
+    complete = counts()
+    assert int(complete.counts.sum()) == 320
+    assert (complete.keys % 2).tolist() == [1, 1]
+    declared, older = counts(missing_reward=0.0), counts(missing="row")
+    assert int(declared.counts.sum()) == int(older.counts.sum()) == 400
+    report = data.check(data.read(source, **named))
+    assert report.dropped == 80
+    assert any("who has no reward is not counted" in line for line in report.remedies)
+    assert "complete cases" in data.read(source, **named).declaration.without_reward()

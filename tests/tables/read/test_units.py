@@ -195,7 +195,7 @@ def test_a_warehouse_draws_no_lots_and_many_rows_judge_nothing(tmp_path):
 
 def test_declarations_without_a_cap_keep_their_hash():
     frame = polars.DataFrame({"who": [1], "s": [0], "a": [0], "r": [0.0]})
-    table = data.read(frame, user="who", **{**DOMAIN, "states": 2})
+    table = data.read(frame, user="who", **{**DOMAIN, "states": 2}, missing_reward=0.0)
     # As it was before there were caps.
     assert declaration_hash(table.declaration) == "cc376737b5053c0c32952f1e7baf0d26e13507963d166bc83b9e3f3bd271a4f2"
     hashes = {declaration_hash(data.read(frame, user="who", **DOMAIN, cap=cap).declaration) for cap in (None, 1, 2)}

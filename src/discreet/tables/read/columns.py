@@ -289,7 +289,8 @@ class Declaration:
 
     ``state_labels`` and ``action_labels`` are the declared lists where states or actions are words of one column;
     ``first_step`` is the number of the first step; ``early_end`` says that episodes may end before the horizon;
-    ``missing_reward`` is what a missing reward counts as, the value of the range nearest to zero unless declared.
+    ``missing_reward`` is what a missing reward counts as, the value of the range nearest to zero unless declared; with
+    one step nothing: a user without the outcome has no record (complete cases), but where ``missing`` is "row".
     ``missing`` says what becomes of a record in which a row is missing or not valid (:data:`MISSING`).
     ``state_parts`` and ``action_parts`` are the domains of the columns that they are made of, and ``dates`` says how
     dates become steps, where the column of steps holds dates.
@@ -346,7 +347,9 @@ class Declaration:
         self._check_steps()
         self._check_roles()
         check_flag("early_end", self.early_end)
-        object.__setattr__(self, "missing_reward", _missing_reward(self.shape, self.missing_reward))
+        ends = self.shape.horizon == 1 and self.missing != "row" and self.columns.reward is not None
+        if not (ends and self.missing_reward is None):  # the one outcome of a record: without it there is no record
+            object.__setattr__(self, "missing_reward", _missing_reward(self.shape, self.missing_reward))
 
     def _check_steps(self) -> None:
         """Refuse steps that are declared in two ways."""
@@ -377,6 +380,10 @@ class Declaration:
         if self.steps is not None:
             return f"steps are {', '.join(self.steps)}, in this order"
         return f"the first step is {self.first_step}" if self.dates is None else "steps come from dates"
+
+    def without_reward(self) -> str:
+        """What becomes of a row without a reward, in words."""
+        return missing_reward_words(self.missing_reward)
 
     def _check_roles(self) -> None:
         """Refuse the column of users in another role: it says who somebody is, and nothing else."""
@@ -426,6 +433,13 @@ class Declaration:
         if not pack.fits(steps) or G * S * A * (S + 1) * levels > _LARGEST_KEY:
             raise Unsupported(f"{S} states and {A} actions have too many transitions to number: merge states")
         return pack
+
+
+def missing_reward_words(counts: float | None) -> str:
+    """What a missing reward counts as, in words."""
+    if counts is None:
+        return "who has no reward is not counted (complete cases: as if it were missing by chance)"
+    return f"a missing reward counts as {counts:g}"
 
 
 def _missing_reward(shape: Shape, declared: float | None) -> float:

@@ -171,14 +171,17 @@ def checked(
     return found, [identifiers(each) for each in (*pick(columns.user), *pick(columns.episode))]
 
 
-def reward_positions(batch: pa.RecordBatch, declaration: Declaration, packing: Packing) -> Integers | int:
-    """Rewards on the grid between levels: clipped to the declared range, missing ones as declared."""
+def reward_positions(
+    batch: pa.RecordBatch, declaration: Declaration, packing: Packing
+) -> tuple[Integers | int, Mask | bool]:
+    """Rewards on the grid between levels: clipped to the declared range, missing ones as declared; and which count."""
     name, (low, high) = declaration.columns.reward, declaration.shape.rewards
     if name is None:
-        return 0
+        return 0, True
     reward, found = floats(plain(batch.column(name)))
     share = (np.where(found, np.clip(reward, low, high), declaration.missing_reward or 0.0) - low) / (high - low)
-    return np.floor(share * (packing.positions - 1) + 0.5).astype(np.int64)
+    counts = found if declaration.missing_reward is None else True
+    return np.floor(share * (packing.positions - 1) + 0.5).astype(np.int64), counts
 
 
 def _packed(batch: pa.RecordBatch, encoding: str, declaration: Declaration, packing: Packing) -> list[pa.Array]:
@@ -197,10 +200,11 @@ def packed_rows(
     """Identifiers and packed rows; -1 where a row is not valid, or behind all valid ones where that drops a record."""
     found, ids = checked(batch, encoding, declaration)
     row = (found["step"][0] * packing.states + found["state"][0]) * packing.actions + found["action"][0]
-    row = row * packing.positions + reward_positions(batch, declaration, packing)
+    position, known = reward_positions(batch, declaration, packing)
+    row = row * packing.positions + position
     if "next_state" in found:
         row = row * packing.following + found["next_state"][0]
-    valid = np.logical_and.reduce([inside for _, inside in found.values()])
+    valid = np.logical_and.reduce([inside for _, inside in found.values()]) & known
     step, placed = found["step"]
     marked = np.full_like(row, -1)
     if declaration.missing == "drop" and declaration.cap is None and declaration.columns.user is not None:

@@ -161,6 +161,8 @@ def valid_rows(table: Any, declaration: Declaration, pack: Packing) -> Any:
         successor, missing = columns_of(table, declaration)["next_state"], absent(table, columns.next_state)
         valid &= missing | successor.notnull()
         item = item * pack.following + missing.ifelse(pack.states, successor)
+    if columns.reward is not None and declaration.missing_reward is None:
+        valid &= number_of(table, columns.reward).notnull()
     valid = valid.fill_null(False)
     rows = table.select(
         user=user, episode=episode, step=step, item=valid.ifelse(item, None), bad=valid.ifelse(0, 1), placed=placed
@@ -319,7 +321,7 @@ def _position(table: Any, declaration: Declaration, pack: Packing) -> Any:
     if name is None:
         return ibis.literal(0)
     reward = number_of(table, name).cast("float64")
-    ends = [(reward.isnull(), declaration.missing_reward), (reward <= low, low), (reward >= high, high)]
+    ends = [(reward.isnull(), declaration.missing_reward or 0.0), (reward <= low, low), (reward >= high, high)]
     clipped = ibis.cases(*ends, else_=reward)
     place = (clipped - low) / (high - low) * (pack.positions - 1) + 0.5
     return (place - place % 1.0).try_cast("int64")

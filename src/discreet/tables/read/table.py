@@ -188,7 +188,8 @@ def read(
         actions: The same for actions.
         horizon: The largest number of steps.
         rewards: The range; what is outside is clipped.
-        missing_reward: What a missing reward counts as (0 unless declared, or the end of the range next to it).
+        missing_reward: What a missing reward counts as (0 unless declared, or the end of the range next to it; with one
+            step a user without the outcome is not counted unless it is declared).
         missing: What becomes of a record in which a step is missing or not valid: "end", it ends before; "drop", it is
             dropped; "row", what stands behind is kept, and policies are not judged.
         per_user: Trajectories that a user may contribute.

@@ -146,8 +146,8 @@ def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[st
     if "reward" in there:
         low, high = declaration.shape.rewards
         yield (
-            f"Rewards: they are clipped to {low:g} .. {high:g} (--rewards), and a missing one counts as "
-            f"{declaration.missing_reward:g} (--missing-reward)."
+            f"Rewards: they are clipped to {low:g} .. {high:g} (--rewards), and {declaration.without_reward()} "
+            "(--missing-reward)."
         )
     if "duplicates" in there and declaration.shape.horizon == 1 and declaration.columns.episode is None:
         yield (
