@@ -66,4 +66,7 @@ def test_what_was_measured_is_what_the_page_promises():
         if policy == "power" and name.endswith(" declared"):
             assert each["better"] >= 0.8 * each["n"], name
             assert each["untold"] <= 0.1 * each["n"], name
-    assert missing_rows.table(stored) in PAGE.read_text()
+    rows, words = missing_rows.table(stored).split("\n\n")
+    assert rows in PAGE.read_text()
+    least = words.split("Least covered of ")[1].split(";")[0]
+    assert f"The least covered of {least} (" in " ".join(PAGE.read_text().split())
