@@ -10,7 +10,7 @@ Users act in memory; records end before the first row that is missing (rule ``en
 and 35% judge at the same epsilon, by the functions that ``train`` and ``evaluate`` call. True values are exact.
 
 Kinds of damage: *first*, *gap*, *last* rows and whole *users*, every row at *random*, by its *state*, by the reward
-before (*history*), records that end *early*, *ties* (a second row for the step: the smaller one is kept) and missing
+before (*history*), records that end *early*, *ties* (a second row for the step: missing if they differ) and missing
 *rewards* (they count as 0, which is then what is estimated). There the assumption holds, or policy and behaviour are
 the same. Rows that are missing because of their own *action* or *outcome* break it.
 
@@ -49,8 +49,8 @@ from discreet.tables.read.user_subsets import Paths
 
 S, A, H = 4, 3, 3
 SHAPE, HOLDOUT, DELTA = Shape(S, A, H), 0.35, 1e-6
-HOLDS = ("whole", "first", "gap", "last", "users", "random", "state", "history", "early")
-ALIKE = ("ties", "rewards")  # nothing is asked but that a policy is not better than itself
+HOLDS = ("whole", "first", "gap", "last", "users", "random", "state", "history", "early", "ties")
+ALIKE = ("rewards",)  # nothing is asked but that a policy is not better than itself
 BREAKS = ("action", "outcome")
 POLICIES = ("itself", "twin", "better")
 STORED = Path(__file__).with_name("missing_rows.json")
@@ -93,6 +93,8 @@ def damaged(kind: str, rate: float, rng: np.random.Generator) -> Damaged:
             users = 1 - rate
         case "random":
             lost[:] = rate
+        case "ties":
+            lost[:] = rate * (1 - 1 / (S * A))
         case "state":
             lost[:] = rate * np.array([0, 0.5, 1, 2.5])[:, None, None, None]
         case "history":
@@ -117,15 +119,13 @@ def drawn(world: Damaged, kind: str, rate: float, users: int, rng: np.random.Gen
     for h in range(H):
         action = _pick(acts[state], rng)
         reward = (rng.random(users) < world.means[state, action]).astype(np.int64)
-        there = there & (rng.random(users) < world.there[h, state, action, reward, before])
-        seen, seen_action = state, action
-        if kind == "ties":  # the smaller (state, action) of two rows stays
-            twice = rng.random(users) < rate
+        if kind == "ties":  # two rows that differ are none
             other = rng.integers(S * A, size=users)
-            kept = np.where(twice, np.minimum(other, state * A + action), state * A + action)
-            seen, seen_action = np.divmod(kept, A)
+            there = there & ((rng.random(users) >= rate) | (other == state * A + action))
+        else:
+            there = there & (rng.random(users) < world.there[h, state, action, reward, before])
         shown = np.where(rng.random(users) < rate, 0, reward) if kind == "rewards" else reward
-        rows.append((who[there], np.full(int(there.sum()), h), seen[there], seen_action[there], shown[there]))
+        rows.append((who[there], np.full(int(there.sum()), h), state[there], action[there], shown[there]))
         going = rng.random(users) < world.goes_on[state, action]
         state, before = _pick(moves[state, action], rng), reward
         there = there & going

@@ -221,7 +221,9 @@ class TestRepairs:
         assert "to 17 levels" in self.rules(tmp_path, "pevi", how=linear)
         known = {"known_rewards": np.zeros((S, A))}
         assert "rewards are" not in self.rules(tmp_path, how=known)
-        assert "the smallest state and action is kept" in self.rules(tmp_path, reward=None, how=known)
+        assert "with the same state and action are one; none that differ is valid" in self.rules(
+            tmp_path, reward=None, how=known
+        )
 
 
 SECRET = "4815162342"

@@ -97,8 +97,12 @@ def repairs(declaration: Declaration, *, levels: int | None = 2, first_visit: bo
         rules.append("every row counts as one user")
     elif declaration.cap is not None:
         rules.append(f"every row is a trajectory, and at most {m} of a user's are kept, drawn by lot")
-    else:
+    elif declaration.missing == "row":
         rules.append(f"of several rows for one {_listed(keys)} the one with the smallest {_listed(values)} is kept")
+    else:
+        rules.append(
+            f"several rows for one {_listed(keys)} with the same {_listed(values)} are one; none that differ is valid"
+        )
     if columns.reward is not None and levels is not None:
         rules.append(
             f"rewards are clipped to the declared range, {declaration.without_reward()}, and rewards are "

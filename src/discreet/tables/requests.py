@@ -27,7 +27,7 @@ _LATER = ("cap", "steps")  # declarations of 0.2.0 had none, and keep their hash
 
 def declaration_hash(declaration: Declaration) -> str:
     """The SHA-256 of all that was declared about a table."""
-    told = asdict(declaration)
+    told = asdict(declaration) | ({} if declaration.missing == "row" else {"rows_that_differ": "missing"})
     return digest(as_plain({name: value for name, value in told.items() if name not in _LATER or value is not None}))
 
 

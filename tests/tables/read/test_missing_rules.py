@@ -23,7 +23,7 @@ def by_hand(frame, rule, early_end, told):
     """The cells (step, state, action, successor) of everybody, record by record."""
     found = []
     for _, rows in frame.groupby("u", sort=True):
-        record, invalid = {}, False
+        found_at, invalid = {}, False
         for _, row in rows.iterrows():
             if row.t not in range(H):
                 continue
@@ -31,7 +31,9 @@ def by_hand(frame, rule, early_end, told):
             invalid |= not good
             if good:
                 item = (row.s, row.a, row.r, S if not told or np.isnan(row.n) else row.n)
-                record[row.t] = min(record.get(row.t, item), item)
+                found_at.setdefault(row.t, set()).add(item)
+        invalid |= any(len(items) > 1 for items in found_at.values())
+        record = {t: min(items) for t, items in found_at.items() if rule == "row" or len(items) == 1}
         steps = sorted(record)
         if rule == "end":
             steps = [t for place, t in enumerate(steps) if place == t]
@@ -54,7 +56,7 @@ def by_hand(frame, rule, early_end, told):
     return sorted(found)
 
 
-def hostile(seed, users=12):
+def hostile(seed, users=40):
     """Rows with gaps, values out of domain, steps out of the horizon, ties and users without a valid row."""
     rng = np.random.default_rng(seed)
     size = users * 4
@@ -118,6 +120,47 @@ def test_dates_and_several_records_follow_the_same_rules():
         assert here == there
         # Under "drop" the first record of user 0 has a gap, and that of user 1 a row that is not valid.
         assert len(here) == {"end": 5, "drop": 3, "row": 5}[rule]
+
+
+TIES = {
+    "equal rows are one": ([(0, 0, 1, 1), (0, 0, 1, 1), (1, 1, 0, 0)], 2, 2),
+    "rows beyond the range are equal": ([(0, 0, 1, 7), (0, 0, 1, 5), (1, 1, 0, 0)], 2, 2),
+    "rewards differ": ([(0, 0, 1, 1), (1, 1, 0, 0), (1, 1, 0, 1)], 1, 0),
+    "actions differ at the start": ([(0, 0, 1, 1), (0, 0, 0, 1), (0, 0, 1, 1), (1, 1, 0, 0)], 0, 0),
+    "states differ at the end": ([(0, 0, 1, 1), (1, 1, 0, 0), (2, 0, 0, 0), (2, 1, 0, 0)], 2, 0),
+}  # (step, state, action, reward) of one user, and how many rows "end" and "drop" keep
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_a_step_whose_rows_differ_is_missing(name):
+    """In any order, by loop and query, also as one of two records; "row" keeps the smallest, as 0.2.0 did."""
+    import ibis
+
+    rows, ended, whole = TIES[name]
+    frame = pd.DataFrame(rows, columns=["t", "s", "a", "r"]).assign(u=0, e=1)
+    other = pd.DataFrame({"u": [0], "e": [0], "t": [0], "s": [1], "a": [1], "r": [0]})
+    for given, more in ((frame, {}), (pd.concat([frame[::-1], other]), {"episode": "e", "per_user": 2})):
+        for rule, expected in (("end", ended), ("drop", whole), ("row", frame["t"].nunique())):
+            declared = {**NAMES, **SIZES, **more, "missing": rule}
+            tables = [data.read(source, **declared) for source in (given, ibis.memtable(given))]
+            assert [len(cells(table)) for table in tables] == [expected + bool(more)] * 2
+            here, there = (data.check(table) for table in tables)
+            assert here == there
+            conflicts = dict(here.findings)["steps of one user (and episode) whose rows differ"]
+            assert conflicts == int(ended < frame["t"].nunique())
+            if conflicts:
+                said = "the smallest counts" if rule == "row" else "the step is missing"
+                assert any(said in remedy for remedy in here.remedies)
+
+
+def test_a_user_of_one_step_whose_rows_differ_is_not_counted():
+    frame = pd.DataFrame({"u": [0, 0, 1, 1], "s": [0, 1, 1, 1], "a": 0, "r": 1})
+    names = {**NAMES, **SIZES, "step": None, "horizon": 1}
+    assert cells(data.read(frame, **names)) == [(0, 1, 0, S)]
+    assert len(cells(data.read(frame, **names, cap=2))) == 4
+    assert any(
+        "users whose rows differ do not count" in each for each in data.check(data.read(frame, **names)).remedies
+    )
 
 
 def test_the_rule_is_public_and_part_of_the_declaration():

@@ -256,10 +256,10 @@ def test_nan_is_a_missing_next_state_and_no_user():
 
 @pytest.mark.parametrize("form", [*FORMS, "rows.parquet", "rows.csv", "rows.duckdb"])
 def test_one_step_needs_no_column_of_steps(tmp_path, form):
-    """The same counts as with a column of zeros: one row of each user, the smallest."""
+    """The same counts as with a column of zeros: one row of each user, by the old rule the smallest."""
     kept = {name: column for name, column in labelled_rows().items() if name != "t"}
     source = in_file(tmp_path, form) if "." in form else FORMS[form](kept)
-    declared = {**NAMES, "states": ["1", "2", "3"], "actions": ["1", "2", "3", "4"], "horizon": 1}
+    declared = {**NAMES, "states": ["1", "2", "3"], "actions": ["1", "2", "3", "4"], "horizon": 1, "missing": "row"}
     found = data.read(source, **{**declared, "step": None}, table="rows" if form.endswith("duckdb") else None)
     expected = data.read(arrow({**kept, "t": np.zeros(120, np.int64)}), **declared)
     for ours, theirs in zip(found.joint_counts(seed=3)[:2], expected.joint_counts(seed=3)[:2], strict=True):

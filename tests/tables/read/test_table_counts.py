@@ -244,7 +244,7 @@ def test_the_owner_is_told_everything_and_that_it_is_not_private(write):
     found = {what.split(" ")[3 if what.startswith("rows whose") else -1]: count for what, count in report.findings}
     counts = [count for _, count in report.findings]
     assert (report.rows, report.users, report.clean) == (5, 3, False), found
-    assert counts == [1, 1, 1, 1, 2, 1, 0, 0]
+    assert counts == [1, 1, 1, 1, 2, 1, 1, 0, 0]
     assert (report.dropped, report.unseen, report.too_many) == (3, 1, True)
     clean = data.check(data.read(write("ok.parquet", **columns(records())), **NAMES, **DOMAIN))
     assert clean.clean

@@ -460,7 +460,7 @@ class Packing:
 
     The reward is a position on a grid of ``grid`` points between neighbouring levels; ``following`` is how many next
     states there are, missing (the last one) included, or one where the table has none. Smaller numbers are smaller
-    (step, state, action, reward, next state), so the smallest of several rows is the smallest number.
+    (step, state, action, reward, next state), so the smallest of several rows is the smallest number (rule "row").
     """
 
     states: int

@@ -43,8 +43,8 @@ class Counted(NamedTuple):
     """What users add to cells: keys of (cell, lower level) and positions above it, user behind user.
 
     ``ends`` says where each user's part ends. ``repaired`` counts, for the owner of the table alone, rows of a step
-    that has a smaller one, rows that the rule for missing ones drops, users with too many episodes, and rows that
-    lots left out.
+    beyond its first, rows that the rule for missing ones drops, users with too many episodes, rows that lots left out,
+    and steps whose rows differ.
     """
 
     keys: Integers
@@ -80,7 +80,7 @@ def follow_users(
         values, episodes, users = _drawn(values, episodes[users], lots, rules)
         left_out = rows - len(values)
     rows = int(episodes[users[-1]] - episodes[users[0]])
-    out = Counted(*(np.zeros(size, np.int64) for size in (rows, rows, len(users) - 1, 4)))
+    out = Counted(*(np.zeros(size, np.int64) for size in (rows, rows, len(users) - 1, 5)))
     longest = int(np.diff(episodes[users]).max(initial=0))
     scratch = np.zeros((5, longest), np.int64)
     total = int(_follow(values, episodes, users, rules, scratch, out))
@@ -138,19 +138,26 @@ def _follow(
             last = first + rules.per_user
         for episode in range(first, last):
             rows = _ordered(values[episodes[episode] : episodes[episode + 1]], rests, items, rules)
-            kept, whole = 0, True
+            kept, whole, before, differ = 0, True, -1, False
             for i in range(rows):
-                step = rests[i] // items
+                row = rests[i]
+                step = row // items
                 if step >= rules.horizon:  # a row that is not valid: they stand behind the others
                     whole = False
                     break
-                if kept > 0 and steps[kept - 1] == step:
+                if before >= 0 and before // items == step:
                     out.repaired[0] += 1
+                    if row != before and not differ:
+                        differ = True
+                        out.repaired[4] += 1
+                        if rules.missing != _ROW:  # nobody knows which of them is so: the step is missing
+                            kept, whole = kept - 1, False
                 else:
-                    rest = rests[i] - step * items
+                    rest = row - step * items
                     pair = rest // of_pair
                     steps[kept], pairs[kept], rests[kept] = step, pair, rest - pair * of_pair
-                    kept += 1
+                    kept, differ = kept + 1, False
+                before = row
             if rules.missing != _ROW:
                 unbroken = 0
                 while unbroken < kept and steps[unbroken] == unbroken:

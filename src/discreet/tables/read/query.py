@@ -5,7 +5,8 @@ Bad content never stops a release, is never counted and never logged; each user'
 * a row without user or episode, with a step outside first_step .. first_step + H - 1, or with a state or an action
   outside the declared domain is dropped;
 * of a user's episodes the ``per_user`` with the smallest identifiers are kept;
-* of several rows for one (user, episode, step) the one with the smallest (state, action, reward, next state) is kept;
+* rows for one (user, episode, step) that agree in state, action, reward and next state are one; where they differ the
+  step is missing, or (rule ``"row"``) the smallest is kept;
 * rewards are clipped to the declared range, missing ones count as declared (as zero unless told otherwise), and are
   rounded at random to levels (:mod:`discreet.tables.read.reward_rounding`);
 * of each record (the rows of an episode) what stands before the first missing step is kept, and there it ends
@@ -190,11 +191,18 @@ def kept_episodes(rows: Any, declaration: Declaration) -> Any:
 
 
 def one_per_step(table: Any, declaration: Declaration, pack: Packing) -> Any:
-    """Of several rows for one step the smallest valid one, and whether there is one that is not valid."""
+    """The valid row of every step, and whether one is not valid or two differ (rule "row": the smallest counts)."""
     rows = kept_episodes(valid_rows(table, declaration, pack), declaration)
     if declaration.columns.user is None:
         return rows
-    return rows.group_by(["user", "episode", "step"]).aggregate(item=rows.item.min(), bad=rows.bad.max())
+    rows = rows.group_by(["user", "episode", "step"]).aggregate(
+        item=rows.item.min(), largest=rows.item.max(), bad=rows.bad.max()
+    )
+    if declaration.missing != "row":
+        agree = (rows.item == rows.largest).fill_null(False)
+        rows = rows.mutate(item=agree.ifelse(rows.item, None), bad=agree.ifelse(rows.bad, 1))
+        rows = rows if declaration.missing == "drop" else rows.filter(rows.bad == 0)
+    return rows.drop("largest")
 
 
 def columns_of(table: Any, declaration: Declaration) -> dict[str, Any]:

@@ -84,7 +84,8 @@ _LABELS = {
     "action": "rows whose action is outside the declared domain",
     "next_state": "rows whose next state is outside the declared domain",
     "reward": "rows whose reward is missing, not a number or outside the declared range",
-    "duplicates": "rows of a (user, episode, step) that has a smaller row",
+    "duplicates": "rows beyond the first of a (user, episode, step)",
+    "conflicts": "steps of one user (and episode) whose rows differ",
     "episodes": "users with more trajectories than declared",
     "capped": "rows beyond the declared cap of their user, left out by lot",
     "gaps": "rows that are left out because a step of the record is missing, as declared",
@@ -119,7 +120,7 @@ def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[st
     """What may be declared otherwise, from the rules that dropped rows; no cell is quoted."""
     first, parts = declaration.first_step, {"state": declaration.state_parts, "action": declaration.action_parts}
     parts["next_state"] = declaration.state_parts
-    there = {name for name, count in found.items() if count}
+    there, old = {name for name, count in found.items() if count}, declaration.missing == "row"
     if there & {"user", "episode"}:
         yield "Rows that belong to nobody: fill in the column, or name another one (--user, --episode)."
     if "unreadable" in there:
@@ -152,16 +153,19 @@ def _remedies(declaration: Declaration, found: Mapping[str, int]) -> Iterator[st
     if "duplicates" in there and declaration.shape.horizon == 1 and declaration.columns.episode is None:
         yield (
             "Several rows of one user (a household, a clinic, a school): --cap says how many of them count, drawn by "
-            "lot; without it the smallest one of each does."
+            f"lot; without it {'the smallest one of each does' if old else 'users whose rows differ do not count'}."
         )
     elif "duplicates" in there:
-        yield "Several rows of one step: name the column that tells records apart (--episode), or keep one of them."
+        yield (
+            "Several rows of one step: name the column that tells records apart (--episode), or keep one of them; "
+            f"where they differ, {'the smallest counts' if old else 'the step is missing'}."
+        )
     if "capped" in there:
         yield "Users with more rows than --cap: a larger one keeps more of them, and noise grows with it."
     if "episodes" in there:
         yield "Users with more trajectories: declare how many count (--per-user); noise grows with them."
     if "gaps" in there:
-        kept = "" if declaration.missing == "row" else "; --missing row keeps what stands behind, and judges no policy"
+        kept = "" if old else "; --missing row keeps what stands behind, and judges no policy"
         yield f"Missing steps: number the rows of a record without gaps{kept}."
 
 
@@ -208,14 +212,14 @@ def _here(source: LocalSource, table: Table) -> dict[str, int]:
     if isinstance(source, CsvFiles):
         found["unreadable"], found["several_lines"] = quietly(source.name, source.unreadable)
     packing = declaration.packing(2)
-    repaired = np.zeros(4, np.int64)
+    repaired = np.zeros(5, np.int64)
     # The last row of pooled steps is no cell of its own, but the row before counts with its state.
     rules = rules_of(declaration, packing, False)._replace(counted_steps=declaration.shape.horizon)
     for part in grouping.contributions(source, declaration, packing, rules):
         repaired += part.repaired
         found["used"] += len(part.keys)
         found["seen"] += int((np.diff(part.ends, prepend=0) > 0).sum())
-    found["duplicates"], found["gaps"], found["episodes"], left_out = repaired.tolist()
+    found["duplicates"], found["gaps"], found["episodes"], left_out, found["conflicts"] = repaired.tolist()
     if declaration.cap is not None:
         found["capped"] = left_out
     found["users"] = grouping.count_users(source, columns)
@@ -260,8 +264,10 @@ def _repeated(rows: Any, table: Table) -> Any:
     second = per_user.aggregate(episodes=(per_user.kept > declaration.per_user).sum())
     kept = query.kept_episodes(valid, declaration)
     kept = kept.filter(kept.bad == 0)
-    per_step = kept.group_by(["user", "episode", "step"]).aggregate(copies=kept.count())
-    first = per_step.aggregate(duplicates=(per_step.copies - 1).sum())
+    per_step = kept.group_by(["user", "episode", "step"]).aggregate(
+        copies=kept.count(), differ=kept.item.min() < kept.item.max()
+    )
+    first = per_step.aggregate(duplicates=(per_step.copies - 1).sum(), conflicts=per_step.differ.sum())
     return first.cross_join(second)
 
 
