@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.study.service.small_studies import ASKED, CENTRAL, MATRIX, MODELS, coordinator, declared, report
+from tests.study.service.small_studies import ASKED, CENTRAL, MATRIX, MODELS, SAMPLED, coordinator, declared, report
 from tests.study.service.soundness import COUNTED, STORED, heads_are_a_chain, the_ledger_is_sound
 from tests.study.service.test_restarts import Killed, dies_at, run_to_round, run_to_the_end
 
@@ -224,12 +224,16 @@ def test_a_commit_does_not_become_slower_with_those_who_wait(tmp_path, rng):
 
 def test_who_was_counted_is_known_whatever_lies_in_the_tables_since(tmp_path, rng):
     """Contents of every other lot share a table: what is there now is never taken for what was counted."""
-    at, sent = coordinator(declared(tmp_path, number=40)), []
+    at, sent = coordinator(declared(tmp_path, SAMPLED, number=40)), []
     while at.published.ended is None:
         for _ in range(at.published.row.wanted):
             sent.append(report(at, rng))
+            at.accept(sent[-1])
             again = [at.check(json.dumps(body).encode()) for body in sent]
             assert at.accept_all(again) == [Accepted(body["round"]) for body in sent]
+            said = sent[-1]["report"]
+            with pytest.raises(Refused, match="another report has this id"):  # it waits: its content is compared
+                at.accept({**sent[-1], "report": {**said, "items": [1 - said["items"][0] % 2]}})
         assert at.close_if_full()
     assert at.published.row.number > 4
     assert at.published.row.served == len(sent) == at.declared.total
