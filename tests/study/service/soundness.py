@@ -16,7 +16,7 @@ from discreet.study.service.study_database import Link
 CLOSED = "(r.lot < (SELECT max(number) FROM rounds))"
 STORED = (
     f"SELECT r.id, r.round, CASE WHEN {CLOSED} THEN r.lot END AS counted, c.content, c.fingerprint FROM reports r "
-    "LEFT JOIN (SELECT * FROM contents_0 UNION ALL SELECT * FROM contents_1) c ON c.id = r.id"
+    "LEFT JOIN (SELECT * FROM contents_0 UNION ALL SELECT * FROM contents_1) c ON c.place = r.place"
 )
 COUNTED = f"SELECT count(*) FROM reports r WHERE r.lot > 0 AND {CLOSED}"
 

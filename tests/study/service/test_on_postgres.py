@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.ledger.postgres import MISSING, programs, server
 from tests.study.service.small_studies import CENTRAL, SAMPLED, coordinator, declared, report, run_to_the_end
+from tests.study.service.test_closing_apart import as_before
 from tests.study.service.test_restarts import ACCEPTING, CLOSING, Killed, dies_at, run_to_round, total
 
 from discreet.ledger import opened, verify
@@ -151,8 +152,8 @@ def test_a_standby_that_lags_within_a_round_is_noticed_until_it_is_restored(sche
     body = report(at, rng)
     at.accept(body)
     with psycopg.connect(schema, autocommit=True) as other:
-        for table in ("reports", "contents_0"):
-            assert other.execute(f"DELETE FROM {table} WHERE id = %s", (body["id"],)).rowcount == 1
+        (place,) = other.execute("DELETE FROM reports WHERE id = %s RETURNING place", (body["id"],)).fetchone()
+        assert other.execute("DELETE FROM contents_0 WHERE place = %s", (place,)).rowcount == 1
         other.execute("UPDATE intake SET reports = reports - 1")
     with pytest.raises(Refused) as refusal:
         at.accept(report(at, rng))
@@ -203,6 +204,28 @@ def test_counted_reports_are_not_in_stolen_files(schema, tmp_path, rng, model):
     assert purge(at.declared, at.database).erased == 0
     run_to_the_end(at, rng)
     assert total(at) == at.declared.total
+
+
+@pytest.mark.parametrize("model", ["local", "central"])
+def test_what_a_release_before_has_stored_is_counted_and_erased(schema, tmp_path, rng, model):
+    """Reports wait in the tables of 0.2.0, which would hold them for ever."""
+    at = coordinator(file := declared(tmp_path, CENTRAL if model == "central" else SAMPLED, number=40), schema)
+    run_to_round(at, rng, 3)
+    bodies = [json.dumps(report(at, rng)).encode() for _ in range(at.published.row.wanted)]
+    checked = [at.check(body) for body in bodies]
+    needles = [text for each in checked for text in (each.content, each.fingerprint.encode())]
+    at.stop()
+    link = Database(schema).connect()
+    as_before(link, checked)
+    link.close()
+    again = coordinator(file, schema)
+    assert in_files(schema, needles) == set(needles)
+    for body in bodies:
+        assert again.accept(body) == Accepted(3)
+    assert again.close_if_full()
+    assert in_files(schema, needles) == set()
+    run_to_the_end(again, rng)
+    assert total(again) == again.declared.total
 
 
 def test_who_reads_a_table_delays_erasing_and_not_those_who_report(schema, tmp_path, rng):

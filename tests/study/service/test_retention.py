@@ -101,6 +101,7 @@ def test_a_purge_erases_what_a_closing_could_not_and_forgets_who_sent_what(tmp_p
     assert found(tmp_path, tried)
     done = purge(at.declared, at.database)
     assert (done.erased, done.unlinked) == (at.published.row.served, 0)
+    assert not found(tmp_path, tried)
     monkeypatch.undo()
     at.end()
     at.stop()

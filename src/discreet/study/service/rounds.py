@@ -270,7 +270,7 @@ def erase(link: Link) -> None:
         return
     table = _contents(at.lot + 1)
     if link.sqlite:
-        link.run(f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} ORDER BY id LIMIT {_ERASED})")
+        link.run(f"DELETE FROM {table} WHERE place IN (SELECT place FROM {table} ORDER BY place LIMIT {_ERASED})")
     else:
         link.run(f"SET LOCAL lock_timeout TO {_BRIEFLY}")  # intake waits behind it
         link.run(f"TRUNCATE {table}")
@@ -278,21 +278,24 @@ def erase(link: Link) -> None:
 
 def known_reports(link: Link, ids: Sequence[str]) -> dict[str, tuple[int, str, str | None]]:
     """Round, fingerprint and token of those of these reports that were taken before."""
-    found = link.among("SELECT id, round, token FROM reports WHERE id {}", ids)
-    again, prints = [row[0] for row in found], dict[str, str]()
-    for lot in (0, 1):
-        prints |= dict(link.among(f"SELECT id, fingerprint FROM {_contents(lot)} WHERE id {{}}", again))
-    return {id: (int(number), prints.get(id, FORGOTTEN), token) for id, number, token in found}
+    found = link.among("SELECT id, round, token, place FROM reports WHERE id {}", ids)
+    places, prints = [row[3] for row in found if row[3] is not None], dict[int, str]()
+    for lot in (0, 1):  # a place is never used again
+        prints |= dict(link.among(f"SELECT place, fingerprint FROM {_contents(lot)} WHERE place {{}}", places))
+    return {id: (int(number), prints.get(place, FORGOTTEN), token) for id, number, token, place in found}
 
 
 def add_reports(link: Link, rows: Sequence[ReportRow], lot: int) -> None:
-    """Enter reports into the lot that fills."""
+    """Enter reports into the lot that fills. Ids are random; contents lie, and are erased, in the order of places."""
     if not rows:
         return
-    link.enter("reports", ("id", "round", "token", "lot"), [(row.id, row.round, row.token, lot) for row in rows])
-    contents = [(row.id, row.round, row.fingerprint, row.content) for row in rows]
-    link.enter(_contents(lot), ("id", "round", "fingerprint", "content"), contents)
-    link.run("UPDATE intake SET reports = reports + ?", len(rows))
+    number = len(rows)
+    placed = "UPDATE intake SET reports = reports + ?, placed = placed + ? RETURNING placed"
+    first = int(link.rows(placed, number, number)[0][0]) - number + 1
+    known = [(row.id, row.round, row.token, lot, place) for place, row in enumerate(rows, first)]
+    link.enter("reports", ("id", "round", "token", "lot", "place"), known)
+    contents = [(place, row.round, row.fingerprint, row.content) for place, row in enumerate(rows, first)]
+    link.enter(_contents(lot), ("place", "round", "fingerprint", "content"), contents)
 
 
 def _contents(lot: int) -> str:

@@ -6,10 +6,10 @@ table       what a row is
 study       the one study of this database: hash, declaration, the recipe that was taken, how it ended; whoever
             writes anything else locks this row first
 rounds      a round: its policy, its signed head, its public key, how many reports it wants, and how it closed
-reports     a report: id, round, digest of the token, and its *lot*: the round whose closing counts it
-contents_0  what is erased of a report once it was counted: fingerprint and content, of lots with even numbers
+reports     a report: id, round, digest of the token, its *lot*: the round whose closing counts it, and its place
+contents_0  what is erased of a report once it was counted: fingerprint and content by place, of lots with even numbers
 contents_1  the same, of lots with odd numbers: one fills while the other one is counted and erased
-intake      one row: the lot that fills, how many reports it has, how many are frozen in the lot before
+intake      one row: the lot that fills, how many reports it has, how many are frozen in the lot before, the last place
 states      what intake and learner remember after the last closing: public, sealed secret, learner
 tokens      the digest of an invitation token and how often it was used
 batches     shuffled studies: a batch: id, round, users, fingerprint, the closing that counted it, sealed messages
@@ -42,12 +42,13 @@ from discreet.ledger.database import Unsure as Unsure
 _WAIT = 60  # seconds that a writer waits for others
 _CONNECT = 5  # seconds until PostgreSQL has to answer
 _STATEMENT, _LOCK = 60_000, 30_000  # milliseconds that it may take for a statement, and until a lock is free
-_BY_KEY = "/* kept in the order of its key */"  # so that rows that are erased together lie together
+_PLACE = "place BIGINT PRIMARY KEY"  # SQLite keeps rows in the order of a key of the type INTEGER
 _CLOSING = 64205110 << 32  # what the lock of whoever closes a round begins with
 _BRIEFLY = 200  # milliseconds that emptying the write-ahead log waits
 _PAUSE = 0.0005  # between two looks
 _ADDRESSES = ("postgresql://", "postgres://")
 
+# One without statements stands for a version that was never released.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE study (one INTEGER PRIMARY KEY CHECK (one = 1), hash TEXT NOT NULL, declaration TEXT NOT NULL, "
@@ -65,20 +66,27 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE batches (id TEXT PRIMARY KEY, round BIGINT NOT NULL, users BIGINT NOT NULL, "
         "fingerprint TEXT NOT NULL, counted BIGINT, content BYTEA)",
     ),
+    (),
     (
-        *(f"CREATE TABLE contents_{parity} (id TEXT PRIMARY KEY, round BIGINT NOT NULL, fingerprint TEXT NOT NULL, "
-          f"content BYTEA NOT NULL) {_BY_KEY}" for parity in (0, 1)),
+        *(f"CREATE TABLE contents_{parity} ({_PLACE}, round BIGINT NOT NULL, fingerprint TEXT NOT NULL, "
+          "content BYTEA NOT NULL)" for parity in (0, 1)),
         "CREATE TABLE intake (one INTEGER PRIMARY KEY CHECK (one = 1), lot BIGINT NOT NULL, reports BIGINT NOT NULL, "
-        "frozen BIGINT NOT NULL)",
+        "frozen BIGINT NOT NULL, placed BIGINT NOT NULL)",
         "INSERT INTO intake SELECT 1, coalesce(max(number), 1), (SELECT count(*) FROM reports WHERE counted IS NULL)"
-        " + (SELECT coalesce(sum(users), 0) FROM batches WHERE counted IS NULL), 0 FROM rounds",
-        *(f"INSERT INTO contents_{parity} SELECT id, round, fingerprint, content FROM reports WHERE counted IS NULL "
-          f"AND ((SELECT lot FROM intake) & 1) = {parity}" for parity in (0, 1)),
-        "UPDATE reports SET counted = (SELECT lot FROM intake) WHERE counted IS NULL",
-        "DROP INDEX reports_waiting",
-        "ALTER TABLE reports DROP COLUMN fingerprint",
-        "ALTER TABLE reports DROP COLUMN content",
-        "ALTER TABLE reports RENAME COLUMN counted TO lot",
+        " + (SELECT coalesce(sum(users), 0) FROM batches WHERE counted IS NULL), 0, "
+        "(SELECT count(*) FROM reports WHERE counted IS NULL) FROM rounds",
+        # A table of its own, because PostgreSQL leaves what a column held in the file when the column goes.
+        "CREATE TABLE taken (id TEXT PRIMARY KEY, round BIGINT NOT NULL, token TEXT, lot BIGINT NOT NULL, "
+        "place BIGINT)",
+        "INSERT INTO taken SELECT id, round, token, counted, NULL FROM reports WHERE counted IS NOT NULL",
+        "INSERT INTO taken SELECT id, round, token, (SELECT lot FROM intake), row_number() OVER (ORDER BY id) "
+        "FROM reports WHERE counted IS NULL",
+        *(f"INSERT INTO contents_{parity} SELECT t.place, r.round, r.fingerprint, r.content FROM reports r JOIN "
+          f"taken t ON t.id = r.id WHERE r.counted IS NULL AND ((SELECT lot FROM intake) & 1) = {parity} "
+          "ORDER BY t.place" for parity in (0, 1)),
+        "DROP TABLE reports",
+        "ALTER TABLE taken RENAME TO reports",
+        "CREATE UNIQUE INDEX reports_once ON reports (token, round) WHERE token IS NOT NULL",
     ),
 )  # fmt: skip
 
@@ -247,9 +255,11 @@ class Database:
                 version = 0 if row is None else int(row[0])
                 if version > len(self._migrations):
                     raise InvalidInput(f"{self.named} was changed by a later release: serve it with that one")
+                if version and not self._migrations[version - 1]:
+                    raise InvalidInput(f"{self.named} is of a version that was never released: serve it with that one")
                 for statements in self._migrations[version:]:
                     for statement in statements:
-                        link.run(statement.replace(_BY_KEY, "WITHOUT ROWID") if link.sqlite else statement)
+                        link.run(statement.replace(_PLACE, "place INTEGER PRIMARY KEY") if link.sqlite else statement)
                 ledger_database.create(link.raw)
                 link.run(f"DELETE FROM {schema}")
                 link.run(f"INSERT INTO {schema} (version) VALUES (?)", len(self._migrations))
