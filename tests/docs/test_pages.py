@@ -120,6 +120,15 @@ def make_ledger(folder: Path) -> None:
             (folder / "head.json").write_text(json.dumps(ledger.sign_head(books, folder / "key.pem")))
 
 
+def make_policy(folder: Path) -> None:
+    """A policy that says how its table was read, and rows that it decides about."""
+    rows = [f"{user},{day},{(user + day) % 2},{user % 2},1" for user in range(400) for day in range(2)]
+    (folder / "NEW.csv").write_text("\n".join(["patient,day,state,drug,outcome", *rows]))
+    named = {"user": "patient", "step": "day", "state": "state", "action": "drug", "reward": "outcome"}
+    data = discreet.data.read(folder / "NEW.csv", **named, states=2, actions=2, horizon=2)
+    discreet.offline.train(data, epsilon=8.0, delta=1e-6).policy.save(folder / "policy.json")
+
+
 def make_study(folder: Path, options: list[str]) -> None:
     """The study that a command names, unless it makes it."""
     pytest.importorskip("cryptography", reason="needs the extra 'serve'")
@@ -173,6 +182,8 @@ def test_commands_run(page, command, visits, capsys, monkeypatch):
         SMALLER_NOW = [] if "--list" in options else SMALLER.get(name, [])
     if name == "simulate" and OFFLINE.intersection(options):  # learners of a table are given users, and no episodes
         SMALLER_NOW = ["--users", "50", "--runs", "1"]
+    if name == "apply":
+        make_policy(visits)
     if name == "study" or "reminders.db" in options:
         make_study(visits, options)
     if name == "ledger" and options[0] in NEW:  # what others find there, these make
