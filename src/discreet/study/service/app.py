@@ -110,9 +110,9 @@ class Service:
             while self._unanswered:  # what was taken into the queue is stored and answered
                 await asyncio.sleep(_PAUSE)
             for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+                while not task.done():  # before Python 3.12 wait_for may swallow a cancellation
+                    task.cancel()
+                    await asyncio.wait({task}, timeout=1.0)
             self._looks.shutdown()
             self._batches.shutdown()
             self._writing.shutdown()

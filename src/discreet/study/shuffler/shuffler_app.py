@@ -75,9 +75,9 @@ class ShufflerService:
         finally:
             await self._queue.join()  # what was taken into the queue is stored and answered
             for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+                while not task.done():  # before Python 3.12 wait_for may swallow a cancellation
+                    task.cancel()
+                    await asyncio.wait({task}, timeout=1.0)
             self._looks.shutdown()
             for pool in (self._asking, self._writing, self._sending):
                 pool.shutdown()
